@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Windows Instance API Authors.
+#
+# Generates deepcopy, defaults, conversions, declarative validation, OpenAPI and
+# the typed clients from the API types. Run it after every change below pkg/apis.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+gen="$(build_tools k8s.io/code-generator/cmd/{deepcopy-gen,defaulter-gen,conversion-gen,validation-gen,client-gen,lister-gen,informer-gen,applyconfiguration-gen} k8s.io/kube-openapi/cmd/openapi-gen)"
+api=$MODULE/pkg/apis/windows
+out=pkg/generated
+header=(--go-header-file hack/boilerplate.go.txt)
+# Types of other modules: read by the generators, never written to.
+readonly_pkgs=()
+for p in k8s.io/apimachinery/pkg/{apis/meta/v1,api/resource,runtime,types,util/intstr,version} time; do
+  readonly_pkgs+=(--readonly-pkg "$p")
+done
+
+say "generating deepcopy, defaults, conversions and validation"
+find pkg/apis -name 'zz_generated.*' -delete
+"$gen/deepcopy-gen" "${header[@]}" --output-file zz_generated.deepcopy.go "$api" "$api/v1alpha1"
+# metav1.Condition carries a validation that lives in a package beside its types. The
+# generator finds it only when that package is among its inputs, and then writes it
+# anew: so it is given a copy of apimachinery that may be written to.
+scratch="$(mktemp -d)"
+trap 'rm -rf "$scratch"' EXIT
+cp -r "$(go list -m -f '{{.Dir}}' k8s.io/apimachinery)" "$scratch/apimachinery"
+chmod -R u+w "$scratch"
+cp go.mod go.sum "$scratch"
+(cd "$scratch" && go mod edit -replace="k8s.io/apimachinery=$scratch/apimachinery")
+GOFLAGS="${GOFLAGS:-} -mod=mod -modfile=$scratch/go.mod" "$gen/validation-gen" "${header[@]}" "${readonly_pkgs[@]}" \
+  --output-file zz_generated.validations.go "$api/v1alpha1" k8s.io/apimachinery/pkg/apis/meta/v1/validation
+"$gen/defaulter-gen" "${header[@]}" --output-file zz_generated.defaults.go "$api/v1alpha1"
+"$gen/conversion-gen" "${header[@]}" --output-file zz_generated.conversion.go "$api/v1alpha1"
+
+say "generating OpenAPI"
+mkdir -p "$out/openapi"
+"$gen/openapi-gen" "${header[@]}" "${readonly_pkgs[@]}" --output-file zz_generated.openapi.go \
+  --output-dir "$out/openapi" --output-pkg "$MODULE/$out/openapi" \
+  --output-model-name-file zz_generated.model_name.go --report-filename hack/api-violations.list \
+  k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource} "$api/v1alpha1"
+
+say "generating clients"
+go run ./hack/models-schema >"$scratch/schema.json"
+rm -rf "$out"/{applyconfiguration,clientset,listers,informers}
+"$gen/applyconfiguration-gen" "${header[@]}" --output-dir "$out/applyconfiguration" \
+  --output-pkg "$MODULE/$out/applyconfiguration" --openapi-schema "$scratch/schema.json" "$api/v1alpha1"
+"$gen/client-gen" "${header[@]}" --output-dir "$out/clientset" --output-pkg "$MODULE/$out/clientset" \
+  --clientset-name versioned --apply-configuration-package "$MODULE/$out/applyconfiguration" \
+  --input-base "$MODULE/pkg/apis" --input windows/v1alpha1
+"$gen/lister-gen" "${header[@]}" --output-dir "$out/listers" --output-pkg "$MODULE/$out/listers" "$api/v1alpha1"
+"$gen/informer-gen" "${header[@]}" --output-dir "$out/informers" --output-pkg "$MODULE/$out/informers" \
+  --versioned-clientset-package "$MODULE/$out/clientset/versioned" --listers-package "$MODULE/$out/listers" "$api/v1alpha1"
+say "done"

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstance is one Windows Server host: how it is reached over SSH, and
+// what is known of it. Most instances are made for you from an entry of the
+// windows-instances ConfigMap or from a Machine; you may also create one by hand.
+// Its logs can be read at any time through the subresource log, also when the
+// kubelet of the host is dead or never ran.
+type WindowsInstance struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceSpec
+	Status WindowsInstanceStatus
+}
+
+// WindowsInstanceSpec says how a host is reached.
+type WindowsInstanceSpec struct {
+	Address              string
+	Port                 int32
+	Username             string
+	HostKeys             []string
+	CredentialsSecretRef *SecretReference
+	PoolRef              *PoolReference
+	Paused               bool
+	ProviderID           string
+}
+
+// SecretReference names a Secret in the namespace of the object that refers to it.
+type SecretReference struct {
+	Name string
+}
+
+// PoolReference names a WindowsNodePool in the namespace of the object that refers to it.
+type PoolReference struct {
+	Name string
+}
+
+// WindowsInstancePhase is a one-word summary of a host for people. Programs read
+// the conditions instead.
+type WindowsInstancePhase string
+
+// The values are documented in v1alpha1.
+const (
+	InstancePending     WindowsInstancePhase = "Pending"
+	InstanceConnecting  WindowsInstancePhase = "Connecting"
+	InstanceConnected   WindowsInstancePhase = "Connected"
+	InstanceReady       WindowsInstancePhase = "Ready"
+	InstanceUnreachable WindowsInstancePhase = "Unreachable"
+	InstanceFailed      WindowsInstancePhase = "Failed"
+)
+
+// WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
+type WindowsInstanceStatus struct {
+	ObservedGeneration int64
+	Phase              WindowsInstancePhase
+	Conditions         []metav1.Condition
+	Addresses          []string
+	HostKeys           []HostKeyStatus
+	Node               *NodeReference
+	System             *SystemStatus
+	Version            string
+	CurrentRevision    string
+	DesiredRevision    string
+}
+
+// HostKeyTrust says why a host key is trusted.
+type HostKeyTrust string
+
+// The values are documented in v1alpha1.
+const (
+	TrustedBySpec     HostKeyTrust = "Spec"
+	TrustedOnFirstUse HostKeyTrust = "FirstUse"
+)
+
+// HostKeyStatus is a host key that is trusted.
+type HostKeyStatus struct {
+	Type        string
+	Fingerprint string
+	Key         string
+	FirstSeen   metav1.Time
+	TrustedBy   HostKeyTrust
+}
+
+// NodeReference names the Node of a host.
+type NodeReference struct {
+	Name string
+	UID  types.UID
+}
+
+// SystemStatus is what a host says of itself. Values that change all the time
+// are left out, so that an unchanged host causes no writes.
+type SystemStatus struct {
+	Product      string
+	Build        string
+	Architecture string
+	Hostname     string
+	FQDN         string
+	CPUs         int32
+	Memory       *resource.Quantity
+	BootTime     *metav1.Time
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceList is a list of WindowsInstances.
+type WindowsInstanceList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []WindowsInstance
+}

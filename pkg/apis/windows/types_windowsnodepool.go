@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsNodePool is a set of Windows Server hosts that come from one source and
+// are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap
+// are made for you; a pool of instances made by hand you create yourself.
+type WindowsNodePool struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsNodePoolSpec
+	Status WindowsNodePoolStatus
+}
+
+// WindowsNodePoolSpec says where the hosts of a pool come from and what they have in common.
+type WindowsNodePoolSpec struct {
+	Source   PoolSource
+	Paused   bool
+	Template PoolTemplate
+}
+
+// PoolSource says where the hosts of a pool come from. Exactly one member is set.
+type PoolSource struct {
+	MachineSet *SourceReference
+	ConfigMap  *SourceReference
+	Instances  *InstancesSource
+}
+
+// SourceReference names an object in the namespace of the pool.
+type SourceReference struct {
+	Name string
+}
+
+// InstancesSource stands for the WindowsInstances that name the pool in spec.poolRef.
+type InstancesSource struct{}
+
+// PoolTemplate is what every host of a pool gets.
+type PoolTemplate struct {
+	CredentialsSecretRef *SecretReference
+}
+
+// WindowsNodePoolPhase is a one-word summary of a pool for people.
+type WindowsNodePoolPhase string
+
+// The values are documented in v1alpha1.
+const (
+	PoolPending     WindowsNodePoolPhase = "Pending"
+	PoolReady       WindowsNodePoolPhase = "Ready"
+	PoolProgressing WindowsNodePoolPhase = "Progressing"
+	PoolPaused      WindowsNodePoolPhase = "Paused"
+	PoolDegraded    WindowsNodePoolPhase = "Degraded"
+)
+
+// WindowsNodePoolStatus is what is known of a pool.
+type WindowsNodePoolStatus struct {
+	ObservedGeneration  int64
+	Phase               WindowsNodePoolPhase
+	DesiredReplicas     int32
+	Replicas            int32
+	ReadyReplicas       int32
+	UpdatedReplicas     int32
+	UnavailableReplicas int32
+	Conditions          []metav1.Condition
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsNodePoolList is a list of WindowsNodePools.
+type WindowsNodePoolList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+
+	Items []WindowsNodePool
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+// Types of conditions of a WindowsInstance, in the order in which they are found out.
+const (
+	// ConditionResolved says whether spec.address stands for at least one IP address that may be dialed.
+	ConditionResolved = "Resolved"
+	// ConditionReachable says whether an SSH server answers there.
+	ConditionReachable = "Reachable"
+	// ConditionHostKeyTrusted says whether the host presents a host key that is trusted.
+	ConditionHostKeyTrusted = "HostKeyTrusted"
+	// ConditionAuthenticated says whether the host accepts our credentials and opens a session.
+	ConditionAuthenticated = "Authenticated"
+	// ConditionPreflightPassed says whether the host is fit to be a node; the message lists all findings.
+	ConditionPreflightPassed = "PreflightPassed"
+	// ConditionRebootRequired says whether Windows waits for a reboot, and why.
+	ConditionRebootRequired = "RebootRequired"
+	// ConditionUpToDate says whether the host has the desired revision.
+	ConditionUpToDate = "UpToDate"
+	// ConditionNodeReady says whether the Node of the host is ready.
+	ConditionNodeReady = "NodeReady"
+	// ConditionReady sums up: logged in to, fit, and its Node ready.
+	ConditionReady = "Ready"
+)
+
+// Types of conditions of a WindowsNodePool.
+const (
+	// ConditionSourceSynced says whether everything that the source asks for could be
+	// turned into instances; the message has a line for each entry that could not.
+	ConditionSourceSynced = "SourceSynced"
+	// ConditionDegraded says whether somebody has to act.
+	ConditionDegraded = "Degraded"
+	// ConditionPaused says whether the hosts of the pool are left alone.
+	ConditionPaused = "Paused"
+)
+
+// Reasons of the conditions of a WindowsInstance.
+const (
+	// ReasonNotTried is the reason of every condition that waits for one before it.
+	ReasonNotTried = "NotTried"
+	// ReasonPaused: the instance or its pool is paused.
+	ReasonPaused = "Paused"
+
+	// ReasonAddressResolved (Resolved=True).
+	ReasonAddressResolved = "AddressResolved"
+	// ReasonNameNotResolved (Resolved=False): DNS does not know the name.
+	ReasonNameNotResolved = "NameNotResolved"
+	// ReasonAddressRefused (Resolved=False): policy refuses every address the name stands for.
+	ReasonAddressRefused = "AddressRefused"
+	// ReasonDuplicateHost (Resolved=False): another instance already stands for this host.
+	ReasonDuplicateHost = "DuplicateHost"
+
+	// ReasonSSHAnswers (Reachable=True).
+	ReasonSSHAnswers = "SSHAnswers"
+	// ReasonConnectionRefused (Reachable=False): nothing listens on the port.
+	ReasonConnectionRefused = "ConnectionRefused"
+	// ReasonConnectionTimedOut (Reachable=False): no answer at all.
+	ReasonConnectionTimedOut = "ConnectionTimedOut"
+	// ReasonHostUnreachable (Reachable=False): no route to the host.
+	ReasonHostUnreachable = "HostUnreachable"
+	// ReasonConnectionReset (Reachable=False): the connection was closed before or during the handshake.
+	ReasonConnectionReset = "ConnectionReset"
+	// ReasonHandshakeTimedOut (Reachable=False): the port accepts connections and then says nothing, or too slowly.
+	ReasonHandshakeTimedOut = "HandshakeTimedOut"
+	// ReasonNotSSH (Reachable=False): something other than an SSH server answers.
+	ReasonNotSSH = "NotSSH"
+	// ReasonHandshakeFailed (Reachable=False): no algorithm in common.
+	ReasonHandshakeFailed = "HandshakeFailed"
+
+	// ReasonPinned (HostKeyTrusted=True): the key is one of spec.hostKeys.
+	ReasonPinned = "Pinned"
+	// ReasonFirstUse (HostKeyTrusted=True): the key is the first one the host ever presented.
+	ReasonFirstUse = "FirstUse"
+	// ReasonHostKeyChanged (HostKeyTrusted=False): the host presents another key than the trusted one.
+	ReasonHostKeyChanged = "HostKeyChanged"
+
+	// ReasonLoggedIn (Authenticated=True).
+	ReasonLoggedIn = "LoggedIn"
+	// ReasonCredentialsMissing (Authenticated=False): the Secret or its key is not there or cannot be used.
+	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonCredentialsRefused (Authenticated=False): the host does not accept the key or the password.
+	ReasonCredentialsRefused = "CredentialsRefused"
+	// ReasonAuthenticationTimedOut (Authenticated=False): the host went silent while logging in.
+	ReasonAuthenticationTimedOut = "AuthenticationTimedOut"
+	// ReasonSessionRefused (Authenticated=False): logged in, but the host opens no session.
+	ReasonSessionRefused = "SessionRefused"
+	// ReasonConnectionLost (Authenticated=False): the connection broke after the host key was verified.
+	ReasonConnectionLost = "ConnectionLost"
+
+	// ReasonPreflightPassed (PreflightPassed=True).
+	ReasonPreflightPassed = "PreflightPassed"
+	// ReasonFindings (PreflightPassed=False): the message lists what is in the way.
+	ReasonFindings = "Findings"
+	// ReasonAgentNotInstalled (PreflightPassed=Unknown): our program could not be put on the host.
+	ReasonAgentNotInstalled = "AgentNotInstalled"
+	// ReasonAgentFailed (PreflightPassed=Unknown): our program ran on the host and failed.
+	ReasonAgentFailed = "AgentFailed"
+
+	// ReasonRebootPending (RebootRequired=True).
+	ReasonRebootPending = "RebootPending"
+	// ReasonNoRebootPending (RebootRequired=False).
+	ReasonNoRebootPending = "NoRebootPending"
+
+	// ReasonRevisionCurrent (UpToDate=True).
+	ReasonRevisionCurrent = "RevisionCurrent"
+	// ReasonRevisionOutdated (UpToDate=False).
+	ReasonRevisionOutdated = "RevisionOutdated"
+
+	// ReasonNodeReady (NodeReady=True).
+	ReasonNodeReady = "NodeReady"
+	// ReasonNodeNotReady (NodeReady=False): the Node is there and not ready.
+	ReasonNodeNotReady = "NodeNotReady"
+	// ReasonNoNode (NodeReady=False): no Node has the address or provider ID of the host.
+	ReasonNoNode = "NoNode"
+
+	// ReasonAllChecksPassed (Ready=True).
+	ReasonAllChecksPassed = "AllChecksPassed"
+)
+
+// Reasons of the conditions of a WindowsNodePool.
+const (
+	// ReasonSynced (SourceSynced=True).
+	ReasonSynced = "Synced"
+	// ReasonInvalidEntries (SourceSynced=False, Degraded=True): some entries cannot be used.
+	ReasonInvalidEntries = "InvalidEntries"
+	// ReasonSourceNotFound (SourceSynced=False, Degraded=True): the source is not there.
+	ReasonSourceNotFound = "SourceNotFound"
+	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source vanished, and
+	// its hosts are kept until somebody confirms that they shall go.
+	ReasonConfirmationNeeded = "ConfirmationNeeded"
+	// ReasonInstancesFailed (Degraded=True): some hosts need somebody to act.
+	ReasonInstancesFailed = "InstancesFailed"
+	// ReasonAsExpected (Degraded=False).
+	ReasonAsExpected = "AsExpected"
+	// ReasonNotPaused (Paused=False).
+	ReasonNotPaused = "NotPaused"
+)
+
+// Labels and annotations of this API.
+const (
+	// SourceAnnotation is on every instance that a source asks for. Its value names
+	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".
+	// As long as it is there, people cannot delete the instance; they remove the entry or the Machine.
+	SourceAnnotation = "windows.openshift.io/source"
+	// ConfirmRemovalAnnotation on a pool confirms that its hosts may be removed
+	// although the whole ConfigMap was deleted. Its value is "true".
+	ConfirmRemovalAnnotation = "windows.openshift.io/confirm-removal"
+)

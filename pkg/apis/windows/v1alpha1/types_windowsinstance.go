@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstance is one Windows Server host: how it is reached over SSH, and
+// what is known of it. Most instances are made for you from an entry of the
+// windows-instances ConfigMap or from a Machine; you may also create one by hand.
+// Its logs can be read at any time through the subresource log, also when the
+// kubelet of the host is dead or never ran.
+type WindowsInstance struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the Machine, or the address
+	// of the ConfigMap entry, or what you choose for an instance made by hand.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// How the host is reached. Written by you, or by the source the host comes from.
+	// +optional
+	Spec WindowsInstanceSpec `json:"spec,omitempty"`
+	// What is known of the host. Written by the controller only.
+	// +optional
+	Status WindowsInstanceStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceSpec says how a host is reached.
+type WindowsInstanceSpec struct {
+	// IPv4 address, IPv6 address or DNS name under which the host answers SSH.
+	// A name is resolved anew at every connection, IPv4 first. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Address string `json:"address"`
+	// TCP port of the SSH server. Default 22.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=1
+	// +k8s:maximum=65535
+	Port int32 `json:"port,omitempty"`
+	// User to log in as. The user must be an administrator of the host. Default Administrator.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=104
+	Username string `json:"username,omitempty"`
+	// Public host keys the host may present, each as in an OpenSSH known_hosts or
+	// authorized_keys line: type, space, base64. Set, they are the only keys that
+	// are trusted. Empty, the first key that the host presents is recorded in
+	// status.hostKeys before anything else is done, and from then on only that key
+	// is trusted. Changing this field of an existing instance needs the verb
+	// trust-host-key on windowsinstances besides update.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=16
+	HostKeys []string `json:"hostKeys,omitempty"`
+	// Secret in the namespace of the instance with the credentials to log in: key
+	// private-key.pem (with passphrase when it is encrypted), or key password.
+	// Empty: the Secret of the pool; where that is empty too, the cluster-wide key
+	// (Secret cloud-private-key in the namespace of the controller).
+	// +optional
+	// +k8s:optional
+	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
+	// Pool the host belongs to, in the same namespace. Empty: none.
+	// +optional
+	// +k8s:optional
+	PoolRef *PoolReference `json:"poolRef,omitempty"`
+	// While true the controller leaves the host alone: it neither connects to it
+	// nor changes anything on it. Logs can still be read. Default false.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
+	// Used to find the Node of the host. Empty: the Node is found by address.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+}
+
+// SecretReference names a Secret in the namespace of the object that refers to it.
+type SecretReference struct {
+	// Name of the Secret. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Name string `json:"name"`
+}
+
+// PoolReference names a WindowsNodePool in the namespace of the object that refers to it.
+type PoolReference struct {
+	// Name of the WindowsNodePool. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Name string `json:"name"`
+}
+
+// WindowsInstancePhase is a one-word summary of a host for people. Programs read
+// the conditions instead.
+// +enum
+type WindowsInstancePhase string
+
+const (
+	// InstancePending means that the controller has not tried the host yet, or is told not to (paused).
+	InstancePending WindowsInstancePhase = "Pending"
+	// InstanceConnecting means that the host is being reached, or has been reached and is being looked at.
+	InstanceConnecting WindowsInstancePhase = "Connecting"
+	// InstanceConnected means that the host is logged in to and fit to be a node, and that it is no node yet.
+	InstanceConnected WindowsInstancePhase = "Connected"
+	// InstanceReady means that the host is logged in to and its Node is ready.
+	InstanceReady WindowsInstancePhase = "Ready"
+	// InstanceUnreachable means that no SSH connection can be made.
+	InstanceUnreachable WindowsInstancePhase = "Unreachable"
+	// InstanceFailed means that somebody has to act: see the conditions.
+	InstanceFailed WindowsInstancePhase = "Failed"
+)
+
+// WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
+type WindowsInstanceStatus struct {
+	// The generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// One word for people: Pending, Connecting, Connected, Ready, Unreachable or Failed.
+	// Programs should read the conditions.
+	// +optional
+	Phase WindowsInstancePhase `json:"phase,omitempty"`
+	// What holds of the host, in the order in which it is found out: Resolved,
+	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, RebootRequired,
+	// UpToDate, NodeReady, Ready. Each has a reason and a message that says what to do.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	// +listType=map
+	// +listMapKey=type
+	// +k8s:optional
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// IP addresses that spec.address stands for, in the order in which they are tried.
+	// +optional
+	// +listType=atomic
+	Addresses []string `json:"addresses,omitempty"`
+	// Host keys that are trusted, and since when.
+	// +optional
+	// +listType=atomic
+	HostKeys []HostKeyStatus `json:"hostKeys,omitempty"`
+	// The Node of the host. Empty: it is no node.
+	// +optional
+	Node *NodeReference `json:"node,omitempty"`
+	// What the host said of itself when it was last looked at.
+	// +optional
+	System *SystemStatus `json:"system,omitempty"`
+	// Version of this project's software on the host. Empty: there is none yet.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Names the content that the host is set up with now. Empty: not known yet.
+	// +optional
+	CurrentRevision string `json:"currentRevision,omitempty"`
+	// Names the content that the host shall be set up with. The host is up to date
+	// when it equals currentRevision.
+	// +optional
+	DesiredRevision string `json:"desiredRevision,omitempty"`
+}
+
+// HostKeyTrust says why a host key is trusted.
+// +enum
+type HostKeyTrust string
+
+const (
+	// TrustedBySpec means that the key is one of spec.hostKeys.
+	TrustedBySpec HostKeyTrust = "Spec"
+	// TrustedOnFirstUse means that the key is the first one the host ever presented.
+	TrustedOnFirstUse HostKeyTrust = "FirstUse"
+)
+
+// HostKeyStatus is a host key that is trusted.
+type HostKeyStatus struct {
+	// Type of the key, for example ssh-ed25519.
+	Type string `json:"type"`
+	// SHA256 fingerprint as ssh-keygen -l prints it, for example SHA256:Jo2…
+	Fingerprint string `json:"fingerprint"`
+	// The key itself in base64.
+	Key string `json:"key"`
+	// When the key was first seen.
+	FirstSeen metav1.Time `json:"firstSeen"`
+	// Why the key is trusted: Spec or FirstUse.
+	TrustedBy HostKeyTrust `json:"trustedBy"`
+}
+
+// NodeReference names the Node of a host.
+type NodeReference struct {
+	// Name of the Node.
+	Name string `json:"name"`
+	// UID of the Node.
+	UID types.UID `json:"uid"`
+}
+
+// SystemStatus is what a host says of itself. Values that change all the time
+// are left out, so that an unchanged host causes no writes.
+type SystemStatus struct {
+	// Product name, for example Windows Server 2022 Datacenter.
+	// +optional
+	Product string `json:"product,omitempty"`
+	// Build with its update revision, for example 10.0.20348.2700.
+	// +optional
+	Build string `json:"build,omitempty"`
+	// Processor architecture as Go and Kubernetes name it, for example amd64.
+	// +optional
+	Architecture string `json:"architecture,omitempty"`
+	// Host name.
+	// +optional
+	Hostname string `json:"hostname,omitempty"`
+	// Fully qualified domain name. Empty: the host has no domain.
+	// +optional
+	FQDN string `json:"fqdn,omitempty"`
+	// Number of logical processors.
+	// +optional
+	CPUs int32 `json:"cpus,omitempty"`
+	// Physical memory.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+	// When the host was started, to the minute. It differs after each reboot.
+	// +optional
+	BootTime *metav1.Time `json:"bootTime,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceList is a list of WindowsInstances.
+type WindowsInstanceList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The instances.
+	Items []WindowsInstance `json:"items"`
+}

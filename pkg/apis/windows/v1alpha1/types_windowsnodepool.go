@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsNodePool is a set of Windows Server hosts that come from one source and
+// are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap
+// are made for you; a pool of instances made by hand you create yourself.
+type WindowsNodePool struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Where the hosts of the pool come from and what they have in common.
+	// +optional
+	Spec WindowsNodePoolSpec `json:"spec,omitempty"`
+	// What is known of the pool. Written by the controller only.
+	// +optional
+	Status WindowsNodePoolStatus `json:"status,omitempty"`
+}
+
+// WindowsNodePoolSpec says where the hosts of a pool come from and what they have in common.
+type WindowsNodePoolSpec struct {
+	// Where the hosts come from: exactly one member is set. It cannot be changed. Required.
+	// +k8s:immutable
+	Source PoolSource `json:"source"`
+	// While true the controller leaves the hosts of the pool alone, as if each of
+	// them were paused. Default false.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
+	// What every host of the pool gets.
+	// +optional
+	Template PoolTemplate `json:"template,omitempty"`
+}
+
+// PoolSource says where the hosts of a pool come from. Exactly one member is set.
+// +union
+type PoolSource struct {
+	// A MachineSet of group machine.openshift.io in the namespace of the pool.
+	// +optional
+	// +k8s:optional
+	// +k8s:unionMember
+	MachineSet *SourceReference `json:"machineSet,omitempty"`
+	// A ConfigMap in the format of windows-instances in the namespace of the pool.
+	// +optional
+	// +k8s:optional
+	// +k8s:unionMember
+	ConfigMap *SourceReference `json:"configMap,omitempty"`
+	// WindowsInstances of this namespace that are created by hand and name the
+	// pool in spec.poolRef.
+	// +optional
+	// +k8s:optional
+	// +k8s:unionMember
+	Instances *InstancesSource `json:"instances,omitempty"`
+}
+
+// SourceReference names an object in the namespace of the pool.
+type SourceReference struct {
+	// Name of the object. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Name string `json:"name"`
+}
+
+// InstancesSource stands for the WindowsInstances that name the pool in spec.poolRef.
+type InstancesSource struct{}
+
+// PoolTemplate is what every host of a pool gets.
+type PoolTemplate struct {
+	// Secret in the namespace of the pool with the credentials to log in to its
+	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key.
+	// +optional
+	// +k8s:optional
+	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
+}
+
+// WindowsNodePoolPhase is a one-word summary of a pool for people.
+// +enum
+type WindowsNodePoolPhase string
+
+const (
+	// PoolPending means that the pool has not been looked at yet.
+	PoolPending WindowsNodePoolPhase = "Pending"
+	// PoolReady means that every host that the source asks for is ready.
+	PoolReady WindowsNodePoolPhase = "Ready"
+	// PoolProgressing means that some hosts are not ready.
+	PoolProgressing WindowsNodePoolPhase = "Progressing"
+	// PoolPaused means that the hosts of the pool are left alone.
+	PoolPaused WindowsNodePoolPhase = "Paused"
+	// PoolDegraded means that somebody has to act: see the conditions.
+	PoolDegraded WindowsNodePoolPhase = "Degraded"
+)
+
+// WindowsNodePoolStatus is what is known of a pool.
+type WindowsNodePoolStatus struct {
+	// The generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// One word for people: Pending, Ready, Progressing, Paused or Degraded.
+	// +optional
+	Phase WindowsNodePoolPhase `json:"phase,omitempty"`
+	// Number of hosts that the source asks for. Bad entries of a ConfigMap do not count.
+	// +optional
+	DesiredReplicas int32 `json:"desiredReplicas"`
+	// Number of WindowsInstances of the pool.
+	// +optional
+	Replicas int32 `json:"replicas"`
+	// Number of them that are ready.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// Number of them whose current revision is the desired one.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// Number of hosts that the source asks for and that are not ready.
+	// +optional
+	UnavailableReplicas int32 `json:"unavailableReplicas"`
+	// What holds of the pool: SourceSynced, Degraded, Paused. Each has a reason and
+	// a message that says what to do.
+	// +optional
+	// +patchMergeKey=type
+	// +patchStrategy=merge
+	// +listType=map
+	// +listMapKey=type
+	// +k8s:optional
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsNodePoolList is a list of WindowsNodePools.
+type WindowsNodePoolList struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The pools.
+	Items []WindowsNodePool `json:"items"`
+}

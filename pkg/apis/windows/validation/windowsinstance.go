@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package validation holds the rules for API objects that cannot be said in tags
+// on the types: formats, and rules over several fields. It works on the internal
+// types and imports no other package of this project.
+package validation
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"unicode"
+
+	"golang.org/x/crypto/ssh"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+)
+
+// ValidateWindowsInstance checks a new instance. Ranges, lengths and required
+// fields are declared on the type and checked elsewhere.
+func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(&instance.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+	return append(errs, validateInstanceSpec(&instance.Spec, field.NewPath("spec"))...)
+}
+
+// ValidateWindowsInstanceUpdate checks a changed instance.
+func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	return append(errs, validateInstanceSpec(&instance.Spec, field.NewPath("spec"))...)
+}
+
+// ValidateWindowsInstanceStatusUpdate checks a changed status.
+func ValidateWindowsInstanceStatusUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	status := field.NewPath("status")
+	errs = append(errs, metav1validation.ValidateConditions(instance.Status.Conditions, status.Child("conditions"))...)
+	for i, key := range instance.Status.HostKeys {
+		errs = append(errs, validateHostKey(key.Type+" "+key.Key, status.Child("hostKeys").Index(i).Child("key"))...)
+	}
+	return errs
+}
+
+func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if spec.Address != "" { // that it is there is declared on the type
+		errs = append(errs, validateAddress(spec.Address, path.Child("address"))...)
+	}
+	errs = append(errs, validateUsername(spec.Username, path.Child("username"))...)
+	for i, key := range spec.HostKeys {
+		errs = append(errs, validateHostKey(key, path.Child("hostKeys").Index(i))...)
+	}
+	if ref := spec.CredentialsSecretRef; ref != nil {
+		errs = append(errs, validateName(ref.Name, path.Child("credentialsSecretRef", "name"))...)
+	}
+	if ref := spec.PoolRef; ref != nil {
+		errs = append(errs, validateName(ref.Name, path.Child("poolRef", "name"))...)
+	}
+	return errs
+}
+
+// validateAddress accepts what can be dialed: an IP address or a DNS name.
+func validateAddress(address string, path *field.Path) field.ErrorList {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		if ip.IsUnspecified() || ip.IsMulticast() {
+			return field.ErrorList{field.Invalid(path, address, "must be the address of one host")}
+		}
+		return nil
+	}
+	if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+		return field.ErrorList{field.Invalid(path, address, "must be an address without a port; the port goes into spec.port")}
+	}
+	if looksLikeIPv4(address) {
+		return field.ErrorList{field.Invalid(path, address, "is not a valid IPv4 address")}
+	}
+	name := strings.TrimSuffix(strings.ToLower(address), ".")
+	if problems := utilvalidation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return field.ErrorList{field.Invalid(path, address, "must be an IPv4 address, an IPv6 address or a DNS name")}
+	}
+	return nil
+}
+
+// looksLikeIPv4 says whether s consists of digits and dots only. As a DNS name it
+// would be valid, but nobody means it as one.
+func looksLikeIPv4(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789.") == ""
+}
+
+// validateUsername refuses what no Windows account name can hold: the characters
+// of "User name" in the Windows documentation of NetUserAdd, and control
+// characters. A domain account is written as DOMAIN\user or user@domain.
+func validateUsername(name string, path *field.Path) field.ErrorList {
+	if strings.ContainsAny(name, `"/[]:;|=,+*?<>`) || strings.Count(name, `\`) > 1 {
+		return field.ErrorList{field.Invalid(path, name, `must not contain any of "/[]:;|=,+*?<> and at most one backslash`)}
+	}
+	if strings.IndexFunc(name, unicode.IsControl) >= 0 || strings.TrimSpace(name) != name {
+		return field.ErrorList{field.Invalid(path, name, "must not contain control characters, nor begin or end with a space")}
+	}
+	return nil
+}
+
+func validateHostKey(line string, path *field.Path) field.ErrorList {
+	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil || len(options) > 0 || len(rest) > 0 {
+		return field.ErrorList{field.Invalid(path, line, "must be one public key as in a known_hosts file: type, space, base64; `ssh-keyscan -p PORT ADDRESS` prints the keys of a host")}
+	}
+	switch key.Type() {
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoRSA, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521:
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, key.Type(), []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA})}
+}
+
+func validateName(name string, path *field.Path) field.ErrorList {
+	if name == "" { // that it is there is declared on the type
+		return nil
+	}
+	var errs field.ErrorList
+	for _, problem := range apivalidation.NameIsDNSSubdomain(name, false) {
+		errs = append(errs, field.Invalid(path, name, fmt.Sprintf("is not the name of an object: %s", problem)))
+	}
+	return errs
+}
