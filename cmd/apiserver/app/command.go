@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package app wires windows-apiserver: its flags, its storage, and what reaches hosts.
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/apiserver"
+	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/pkg/storage"
+	"github.com/openshift/windows-instance-api/pkg/version"
+)
+
+// NewCommand returns the command that runs the server until ctx is done.
+func NewCommand(ctx context.Context) *cobra.Command {
+	server, hosts := apiserver.NewOptions(), newHostOptions()
+	cmd := &cobra.Command{
+		Use:   "windows-apiserver",
+		Short: "Serve windows.openshift.io: Windows hosts as API objects, with live logs over SSH",
+		Long: `windows-apiserver is an aggregated API server. It serves WindowsInstance and
+WindowsNodePool and the live logs of hosts, behind kube-apiserver, which it asks who
+a caller is and what he may do. It keeps its objects in an etcd of its own below
+--data-dir, or in the cluster of --etcd-servers.`,
+		Version:      version.Version,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := server.Validate(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), server, hosts)
+		},
+	}
+	cmd.SetContext(ctx)
+	server.AddFlags(cmd.Flags())
+	hosts.addFlags(cmd.Flags())
+	globalflag.AddGlobalFlags(cmd.Flags(), cmd.Name())
+	return cmd
+}
+
+func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptions) error {
+	var endpoints []string
+	storageFailed := make(<-chan error)
+	if serverOptions.EmbeddedStorage() {
+		etcd, err := storage.StartEmbedded(ctx, serverOptions.DataDir)
+		if err != nil {
+			return err
+		}
+		// Last of all: what the server still writes while it stops must be kept.
+		defer etcd.Close()
+		endpoints, storageFailed = etcd.Endpoints(), etcd.Err()
+	}
+	config, err := serverOptions.Config(endpoints)
+	if err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfig(config.Generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for the cluster: %w", err)
+	}
+	own, err := versioned.NewForConfig(config.Generic.LoopbackClientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for this server: %w", err)
+	}
+	access, closePool, err := hosts.access(kube, own)
+	if err != nil {
+		return err
+	}
+	defer closePool()
+	config.Extra.Logs = logOpener{access}
+	server, err := config.New()
+	if err != nil {
+		return err
+	}
+	// A server without storage only fails its callers: it ends, and starts anew.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go func() {
+		select {
+		case err := <-storageFailed:
+			cancel(fmt.Errorf("the embedded etcd failed: %w", err))
+		case <-stopped:
+		}
+	}()
+	klog.InfoS("Starting windows-apiserver", "version", version.Version)
+	if err := server.PrepareRun().RunWithContext(ctx); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() { //nolint:errorlint // the same value, not the same kind
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package apiserver builds the aggregated API server of windows.openshift.io: its
+// options, the group with its storage, which requests may run for ever, and how the
+// server stops. It knows nothing of how hosts are reached: that comes in through
+// [ExtraConfig]. It must not import hostaccess, sshpool or any controller.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
+)
+
+// ExtraConfig is what this server needs beyond what every API server needs.
+type ExtraConfig struct {
+	// Logs opens the logs of hosts.
+	Logs windowsinstance.LogOpener
+	// Streams limits and ends log streams.
+	Streams *windowsinstance.Streams
+	// SourceWriters are the user names of the controller; see
+	// [windowsinstance.Options].
+	SourceWriters []string
+	// DrainTimeout is how long open streams get to end when the server stops.
+	DrainTimeout time.Duration
+}
+
+// Config is the configuration of the server.
+type Config struct {
+	Generic *genericapiserver.RecommendedConfig
+	Extra   ExtraConfig
+}
+
+// longRunningRequests are exempt from the request timeout: watches and streams.
+// kube-apiserver has a list of its own in front of us, on which of ours only the
+// name log stands.
+var longRunningRequests = genericfilters.BasicLongRunningRequestCheck(
+	sets.NewString("watch"), sets.NewString(windowsinstance.LongRunningSubresources()...))
+
+// New builds the server and installs the API group.
+func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
+	authorizer := c.Generic.Authorization.Authorizer
+	optsGetter := c.Generic.RESTOptionsGetter
+	shutdownDelay := c.Generic.ShutdownDelayDuration
+	server, err := c.Generic.Complete().New("windows-apiserver", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("building the API server: %w", err)
+	}
+	instances, err := windowsinstance.NewStorage(windowsinstance.Options{
+		Scheme:            Scheme,
+		RESTOptionsGetter: optsGetter,
+		Authorizer:        authorizer,
+		SourceWriters:     c.Extra.SourceWriters,
+		Logs:              c.Extra.Logs,
+		Streams:           c.Extra.Streams,
+	})
+	if err != nil {
+		return nil, err
+	}
+	pools, err := windowsnodepool.NewStorage(Scheme, optsGetter)
+	if err != nil {
+		return nil, err
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, ParameterCodec, Codecs)
+	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		"windowsinstances":                                    instances.Instance,
+		"windowsinstances/status":                             instances.Status,
+		"windowsinstances/" + windowsinstance.SubresourceLog:  instances.Log,
+		"windowsinstances/" + windowsinstance.SubresourceLogs: instances.Logs,
+		"windowsnodepools":                                    pools.Pool,
+		"windowsnodepools/status":                             pools.Status,
+	}
+	if err := server.InstallAPIGroup(&group); err != nil {
+		return nil, fmt.Errorf("installing the API group: %w", err)
+	}
+	if err := server.AddPreShutdownHook("drain-log-streams", func() error {
+		return drainStreams(c.Extra.Streams, shutdownDelay, c.Extra.DrainTimeout)
+	}); err != nil {
+		return nil, fmt.Errorf("adding the shutdown hook: %w", err)
+	}
+	return server, nil
+}
+
+// drainStreams ends the log streams when the server stops. Readiness has failed by
+// now; for the shutdown delay kube-apiserver may still send requests here, so they
+// are served until it is over.
+func drainStreams(streams *windowsinstance.Streams, delay, timeout time.Duration) error {
+	time.Sleep(delay)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if n := streams.Open(); n > 0 {
+		klog.InfoS("Ending log streams", "streams", n)
+	}
+	return streams.Drain(ctx)
+}

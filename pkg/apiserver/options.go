@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+)
+
+// etcdPrefix is where the objects are kept in etcd.
+const etcdPrefix = "/registry/windows.openshift.io"
+
+// Options are the flags of the API server, but for those about reaching hosts.
+type Options struct {
+	// Recommended are the options of every aggregated API server.
+	Recommended *genericoptions.RecommendedOptions
+	// Run are the options of every API server.
+	Run *genericoptions.ServerRunOptions
+
+	// DataDir is where the embedded etcd keeps the objects. It is used when no
+	// --etcd-servers are given.
+	DataDir string
+	// ControllerUsers are the user names that windows-controller has.
+	ControllerUsers []string
+	// Streams limit log streams.
+	Streams windowsinstance.StreamLimits
+	// DrainTimeout is how long open streams get to end when the server stops.
+	DrainTimeout time.Duration
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	o := &Options{
+		Recommended:     genericoptions.NewRecommendedOptions(etcdPrefix, Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)),
+		Run:             genericoptions.NewServerRunOptions(),
+		DataDir:         "/var/lib/windows-apiserver",
+		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
+		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, Total: 2048},
+		DrainTimeout:    10 * time.Second,
+	}
+	// A port that needs no privilege; a Service maps 443 to it.
+	o.Recommended.SecureServing.BindPort = 8443
+	// The certificate is given: nobody could verify one that is made up at start.
+	o.Recommended.SecureServing.ServerCert.CertDirectory = ""
+	return o
+}
+
+// AddFlags adds the flags to fs.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	o.Recommended.AddFlags(fs)
+	o.Run.AddUniversalFlags(fs)
+	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory on a persistent volume in which the embedded etcd keeps the objects. Used when no --etcd-servers are given.")
+	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still asks for. May be repeated.")
+	fs.IntVar(&o.Streams.PerHost, "max-log-streams-per-host", o.Streams.PerHost, "How many logs of one host may be streamed at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Streams.PerUser, "max-log-streams-per-user", o.Streams.PerUser, "How many logs one user may stream at one time; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Streams.Total, "max-log-streams", o.Streams.Total, "How many logs this server streams at one time; more are refused with 429. 0: no limit.")
+	fs.DurationVar(&o.DrainTimeout, "stream-drain-timeout", o.DrainTimeout, "How long open log streams get to end in good order when the server stops.")
+}
+
+// EmbeddedStorage says whether the server brings its own etcd.
+func (o *Options) EmbeddedStorage() bool {
+	return len(o.Recommended.Etcd.StorageConfig.Transport.ServerList) == 0
+}
+
+// Validate reports everything that is wrong with the flags.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.EmbeddedStorage() {
+		if o.DataDir == "" {
+			errs = append(errs, errors.New("--data-dir must be set when no --etcd-servers are given"))
+		}
+		// What follows is checked as it will be: with a server.
+		defer func(old []string) { o.Recommended.Etcd.StorageConfig.Transport.ServerList = old }(o.Recommended.Etcd.StorageConfig.Transport.ServerList)
+		o.Recommended.Etcd.StorageConfig.Transport.ServerList = []string{"unix:///embedded"}
+	}
+	cert := o.Recommended.SecureServing.ServerCert.CertKey
+	if cert.CertFile == "" || cert.KeyFile == "" {
+		errs = append(errs, errors.New("--tls-cert-file and --tls-private-key-file must be set: kube-apiserver verifies the certificate against the caBundle of the APIService"))
+	}
+	if o.Streams.PerHost < 0 || o.Streams.PerUser < 0 || o.Streams.Total < 0 {
+		errs = append(errs, errors.New("--max-log-streams, --max-log-streams-per-host and --max-log-streams-per-user must not be negative"))
+	}
+	if o.DrainTimeout < 0 {
+		errs = append(errs, errors.New("--stream-drain-timeout must not be negative"))
+	}
+	errs = append(errs, o.Recommended.Validate()...)
+	errs = append(errs, o.Run.Validate()...)
+	return errors.Join(errs...)
+}
+
+// Config turns the options into a configuration. etcdServers are the endpoints of
+// the embedded etcd, empty when another one is used.
+func (o *Options) Config(etcdServers []string) (*Config, error) {
+	if len(etcdServers) > 0 {
+		o.Recommended.Etcd.StorageConfig.Transport.ServerList = etcdServers
+	}
+	generic := genericapiserver.NewRecommendedConfig(Codecs)
+	if err := o.Run.ApplyTo(&generic.Config); err != nil {
+		return nil, fmt.Errorf("applying the server options: %w", err)
+	}
+	generic.LongRunningFunc = longRunningRequests
+	namer := openapinamer.NewDefinitionNamer(Scheme)
+	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(openapi.GetOpenAPIDefinitions, namer)
+	generic.OpenAPIConfig.Info.Title = "Windows instances"
+	generic.OpenAPIConfig.Info.Version = v1alpha1.SchemeGroupVersion.Version
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(openapi.GetOpenAPIDefinitions, namer)
+	generic.OpenAPIV3Config.Info.Title = "Windows instances"
+	generic.OpenAPIV3Config.Info.Version = v1alpha1.SchemeGroupVersion.Version
+	if err := o.Recommended.ApplyTo(generic); err != nil {
+		return nil, fmt.Errorf("applying the options: %w", err)
+	}
+	return &Config{Generic: generic, Extra: ExtraConfig{
+		Streams:       windowsinstance.NewStreams(o.Streams),
+		SourceWriters: o.ControllerUsers,
+		DrainTimeout:  o.DrainTimeout,
+	}}, nil
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package hostaccess does things on the host behind a WindowsInstance, for the API
+// server and for the controller alike: it finds the credentials, applies the policy
+// on host keys and addresses, puts the agent on the host and speaks its protocol.
+// It must not import the registry or a controller, which both build on it.
+package hostaccess
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/version"
+)
+
+// Options are what an [Access] needs.
+type Options struct {
+	// Pool holds the connections.
+	Pool *sshpool.Pool
+	// ReadSecret returns the data of a Secret.
+	ReadSecret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// ReadPool returns a pool, whose template may name the credentials of its hosts.
+	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
+	// ClusterCredentials is the Secret with the cluster-wide key.
+	ClusterCredentials types.NamespacedName
+	// Agents are the builds of the agent.
+	Agents *Bundle
+}
+
+// Access reaches hosts. It is safe for concurrent use.
+type Access struct {
+	options Options
+	ensure  singleflight.Group
+
+	mu sync.Mutex
+	// placed remembers on which hosts the agent is known to be, by target.
+	placed map[string]agentPlace
+}
+
+// New returns an Access.
+func New(o Options) *Access {
+	return &Access{options: o, placed: map[string]agentPlace{}}
+}
+
+// Resolve returns the addresses that the instance stands for and that may be
+// dialed. Errors are [sshpool.Error]s.
+func (a *Access) Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error) {
+	return a.options.Pool.Resolve(ctx, address(instance))
+}
+
+// HostKey returns the host key that the host presents. It does not log in.
+// Errors are [sshpool.Error]s.
+func (a *Access) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.PublicKey, error) {
+	return a.options.Pool.HostKey(ctx, address(instance))
+}
+
+// Login makes sure that the host presents a trusted key, accepts the credentials
+// and opens a session. Errors are [CredentialsError]s and [sshpool.Error]s.
+func (a *Access) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return err
+	}
+	return a.options.Pool.Ping(ctx, target)
+}
+
+// Forget closes the connections to the host, for example because the instance is gone.
+func (a *Access) Forget(instance *v1alpha1.WindowsInstance) {
+	a.options.Pool.Forget(address(instance))
+	key := placeKey(address(instance))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.placed, key)
+}
+
+// Revision names the agent that is put on hosts: its version for people, and the
+// name of its content.
+func (a *Access) Revision() (release, revision string) {
+	return version.Version, a.options.Agents.Revision()
+}
+
+// address is the target without what is needed to log in.
+func address(instance *v1alpha1.WindowsInstance) sshpool.Target {
+	return sshpool.Target{Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username}
+}
+
+// target is the target with credentials and trusted host keys.
+func (a *Access) target(ctx context.Context, instance *v1alpha1.WindowsInstance) (sshpool.Target, error) {
+	target := address(instance)
+	var err error
+	if target.HostKeys, err = TrustedKeys(instance); err != nil {
+		return sshpool.Target{}, err
+	}
+	if target.Credential, err = a.credential(ctx, instance); err != nil {
+		return sshpool.Target{}, err
+	}
+	return target, nil
+}
+
+// TrustedKeys returns the keys that the host may present: those of spec.hostKeys,
+// or without any those that were recorded in status.hostKeys. None means that the
+// host was never met; then nothing but reading its key is possible.
+func TrustedKeys(instance *v1alpha1.WindowsInstance) ([]ssh.PublicKey, error) {
+	lines := instance.Spec.HostKeys
+	if len(lines) == 0 {
+		for _, key := range instance.Status.HostKeys {
+			lines = append(lines, key.Type+" "+key.Key)
+		}
+	}
+	keys := make([]ssh.PublicKey, 0, len(lines))
+	for _, line := range lines {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+		if err != nil {
+			return nil, fmt.Errorf("the recorded host key %q cannot be read: %w", line, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
+}

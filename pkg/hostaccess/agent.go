@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hostaccess
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// Where the agent lives on a host. The paths have no space, so that they can be
+// run from cmd.exe and from PowerShell alike, as they are.
+var agentDirs = map[platform]string{
+	windows: `C:\ProgramData\windows-node-agent`,
+	unix:    "/var/lib/windows-node-agent",
+}
+
+const (
+	// uploadTimeout bounds putting the agent, a few MiB, on a host.
+	uploadTimeout = 3 * time.Minute
+	// factsTimeout bounds collecting facts, which takes well under a second on a healthy host.
+	factsTimeout = time.Minute
+)
+
+// agentPlace is where the agent is on a host.
+type agentPlace struct {
+	platform platform
+	command  string // its path in the form of the host's shell
+}
+
+// placeKey identifies the host, whatever the credentials.
+func placeKey(t sshpool.Target) string { return fmt.Sprintf("%s|%d", t.Address, t.Port) }
+
+// drivePath matches how an SFTP server on Windows names its directories.
+var drivePath = regexp.MustCompile(`^/?[A-Za-z]:`)
+
+// ensureAgent makes sure that the agent is on the host and returns where. Callers
+// for the same host share the work.
+func (a *Access) ensureAgent(ctx context.Context, target sshpool.Target) (agentPlace, error) {
+	key := placeKey(target)
+	a.mu.Lock()
+	place, ok := a.placed[key]
+	a.mu.Unlock()
+	if ok {
+		return place, nil
+	}
+	// The work goes on when the first of several callers leaves: it has a deadline of its own.
+	done := a.ensure.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTimeout)
+		defer cancel()
+		place, err := a.placeAgent(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		a.placed[key] = place
+		a.mu.Unlock()
+		return place, nil
+	})
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return agentPlace{}, result.Err
+		}
+		return result.Val.(agentPlace), nil
+	case <-ctx.Done():
+		return agentPlace{}, ctx.Err()
+	}
+}
+
+// placeAgent looks for the agent on the host, and uploads it when it is not there.
+func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (agentPlace, error) {
+	client, err := a.options.Pool.SFTP(ctx, target)
+	if err != nil {
+		return agentPlace{}, err
+	}
+	// Closing gives the session back; what it could report was reported before.
+	defer func() { _ = client.Close() }()
+	home, err := client.RealPath(".")
+	if err != nil {
+		return agentPlace{}, &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+	}
+	p := unix
+	if drivePath.MatchString(home) {
+		p = windows
+	}
+	build, ok := a.options.Agents.builds[p]
+	if !ok {
+		return agentPlace{}, &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+	}
+	name := agentName(p, build)
+	place := agentPlace{platform: p, command: commandPath(p, name)}
+	remote := sftpPath(p, name)
+
+	if info, err := client.Stat(remote); err == nil && info.Size() == build.size {
+		if a.verifyAgent(ctx, target, place.command, build) == nil {
+			return place, nil
+		}
+	}
+	if err := a.uploadAgent(ctx, target, client, p, build); err != nil {
+		return agentPlace{}, err
+	}
+	return place, nil
+}
+
+// uploadAgent writes the build under a temporary name, has the host compute its
+// digest, and only then gives it its name.
+func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client *sshpool.SFTP, p platform, build agentBuild) error {
+	fail := func(step, doing string, err error) error {
+		return &AgentError{Step: step, Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	dir := sftpPath(p, "")
+	if err := client.MkdirAll(dir); err != nil {
+		return fail(StepUpload, "creating "+agentDirs[p], err)
+	}
+	suffix := make([]byte, 4)
+	if _, err := rand.Read(suffix); err != nil {
+		return fail(StepUpload, "choosing a temporary name", err)
+	}
+	temporary := "upload-" + hex.EncodeToString(suffix) + "-" + agentName(p, build)
+	remote := sftpPath(p, temporary)
+	// A failure here leaves a file behind that the next upload does not stumble over.
+	defer func() { _ = client.Remove(remote) }()
+
+	local, err := os.Open(build.path)
+	if err != nil {
+		return fail(StepUpload, "opening our copy", err)
+	}
+	defer local.Close()
+	file, err := client.OpenFile(remote, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return fail(StepUpload, "creating a file in "+agentDirs[p], err)
+	}
+	if _, err := file.ReadFrom(local); err != nil {
+		_ = file.Close()
+		return fail(StepUpload, fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+	}
+	if err := file.Close(); err != nil {
+		return fail(StepUpload, fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+	}
+	if p == unix {
+		if err := client.Chmod(remote, 0o755); err != nil {
+			return fail(StepUpload, "making it executable", err)
+		}
+	}
+	if err := a.verifyAgent(ctx, target, commandPath(p, temporary), build); err != nil {
+		return err
+	}
+	final := sftpPath(p, agentName(p, build))
+	if err := client.PosixRename(remote, final); err != nil {
+		// Another replica was faster: a program that runs cannot be replaced on
+		// Windows, and need not be, as its name is that of its content.
+		if info, statErr := client.Stat(final); statErr == nil && info.Size() == build.size {
+			return nil
+		}
+		return fail(StepUpload, "renaming it", err)
+	}
+	return nil
+}
+
+// verifyAgent has the agent at command compute the digest of its own file.
+func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command string, build agentBuild) error {
+	var out bytes.Buffer
+	if err := a.options.Pool.Run(ctx, target, command+" "+hostagent.CommandVersion, nil, &out); err != nil {
+		return &AgentError{Step: StepVerify, Err: err}
+	}
+	var answer hostagent.Version
+	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
+	}
+	if answer.SHA256 != build.sha256 {
+		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", answer.SHA256, build.sha256)}
+	}
+	return nil
+}
+
+// Facts has the agent look at the host. Errors are [CredentialsError]s,
+// [sshpool.Error]s and [AgentError]s.
+func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*hostagent.Facts, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	place, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
+	defer cancel()
+	var out bytes.Buffer
+	if err := a.options.Pool.Run(ctx, target, place.command+" "+hostagent.CommandFacts, nil, &out); err != nil {
+		a.doubt(target)
+		return nil, agentFailure(err)
+	}
+	facts := &hostagent.Facts{}
+	if err := json.Unmarshal(out.Bytes(), facts); err != nil {
+		a.doubt(target)
+		return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer cannot be read: %w", err)}
+	}
+	return facts, nil
+}
+
+// doubt forgets that the agent is on a host: somebody may have removed it, or the
+// host may have been set up anew.
+func (a *Access) doubt(target sshpool.Target) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.placed, placeKey(target))
+}
+
+// agentFailure tells a broken connection from a program that failed.
+func agentFailure(err error) error {
+	var exit *sshpool.ExitError
+	if errors.As(err, &exit) {
+		return &AgentError{Step: StepRun, Err: err}
+	}
+	return err
+}
+
+func agentName(p platform, build agentBuild) string {
+	name := "windows-node-agent-" + build.revision()
+	if p == windows {
+		name += ".exe"
+	}
+	return name
+}
+
+// commandPath is the path of a file of ours as the shell of the host wants it.
+func commandPath(p platform, name string) string {
+	if p == windows {
+		return agentDirs[p] + `\` + name
+	}
+	return path.Join(agentDirs[p], name)
+}
+
+// sftpPath is the same as SFTP wants it.
+func sftpPath(p platform, name string) string {
+	dir := agentDirs[p]
+	if p == windows {
+		dir = "/" + strings.ReplaceAll(dir, `\`, "/")
+	}
+	return path.Join(dir, name)
+}

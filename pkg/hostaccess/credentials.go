@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hostaccess
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// Keys of a Secret with credentials. The first is that of the Windows Machine
+// Config Operator, whose Secret cloud-private-key is taken over unchanged.
+const (
+	keyPrivateKey = "private-key.pem"
+	keyPassphrase = "passphrase"
+	keyPassword   = "password"
+)
+
+// credential finds the credentials of an instance: its own, else those of its
+// pool, else the cluster-wide key.
+func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (sshpool.Credential, error) {
+	name, err := a.credentialName(ctx, instance)
+	if err != nil {
+		return sshpool.Credential{}, err
+	}
+	data, err := a.options.ReadSecret(ctx, name.Namespace, name.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return sshpool.Credential{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
+	case apierrors.IsForbidden(err):
+		return sshpool.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
+	case err != nil:
+		return sshpool.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
+	}
+	credential, err := parseCredential(data)
+	if err != nil {
+		return sshpool.Credential{}, &CredentialsError{Secret: name.String(), Err: err}
+	}
+	return credential, nil
+}
+
+func (a *Access) credentialName(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, error) {
+	if ref := instance.Spec.CredentialsSecretRef; ref != nil {
+		return types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, nil
+	}
+	if ref := instance.Spec.PoolRef; ref != nil {
+		pool, err := a.options.ReadPool(ctx, instance.Namespace, ref.Name)
+		// An instance may name a pool that is not there (yet); then it has none.
+		if err != nil && !apierrors.IsNotFound(err) {
+			return types.NamespacedName{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
+		}
+		if err == nil && pool.Spec.Template.CredentialsSecretRef != nil {
+			return types.NamespacedName{Namespace: instance.Namespace, Name: pool.Spec.Template.CredentialsSecretRef.Name}, nil
+		}
+	}
+	return a.options.ClusterCredentials, nil
+}
+
+// parseCredential reads the data of a Secret.
+func parseCredential(data map[string][]byte) (sshpool.Credential, error) {
+	credential := sshpool.Credential{ID: digest(data), Password: string(data[keyPassword])}
+	pem := data[keyPrivateKey]
+	if len(pem) == 0 && credential.Password == "" {
+		return sshpool.Credential{}, fmt.Errorf("has neither the key %s nor the key %s", keyPrivateKey, keyPassword)
+	}
+	if len(pem) > 0 {
+		signer, err := sshpool.ParsePrivateKey(pem, data[keyPassphrase])
+		if err != nil {
+			return sshpool.Credential{}, fmt.Errorf("key %s: %w", keyPrivateKey, err)
+		}
+		credential.Signers = []ssh.Signer{signer}
+	}
+	return credential, nil
+}
+
+// digest names the content of a Secret, so that connections made with an old
+// content are not used with a new one.
+func digest(data map[string][]byte) string {
+	h := sha256.New()
+	for _, key := range slices.Sorted(slices.Values([]string{keyPrivateKey, keyPassphrase, keyPassword})) {
+		// The length before each part keeps parts from running into each other.
+		fmt.Fprintf(h, "%d:", len(data[key]))
+		h.Write(data[key])
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hostaccess
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+const (
+	// headerTimeout is how long the agent gets to find what is asked for.
+	headerTimeout = 30 * time.Second
+	// maxHeader bounds the header line; real ones have a few hundred bytes.
+	maxHeader = 64 << 10
+	// streamBuffer is read from a host at once. Followers have mostly short lines;
+	// a larger one would only cost memory for each of them.
+	streamBuffer = 16 << 10
+)
+
+// LogStream is a log on its way from a host.
+type LogStream struct {
+	process *sshpool.Process
+	reader  *bufio.Reader
+	cancel  context.CancelFunc
+	stop    sync.Once
+	wait    sync.WaitGroup
+}
+
+// Logs opens a log on the host of the instance. It returns once the host has found
+// what is asked for. The stream ends with ctx. Errors are [CredentialsError]s,
+// [sshpool.Error]s, [AgentError]s and [LogRefusedError]s.
+func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request hostagent.LogRequest) (*LogStream, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := a.openLog(ctx, target, request)
+	var failed *AgentError
+	if errors.As(err, &failed) && failed.Step == StepRun {
+		// The agent was there once. If somebody removed it, it is put there again.
+		a.doubt(target)
+		stream, err = a.openLog(ctx, target, request)
+	}
+	return stream, err
+}
+
+func (a *Access) openLog(ctx context.Context, target sshpool.Target, request hostagent.LogRequest) (_ *LogStream, err error) {
+	place, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the log request: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	process, err := a.options.Pool.Start(ctx, target, place.command+" "+hostagent.CommandLogs)
+	if err != nil {
+		return nil, err
+	}
+	s := &LogStream{process: process, reader: bufio.NewReaderSize(process.Stdout, streamBuffer), cancel: cancel}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	if _, err := process.Stdin.Write(append(line, '\n')); err != nil {
+		return nil, s.failure(fmt.Errorf("sending the log request: %w", err))
+	}
+	if !request.Follow {
+		// Nothing more will be said.
+		_ = process.Stdin.Close()
+	}
+	return s, s.readHeader()
+}
+
+// readHeader waits for the first line of the answer.
+func (s *LogStream) readHeader() error {
+	timer := time.AfterFunc(headerTimeout, func() { _ = s.process.Close() })
+	line, err := readLine(s.reader, maxHeader)
+	if timedOut := !timer.Stop(); timedOut && err != nil {
+		return &AgentError{Step: StepRun, Err: fmt.Errorf("it did not answer within %s", headerTimeout)}
+	}
+	if err != nil {
+		return s.failure(fmt.Errorf("reading the answer: %w", err))
+	}
+	var header hostagent.LogHeader
+	if err := json.Unmarshal(line, &header); err != nil {
+		return s.failure(fmt.Errorf("it does not answer as the agent does: %w", err))
+	}
+	if header.Protocol != hostagent.ProtocolVersion {
+		return &AgentError{Step: StepRun, Err: fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", header.Protocol, hostagent.ProtocolVersion)}
+	}
+	if header.Error != nil {
+		return &LogRefusedError{Refusal: *header.Error}
+	}
+	return nil
+}
+
+// failure prefers what the program or the connection said to what we noticed of it.
+func (s *LogStream) failure(noticed error) error {
+	_ = s.process.Stdin.Close()
+	waited := s.process.Wait()
+	var exit *sshpool.ExitError
+	switch {
+	case errors.As(waited, &exit):
+		return &AgentError{Step: StepRun, Err: waited}
+	case waited != nil:
+		return waited
+	}
+	return &AgentError{Step: StepRun, Err: noticed}
+}
+
+// Read implements [io.Reader]. At the end it is io.EOF only if the host said that
+// the log is complete.
+func (s *LogStream) Read(p []byte) (int, error) {
+	n, err := s.reader.Read(p)
+	if err == io.EOF { //nolint:errorlint // io.Reader says that it is io.EOF itself
+		if waited := s.process.Wait(); waited != nil {
+			return n, agentFailure(waited)
+		}
+	}
+	return n, err
+}
+
+// Stop asks the host to end a follow in good order: what is readable is still sent,
+// then the line with the cursor. It does not wait for it.
+func (s *LogStream) Stop() {
+	s.stop.Do(func() {
+		s.wait.Go(func() {
+			// A connection that is gone ends the stream by itself.
+			_, _ = io.WriteString(s.process.Stdin, hostagent.StopLine+"\n")
+			_ = s.process.Stdin.Close()
+		})
+	})
+}
+
+// Close ends the stream at once.
+func (s *LogStream) Close() error {
+	s.cancel()
+	err := s.process.Close()
+	s.wait.Wait()
+	return err
+}
+
+// readLine reads a line without its end, of at most limit bytes.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > limit {
+			return nil, fmt.Errorf("the line is longer than %d bytes", limit)
+		}
+		if err == nil {
+			return line[:len(line)-1], nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// sourceGuard keeps people from deleting an instance that a ConfigMap or a
+// MachineSet still asks for: it would come back a moment later. It never stands in
+// the way of garbage collection, namespace deletion or the controller.
+type sourceGuard struct {
+	// writers are the user names of the controller.
+	writers []string
+}
+
+// housekeepers are the service accounts of kube-controller-manager that delete
+// on behalf of the cluster, run with --use-service-account-credentials (the
+// name of the shared account without).
+var housekeepers = []string{
+	serviceaccount.MakeUsername("kube-system", "generic-garbage-collector"),
+	serviceaccount.MakeUsername("kube-system", "namespace-controller"),
+	"system:kube-controller-manager",
+}
+
+func (g sourceGuard) validateDelete(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		instance, err := instanceOf(obj)
+		if err != nil {
+			return err
+		}
+		if err := g.check(ctx, instance); err != nil {
+			return err
+		}
+		if next == nil {
+			return nil
+		}
+		return next(ctx, obj)
+	}
+}
+
+func (g sourceGuard) check(ctx context.Context, instance *windows.WindowsInstance) error {
+	source := instance.Annotations[v1alpha1.SourceAnnotation]
+	if source == "" || instance.DeletionTimestamp != nil {
+		return nil
+	}
+	if user, ok := genericapirequest.UserFrom(ctx); ok &&
+		(slices.Contains(g.writers, user.GetName()) || slices.Contains(housekeepers, user.GetName())) {
+		return nil
+	}
+	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
+		"the host is asked for by %s: remove it there and the instance goes too; "+
+			"if that source is gone for good and no controller runs, remove the annotation %s and delete again",
+		source, v1alpha1.SourceAnnotation))
+}
+
+// keyGuard asks for the verb trust-host-key before the keys that a host may
+// present are changed: whoever changes them decides which machine our key logs in to.
+type keyGuard struct {
+	authorizer authorizer.Authorizer
+}
+
+// verbTrustHostKey is the RBAC verb on windowsinstances.
+const verbTrustHostKey = "trust-host-key"
+
+func (g keyGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		newInstance, err := instanceOf(obj)
+		if err != nil {
+			return err
+		}
+		oldInstance, err := instanceOf(old)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(newInstance.Spec.HostKeys, oldInstance.Spec.HostKeys) {
+			if err := g.authorize(ctx, newInstance); err != nil {
+				return err
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		return next(ctx, obj, old)
+	}
+}
+
+// authorize fails closed: without a user or an answer nobody may.
+func (g keyGuard) authorize(ctx context.Context, instance *windows.WindowsInstance) error {
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
+			"changing spec.hostKeys needs the verb %q on windowsinstances in namespace %q: %s", verbTrustHostKey, instance.Namespace, why))
+	}
+	user, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return forbidden("the request has no user")
+	}
+	decision, reason, err := g.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User:            user,
+		Verb:            verbTrustHostKey,
+		Namespace:       instance.Namespace,
+		APIGroup:        v1alpha1.GroupName,
+		APIVersion:      v1alpha1.SchemeGroupVersion.Version,
+		Resource:        "windowsinstances",
+		Name:            instance.Name,
+		ResourceRequest: true,
+	})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("asking whether the host key may be changed: %w", err))
+	}
+	if decision != authorizer.DecisionAllow {
+		if reason == "" {
+			reason = "no role grants it"
+		}
+		return forbidden(reason)
+	}
+	return nil
+}

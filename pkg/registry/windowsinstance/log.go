@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+)
+
+// LogOpener opens logs on hosts.
+type LogOpener interface {
+	// OpenLog returns once the host has found what is asked for and is about to
+	// send it, so that every refusal is still an HTTP error; errors are
+	// [apierrors.StatusError]s. The stream ends when ctx does.
+	OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request hostagent.LogRequest) (LogStream, error)
+}
+
+// LogStream is a log on its way from a host.
+type LogStream interface {
+	io.ReadCloser
+	// Stop asks the host to end a follow in good order: what is readable is still
+	// sent, then the line with the cursor, then comes io.EOF. It does not wait.
+	Stop()
+}
+
+// How long a follow may last.
+const (
+	// endless is for the name log, which kube-apiserver never cuts.
+	endless time.Duration = 0
+	// beforeFrontProxyTimeout is for the name logs: kube-apiserver aborts such a
+	// request after 60 s, its default --request-timeout, in the middle of a line if
+	// it must. Ending it a little earlier makes a clean end of it.
+	beforeFrontProxyTimeout = 50 * time.Second
+)
+
+// instanceGetter is the part of the store that logs need.
+type instanceGetter interface {
+	Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
+}
+
+// LogREST serves the subresources log and logs: the logs of a host, live over SSH.
+type LogREST struct {
+	instances instanceGetter
+	logs      LogOpener
+	streams   *Streams
+	maxFollow time.Duration
+	now       func() time.Time
+}
+
+var (
+	_ rest.GetterWithOptions = &LogREST{}
+	_ rest.StorageMetadata   = &LogREST{}
+)
+
+func newLogREST(instances instanceGetter, logs LogOpener, streams *Streams, maxFollow time.Duration) *LogREST {
+	return &LogREST{instances: instances, logs: logs, streams: streams, maxFollow: maxFollow, now: time.Now}
+}
+
+// New implements [rest.Storage]. As with the log of a Pod it is the parent's kind;
+// what is sent is plain text.
+func (*LogREST) New() runtime.Object { return &windows.WindowsInstance{} }
+
+// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
+func (*LogREST) Destroy() {}
+
+// ProducesMIMETypes implements [rest.StorageMetadata].
+func (*LogREST) ProducesMIMETypes(string) []string { return []string{"text/plain", "application/json"} }
+
+// ProducesObject implements [rest.StorageMetadata].
+func (*LogREST) ProducesObject(string) any { return "" }
+
+// OverrideMetricsVerb keeps streams, which last as long as somebody reads, out of
+// the latencies of GET.
+func (*LogREST) OverrideMetricsVerb(verb string) string {
+	if verb == "GET" {
+		return "CONNECT"
+	}
+	return verb
+}
+
+// NewGetOptions implements [rest.GetterWithOptions]. It sets the defaults, because
+// nobody else does when a request has no query string at all.
+func (*LogREST) NewGetOptions() (runtime.Object, bool, string) {
+	sensitive := true
+	return &windows.WindowsInstanceLogOptions{CaseSensitive: &sensitive, Output: logs.OutputText}, false, ""
+}
+
+// Get implements [rest.GetterWithOptions].
+func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
+	o, ok := options.(*windows.WindowsInstanceLogOptions)
+	if !ok {
+		return nil, apierrors.NewInternalError(fmt.Errorf("got options of type %T", options))
+	}
+	request, errs := logRequest(o, r.now())
+	if len(errs) > 0 {
+		return nil, apierrors.NewInvalid(windows.Kind("WindowsInstanceLogOptions"), name, errs)
+	}
+	obj, err := r.instances.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	instance := &v1alpha1.WindowsInstance{}
+	internal, err := instanceOf(obj)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if err := v1alpha1.Convert_windows_WindowsInstance_To_v1alpha1_WindowsInstance(internal, instance, nil); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("converting the instance: %w", err))
+	}
+	user := "unknown"
+	if info, ok := genericapirequest.UserFrom(ctx); ok {
+		user = info.GetName()
+	}
+	release, err := r.streams.admit(instance.Namespace+"/"+instance.Name, user)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := r.logs.OpenLog(ctx, instance, request)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	s := &logStreamer{stream: stream, request: request, release: release}
+	s.untrack = r.streams.track(s.drain)
+	if request.Follow && r.maxFollow > 0 {
+		s.timer = time.AfterFunc(r.maxFollow, stream.Stop)
+	}
+	// Whatever becomes of the request, the stream ends with it.
+	context.AfterFunc(ctx, func() { s.end() })
+	return s, nil
+}
+
+// logStreamer hands a stream to the server, which calls InputStream once.
+type logStreamer struct {
+	stream   LogStream
+	request  hostagent.LogRequest
+	release  func()
+	untrack  func()
+	timer    *time.Timer
+	draining atomic.Bool
+	ended    sync.Once
+}
+
+var _ rest.ResourceStreamer = &logStreamer{}
+
+// GetObjectKind implements [runtime.Object]; the server wants one.
+func (*logStreamer) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements [runtime.Object]. There is nothing to copy in a stream.
+func (s *logStreamer) DeepCopyObject() runtime.Object { return s }
+
+// InputStream implements [rest.ResourceStreamer]. A follow is flushed after every
+// read, which brings whole lines; flushing each line costs most of the throughput.
+func (s *logStreamer) InputStream(context.Context, string, string) (io.ReadCloser, bool, string, error) {
+	mimeType := "text/plain; charset=utf-8"
+	if s.request.Output == logs.OutputJSON {
+		mimeType = "application/json"
+	}
+	return &logReader{logStreamer: s}, s.request.Follow, mimeType, nil
+}
+
+// drain ends the stream because the server is stopping.
+func (s *logStreamer) drain() {
+	s.draining.Store(true)
+	s.stream.Stop()
+}
+
+// end gives everything back that the stream holds.
+func (s *logStreamer) end() {
+	s.ended.Do(func() {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		// The error says that the connection was already gone.
+		_ = s.stream.Close()
+		s.untrack()
+		s.release()
+	})
+}
+
+// logReader reads the stream and, when the server stops, the reason after it.
+type logReader struct {
+	*logStreamer
+	farewell []byte
+	over     bool
+}
+
+// Read implements [io.Reader].
+func (r *logReader) Read(p []byte) (int, error) {
+	if r.over {
+		n := copy(p, r.farewell)
+		r.farewell = r.farewell[n:]
+		if len(r.farewell) == 0 {
+			return n, io.EOF
+		}
+		return n, nil
+	}
+	n, err := r.stream.Read(p)
+	if err == io.EOF && r.draining.Load() && r.request.Follow { //nolint:errorlint // io.Reader says that it is io.EOF itself
+		r.over, r.farewell = true, farewell(r.request.Output)
+		return n, nil
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (r *logReader) Close() error {
+	r.end()
+	return nil
+}
+
+// farewell is the last line of a stream that ends because the server stops.
+func farewell(output string) []byte {
+	if output == logs.OutputJSON {
+		return []byte(`{"end":"the server is shutting down; continue with the cursor"}` + "\n")
+	}
+	return []byte("# end: the server is shutting down; continue with the cursor above\n")
+}

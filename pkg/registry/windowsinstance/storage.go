@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"fmt"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+)
+
+// Names of the subresources, as they stand in storage maps, RBAC rules and the
+// check for long-running requests.
+const (
+	SubresourceLog  = "log"
+	SubresourceLogs = "logs"
+)
+
+// LongRunningSubresources are the subresources whose requests may last for ever.
+// The server must exempt them from its request timeout.
+func LongRunningSubresources() []string { return []string{SubresourceLog, SubresourceLogs} }
+
+// Storage holds the storage of the resource and of each subresource.
+type Storage struct {
+	Instance *REST
+	Status   *StatusREST
+	Log      *LogREST
+	Logs     *LogREST
+}
+
+// Options are what the storage needs from the rest of the server.
+type Options struct {
+	// Scheme knows the internal and the served types.
+	Scheme *runtime.Scheme
+	// RESTOptionsGetter says where objects are kept.
+	RESTOptionsGetter generic.RESTOptionsGetter
+	// Authorizer decides what goes beyond the verb of a request: who may change
+	// which host key is trusted.
+	Authorizer authorizer.Authorizer
+	// SourceWriters are the users whom the guard lets delete instances that a
+	// source asks for: the controller itself.
+	SourceWriters []string
+	// Logs opens the logs of hosts.
+	Logs LogOpener
+	// Streams limits and ends log streams.
+	Streams *Streams
+}
+
+// NewStorage builds the storage of WindowsInstance and its subresources.
+func NewStorage(o Options) (*Storage, error) {
+	strategy := newStrategy(o.Scheme)
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &windows.WindowsInstance{} },
+		NewListFunc:               func() runtime.Object { return &windows.WindowsInstanceList{} },
+		PredicateFunc:             match,
+		DefaultQualifiedResource:  windows.Resource("windowsinstances"),
+		SingularQualifiedResource: windows.Resource("windowsinstance"),
+		CreateStrategy:            strategy,
+		UpdateStrategy:            strategy,
+		DeleteStrategy:            strategy,
+		ResetFieldsStrategy:       strategy,
+		TableConvertor:            tableConvertor{},
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: o.RESTOptionsGetter, AttrFunc: getAttrs}); err != nil {
+		return nil, fmt.Errorf("completing the store of windowsinstances: %w", err)
+	}
+	statusStore := *store
+	status := statusStrategy{strategy}
+	statusStore.UpdateStrategy = status
+	statusStore.ResetFieldsStrategy = status
+
+	return &Storage{
+		Instance: &REST{Store: store, guard: sourceGuard{writers: o.SourceWriters}, keys: keyGuard{authorizer: o.Authorizer}},
+		Status:   &StatusREST{store: &statusStore},
+		Log:      newLogREST(store, o.Logs, o.Streams, endless),
+		Logs:     newLogREST(store, o.Logs, o.Streams, beforeFrontProxyTimeout),
+	}, nil
+}
+
+// REST serves the resource itself.
+type REST struct {
+	*genericregistry.Store
+	guard sourceGuard
+	keys  keyGuard
+}
+
+var (
+	_ rest.StandardStorage    = &REST{}
+	_ rest.ShortNamesProvider = &REST{}
+	_ rest.CategoriesProvider = &REST{}
+)
+
+// ShortNames implements [rest.ShortNamesProvider].
+func (*REST) ShortNames() []string { return []string{"wi"} }
+
+// Categories implements [rest.CategoriesProvider].
+func (*REST) Categories() []string { return []string{"windows"} }
+
+// Update adds the check of who may change the trusted host keys.
+func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, info, create, r.keys.validateUpdate(update), force, options)
+}
+
+// Delete adds the guard against deleting what a source still asks for.
+func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return r.Store.Delete(ctx, name, r.guard.validateDelete(validate), options)
+}
+
+// DeleteCollection adds the same guard.
+func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.Store.DeleteCollection(ctx, r.guard.validateDelete(validate), options, list)
+}
+
+// StatusREST serves the subresource status.
+type StatusREST struct {
+	store *genericregistry.Store
+}
+
+var (
+	_ rest.Getter              = &StatusREST{}
+	_ rest.Updater             = &StatusREST{}
+	_ rest.Patcher             = &StatusREST{}
+	_ rest.TableConvertor      = &StatusREST{}
+	_ rest.ResetFieldsStrategy = &StatusREST{}
+)
+
+// New implements [rest.Storage].
+func (*StatusREST) New() runtime.Object { return &windows.WindowsInstance{} }
+
+// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
+func (*StatusREST) Destroy() {}
+
+// Get implements [rest.Getter]; a patch needs it.
+func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update implements [rest.Updater]. A status is never created by updating it.
+func (r *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, info, create, update, false, options)
+}
+
+// GetResetFields implements [rest.ResetFieldsStrategy].
+func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.GetResetFields()
+}
+
+// ConvertToTable implements [rest.TableConvertor].
+func (r *StatusREST) ConvertToTable(ctx context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, obj, options)
+}
+
+// instanceOf asserts the type of what the store hands to the guards.
+func instanceOf(obj runtime.Object) (*windows.WindowsInstance, error) {
+	instance, ok := obj.(*windows.WindowsInstance)
+	if !ok {
+		return nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
+	}
+	return instance, nil
+}

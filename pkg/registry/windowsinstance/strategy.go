@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package windowsinstance serves WindowsInstance and its subresources: the stored
+// object with its rules, the table that kubectl prints, and the live logs. What it
+// needs of hosts it declares as small interfaces of its own; it must not import
+// the packages that reach hosts (hostaccess, sshpool), nor any controller.
+package windowsinstance
+
+import (
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
+)
+
+// instanceStrategy holds the rules of the main resource.
+type instanceStrategy struct {
+	rest.DeclarativeValidation
+	names.NameGenerator
+}
+
+var (
+	_ rest.RESTCreateStrategy = instanceStrategy{}
+	_ rest.RESTUpdateStrategy = instanceStrategy{}
+	_ rest.RESTDeleteStrategy = instanceStrategy{}
+)
+
+func newStrategy(scheme *runtime.Scheme) instanceStrategy {
+	return instanceStrategy{rest.DeclarativeValidation{Scheme: scheme}, names.SimpleNameGenerator}
+}
+
+func (instanceStrategy) NamespaceScoped() bool { return true }
+
+// GetResetFields names the fields that a request to the main resource cannot set,
+// so that server-side apply does not record the caller as their owner.
+func (instanceStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(v1alpha1.SchemeGroupVersion.String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
+	}
+}
+
+func (instanceStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
+	instance := obj.(*windows.WindowsInstance)
+	instance.Status = windows.WindowsInstanceStatus{}
+	instance.Generation = 1
+}
+
+func (instanceStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	newInstance, oldInstance := obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance)
+	newInstance.Status = oldInstance.Status
+	deletionStarted := oldInstance.DeletionTimestamp == nil && newInstance.DeletionTimestamp != nil
+	if deletionStarted || !apiequality.Semantic.DeepEqual(oldInstance.Spec, newInstance.Spec) {
+		newInstance.Generation = oldInstance.Generation + 1
+	}
+}
+
+func (instanceStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
+	return validation.ValidateWindowsInstance(obj.(*windows.WindowsInstance))
+}
+
+func (instanceStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateWindowsInstanceUpdate(obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance))
+}
+
+func (instanceStrategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
+
+func (instanceStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
+	return nil
+}
+
+func (instanceStrategy) Canonicalize(runtime.Object) {}
+
+func (instanceStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
+
+func (instanceStrategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// statusStrategy holds the rules of the subresource status: the spec cannot be
+// changed through it.
+type statusStrategy struct{ instanceStrategy }
+
+// GetResetFields names the fields that a request to the status cannot set.
+func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(v1alpha1.SchemeGroupVersion.String()): fieldpath.NewSet(
+			fieldpath.MakePathOrDie("spec"),
+			fieldpath.MakePathOrDie("metadata", "labels"),
+			fieldpath.MakePathOrDie("metadata", "annotations"),
+			fieldpath.MakePathOrDie("metadata", "finalizers"),
+			fieldpath.MakePathOrDie("metadata", "ownerReferences"),
+		),
+	}
+}
+
+func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+	newInstance, oldInstance := obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance)
+	newInstance.Spec = oldInstance.Spec
+	newInstance.Labels = oldInstance.Labels
+	newInstance.Annotations = oldInstance.Annotations
+	newInstance.Finalizers = oldInstance.Finalizers
+	newInstance.OwnerReferences = oldInstance.OwnerReferences
+}
+
+func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
+	return validation.ValidateWindowsInstanceStatusUpdate(obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance))
+}
+
+// getAttrs returns what selectors can select by.
+func getAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
+	instance, ok := obj.(*windows.WindowsInstance)
+	if !ok {
+		return nil, nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
+	}
+	return instance.Labels, selectableFields(instance), nil
+}
+
+// selectableFields must hold what v1alpha1 accepts as field selectors.
+func selectableFields(instance *windows.WindowsInstance) fields.Set {
+	set := fields.Set{
+		"spec.address":      instance.Spec.Address,
+		"spec.poolRef.name": poolName(instance),
+		"status.node.name":  nodeName(instance),
+		"status.phase":      string(instance.Status.Phase),
+	}
+	return generic.AddObjectMetaFieldsSet(set, &instance.ObjectMeta, true)
+}
+
+func match(label labels.Selector, fieldSelector fields.Selector) storage.SelectionPredicate {
+	return storage.SelectionPredicate{Label: label, Field: fieldSelector, GetAttrs: getAttrs}
+}
+
+func poolName(instance *windows.WindowsInstance) string {
+	if instance.Spec.PoolRef == nil {
+		return ""
+	}
+	return instance.Spec.PoolRef.Name
+}
+
+func nodeName(instance *windows.WindowsInstance) string {
+	if instance.Status.Node == nil {
+		return ""
+	}
+	return instance.Status.Node.Name
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// tableConvertor renders the table that kubectl prints. Columns with a priority
+// above 0 are shown with -o wide only.
+type tableConvertor struct{}
+
+var _ rest.TableConvertor = tableConvertor{}
+
+// none is what an empty cell shows, as elsewhere in kubectl.
+const none = "<none>"
+
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the instance."},
+	{Name: "Address", Type: "string", Description: "Address under which the host answers SSH, with the port when it is not 22."},
+	{Name: "Node", Type: "string", Description: "Node of the host."},
+	{Name: "Phase", Type: "string", Description: "One word about the host."},
+	{Name: "Ready", Type: "string", Description: "Whether the host is ready, and if not, why."},
+	{Name: "Version", Type: "string", Description: "Version of this project's software on the host."},
+	{Name: "Age", Type: "string", Description: "Time since the instance was created."},
+	{Name: "Pool", Type: "string", Priority: 1, Description: "Pool the host belongs to."},
+	{Name: "OS", Type: "string", Priority: 1, Description: "Windows product and build."},
+	{Name: "Revision", Type: "string", Priority: 1, Description: "What the host is set up with."},
+	{Name: "HostKey", Type: "string", Priority: 1, Description: "Fingerprint of the trusted host key."},
+}
+
+// ConvertToTable implements [rest.TableConvertor].
+func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
+	table := &metav1.Table{}
+	if m, err := meta.ListAccessor(obj); err == nil {
+		table.ResourceVersion = m.GetResourceVersion()
+		table.Continue = m.GetContinue()
+		table.RemainingItemCount = m.GetRemainingItemCount()
+	} else if m, err := meta.CommonAccessor(obj); err == nil {
+		table.ResourceVersion = m.GetResourceVersion()
+	}
+	if opt, ok := options.(*metav1.TableOptions); !ok || !opt.NoHeaders {
+		table.ColumnDefinitions = columns
+	}
+	var err error
+	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
+		instance, ok := obj.(*windows.WindowsInstance)
+		if !ok {
+			return nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
+		}
+		return append([]any{name}, cells(instance, age)...), nil
+	})
+	return table, err
+}
+
+// cells returns the cells of a row after the name.
+func cells(instance *windows.WindowsInstance, age string) []any {
+	phase := string(instance.Status.Phase)
+	if instance.DeletionTimestamp != nil {
+		phase = "Removing"
+	}
+	return []any{
+		addressCell(&instance.Spec),
+		orNone(nodeName(instance)),
+		orNone(phase),
+		readyCell(instance.Status.Conditions),
+		orNone(instance.Status.Version),
+		age,
+		orNone(poolName(instance)),
+		osCell(instance.Status.System),
+		orNone(instance.Status.CurrentRevision),
+		hostKeyCell(instance.Status.HostKeys),
+	}
+}
+
+func addressCell(spec *windows.WindowsInstanceSpec) string {
+	if spec.Port == 0 || spec.Port == v1alpha1.DefaultPort {
+		return spec.Address
+	}
+	if strings.Contains(spec.Address, ":") {
+		return fmt.Sprintf("[%s]:%d", spec.Address, spec.Port)
+	}
+	return fmt.Sprintf("%s:%d", spec.Address, spec.Port)
+}
+
+// readyCell says True, or names what is in the way: a bare False would send
+// everybody to describe.
+func readyCell(conditions []metav1.Condition) string {
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
+	switch {
+	case ready == nil:
+		return "Unknown"
+	case ready.Status == metav1.ConditionTrue || ready.Reason == "":
+		return string(ready.Status)
+	}
+	return fmt.Sprintf("%s (%s)", ready.Status, ready.Reason)
+}
+
+func osCell(system *windows.SystemStatus) string {
+	if system == nil {
+		return none
+	}
+	return orNone(strings.TrimSpace(system.Product + " " + system.Build))
+}
+
+func hostKeyCell(keys []windows.HostKeyStatus) string {
+	fingerprints := make([]string, 0, len(keys))
+	for _, key := range keys {
+		fingerprints = append(fingerprints, key.Fingerprint)
+	}
+	return orNone(strings.Join(fingerprints, ","))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}

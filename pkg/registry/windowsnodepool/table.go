@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsnodepool
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metatable "k8s.io/apimachinery/pkg/api/meta/table"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+)
+
+// tableConvertor renders the table that kubectl prints.
+type tableConvertor struct{}
+
+var _ rest.TableConvertor = tableConvertor{}
+
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the pool."},
+	{Name: "Source", Type: "string", Description: "Where the hosts of the pool come from."},
+	{Name: "Desired", Type: "integer", Description: "Number of hosts that the source asks for."},
+	{Name: "Ready", Type: "integer", Description: "Number of hosts that are ready."},
+	{Name: "Updated", Type: "integer", Description: "Number of hosts that have the desired revision."},
+	{Name: "Unavailable", Type: "integer", Description: "Number of hosts that the source asks for and that are not ready."},
+	{Name: "Phase", Type: "string", Description: "One word about the pool."},
+	{Name: "Age", Type: "string", Description: "Time since the pool was created."},
+}
+
+// ConvertToTable implements [rest.TableConvertor].
+func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
+	table := &metav1.Table{}
+	if m, err := meta.ListAccessor(obj); err == nil {
+		table.ResourceVersion = m.GetResourceVersion()
+		table.Continue = m.GetContinue()
+		table.RemainingItemCount = m.GetRemainingItemCount()
+	} else if m, err := meta.CommonAccessor(obj); err == nil {
+		table.ResourceVersion = m.GetResourceVersion()
+	}
+	if opt, ok := options.(*metav1.TableOptions); !ok || !opt.NoHeaders {
+		table.ColumnDefinitions = columns
+	}
+	var err error
+	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
+		pool, ok := obj.(*windows.WindowsNodePool)
+		if !ok {
+			return nil, fmt.Errorf("got a %T where a WindowsNodePool was expected", obj)
+		}
+		status := &pool.Status
+		phase := string(status.Phase)
+		if phase == "" {
+			phase = string(windows.PoolPending)
+		}
+		return []any{
+			name, sourceCell(&pool.Spec.Source),
+			int64(status.DesiredReplicas), int64(status.ReadyReplicas), int64(status.UpdatedReplicas), int64(status.UnavailableReplicas),
+			phase, age,
+		}, nil
+	})
+	return table, err
+}
+
+func sourceCell(source *windows.PoolSource) string {
+	switch {
+	case source.MachineSet != nil:
+		return "MachineSet/" + source.MachineSet.Name
+	case source.ConfigMap != nil:
+		return "ConfigMap/" + source.ConfigMap.Name
+	case source.Instances != nil:
+		return "Instances"
+	}
+	return "<none>"
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package storage is where the objects of the API server are kept when no etcd
+// cluster is given: a single etcd member in the server's own process. It imports
+// no other package of this project.
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// Embedded is a running etcd member. It listens on a Unix socket that only the
+// user of this process may open, so it needs no credentials of its own. Every
+// acknowledged write is on disk (fsync), so the process may be killed at any time.
+type Embedded struct {
+	etcd      *embed.Etcd
+	lock      *os.File
+	socketDir string
+	endpoint  string
+}
+
+// StartEmbedded starts a member that keeps its data in dir, which is created when
+// missing, and returns once it answers. It fails when ctx is done before, and when
+// another process uses dir.
+func StartEmbedded(ctx context.Context, dir string) (*Embedded, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the data directory: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	e := &Embedded{lock: lock}
+	if err := e.start(ctx, dir); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Embedded) start(ctx context.Context, dir string) error {
+	// The path of a socket is limited to about a hundred bytes, so it does not go
+	// below dir, which may be long.
+	var err error
+	if e.socketDir, err = os.MkdirTemp("", "windows-apiserver-"); err != nil {
+		return fmt.Errorf("creating a directory for the sockets of the embedded etcd: %w", err)
+	}
+	client := url.URL{Scheme: "unix", Path: filepath.Join(e.socketDir, "client")}
+	peer := url.URL{Scheme: "unix", Path: filepath.Join(e.socketDir, "peer")}
+	e.endpoint = client.String()
+
+	config := embed.NewConfig()
+	config.Dir = dir
+	config.Name = "windows-apiserver"
+	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
+	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	// etcd reports each of its steps as information; what matters to the operator
+	// of this server is what goes wrong.
+	logger, err := newLogger()
+	if err != nil {
+		return err
+	}
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+
+	if e.etcd, err = embed.StartEtcd(config); err != nil {
+		return fmt.Errorf("starting the embedded etcd on %s: %w", dir, err)
+	}
+	select {
+	case <-e.etcd.Server.ReadyNotify():
+		return nil
+	case err := <-e.etcd.Err():
+		return fmt.Errorf("starting the embedded etcd on %s: %w", dir, err)
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the embedded etcd on %s: %w", dir, ctx.Err())
+	}
+}
+
+// Endpoints are where clients reach the member.
+func (e *Embedded) Endpoints() []string { return []string{e.endpoint} }
+
+// Err yields an error when the member fails. It never yields after Close.
+func (e *Embedded) Err() <-chan error { return e.etcd.Err() }
+
+// Close stops the member, flushes its data and lets go of the data directory.
+func (e *Embedded) Close() {
+	if e.etcd != nil {
+		e.etcd.Close()
+	}
+	if e.socketDir != "" {
+		// What is left behind in a temporary directory does no harm.
+		_ = os.RemoveAll(e.socketDir)
+	}
+	// Closing the file gives up the lock.
+	_ = e.lock.Close()
+}
+
+// lockDir makes sure that only one process uses dir. etcd has a lock of its own,
+// but waits for it without end and without a word.
+func lockDir(dir string) (*os.File, error) {
+	path := filepath.Join(dir, "lock")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock of the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("the data directory %s is in use by another windows-apiserver: run a single replica with an embedded etcd, or several with --etcd-servers", dir)
+		}
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return file, nil
+}
+
+func newLogger() (*zap.Logger, error) {
+	config := zap.NewProductionConfig()
+	config.Level = zap.NewAtomicLevelAt(zapcore.WarnLevel)
+	logger, err := config.Build()
+	if err != nil {
+		return nil, fmt.Errorf("building the logger of the embedded etcd: %w", err)
+	}
+	return logger.Named("etcd"), nil
+}
