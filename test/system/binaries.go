@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package system
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// binaries are our programs, built from this checkout.
+type binaries struct {
+	apiServer  string
+	controller string
+	agentDir   string
+}
+
+// builds says what is built: output below the directory, package, environment.
+var builds = []struct {
+	output, pkg string
+	env         []string
+}{
+	{"windows-apiserver", "./cmd/apiserver", nil},
+	{"windows-controller", "./cmd/controller", nil},
+	{"agent/windows-node-agent.exe", "./cmd/agent", []string{"GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}},
+	{"agent/windows-node-agent", "./cmd/agent", []string{"CGO_ENABLED=0"}},
+}
+
+// Build builds our programs into a directory of the user's cache that belongs to
+// this checkout. What has not changed costs a second.
+func Build(ctx context.Context, logf func(format string, args ...any)) (dir string, err error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the cache directory: %w", err)
+	}
+	sum := sha256.Sum256([]byte(root))
+	dir = filepath.Join(cache, "windows-instance-api", "checkout-"+hex.EncodeToString(sum[:8]))
+	for _, b := range builds {
+		logf("building %s", filepath.Base(b.output))
+		// The linker replaces the file, so that a process that runs the old one goes on.
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, b.output), b.pkg)
+		cmd.Dir = root
+		cmd.Env = append(os.Environ(), b.env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building %s: %w\n%s", b.pkg, err, out)
+		}
+	}
+	return dir, nil
+}
+
+func binariesIn(dir string) binaries {
+	return binaries{
+		apiServer:  filepath.Join(dir, "windows-apiserver"),
+		controller: filepath.Join(dir, "windows-controller"),
+		agentDir:   filepath.Join(dir, "agent"),
+	}
+}
+
+// moduleRoot is the directory of this checkout.
+func moduleRoot(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/windows-instance-api").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the checkout: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+// Package system starts the whole of it on loopback: a real control plane, our API
+// server behind a real APIService, and our controller, from the manifests of
+// artifacts as far as they go without kubelets. Tests, benchmarks and the demo
+// import it; nothing else may.
+package system
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/test/controlplane"
+)
+
+const (
+	// Namespace is that of our programs and of the legacy ConfigMap.
+	Namespace = "openshift-windows-machine-config-operator"
+	// apiService is the name of our APIService.
+	apiService = "v1alpha1.windows.openshift.io"
+	// serviceName is the name of the Service and of the account of our API server.
+	serviceName = "windows-apiserver"
+	// controllerName is the name of the account of our controller.
+	controllerName = "windows-controller"
+	// serviceNumber is which address of the service range our Service gets.
+	serviceNumber = 10
+	servicePort   = 443
+)
+
+// Options for [Start]. The zero value is good for tests.
+type Options struct {
+	// ControlPlane are the options of the control plane.
+	ControlPlane controlplane.Options
+	// PrivateKey is the cluster-wide key in PEM. Empty: there is no Secret.
+	PrivateKey []byte
+	// MachineAPI installs the CRDs of OpenShift's Machine API.
+	MachineAPI bool
+	// ExternalEtcd keeps the objects in the etcd of the control plane instead of in
+	// the embedded one.
+	ExternalEtcd bool
+	// WithoutController leaves windows-controller out.
+	WithoutController bool
+	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
+	APIServerArgs, ControllerArgs []string
+	// Logf is told what Start does. Nil: nobody is.
+	Logf func(format string, args ...any)
+}
+
+// System is a running system.
+type System struct {
+	*controlplane.ControlPlane
+	// Server is windows-apiserver, Controller windows-controller.
+	Server, Controller *controlplane.Process
+	// ServerURL is where windows-apiserver itself listens; users go through the
+	// control plane.
+	ServerURL string
+	// ControllerHealth is where windows-controller answers /healthz and /readyz.
+	ControllerHealth string
+
+	// Kube and Windows are clients with all rights.
+	Kube    kubernetes.Interface
+	Windows versioned.Interface
+
+	options  Options
+	programs binaries
+	logf     func(format string, args ...any)
+}
+
+// Start builds our programs, starts everything and returns when our API answers
+// through kube-apiserver and the controller is ready. ctx bounds the start.
+func Start(ctx context.Context, o Options) (*System, error) {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	dir, err := Build(ctx, o.Logf)
+	if err != nil {
+		return nil, err
+	}
+	if o.ControlPlane.Logf == nil {
+		o.ControlPlane.Logf = o.Logf
+	}
+	cp, err := controlplane.Start(ctx, o.ControlPlane)
+	if err != nil {
+		return nil, err
+	}
+	s := &System{ControlPlane: cp, options: o, programs: binariesIn(dir), logf: o.Logf}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, cp.Stop())
+	}
+	return s, nil
+}
+
+func (s *System) start(ctx context.Context) error {
+	var err error
+	config := s.AdminConfig()
+	config.QPS, config.Burst = 500, 1000
+	if s.Kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if s.Windows, err = versioned.NewForConfig(config); err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	for _, step := range []struct {
+		doing string
+		do    func(context.Context) error
+	}{
+		{"applying the manifests of artifacts", s.applyArtifacts},
+		{"installing the Machine API", s.installMachineAPI},
+		{"creating the Secret with the key", s.createKey},
+		{"starting windows-apiserver", s.startServer},
+		{"starting windows-controller", s.startController},
+	} {
+		began := time.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.doing, err)
+		}
+		s.logf("%s: %.1f s", step.doing, time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// overlay makes of artifacts what a cluster without kubelets and without
+// OpenShift's service CA takes.
+const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+- %s/rbac
+- %s/apiservice
+- endpoints.yaml
+patches:
+- target: {kind: Service, name: windows-apiserver}
+  patch: |
+    - {op: add, path: /spec/clusterIP, value: %s}
+    - {op: remove, path: /spec/selector}
+    - {op: remove, path: /spec/ports/0/targetPort}
+- target: {kind: APIService}
+  patch: |
+    - {op: add, path: /spec/caBundle, value: %s}
+`
+
+// endpoints satisfies kube-apiserver, which wants to see an endpoint of the Service
+// before it asks whether the API answers. Requests go to the cluster IP, on which
+// our server listens itself. The address is from TEST-NET-1 (RFC 5737).
+const endpoints = `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: windows-apiserver
+  namespace: openshift-windows-machine-config-operator
+  labels: {kubernetes.io/service-name: windows-apiserver}
+addressType: IPv4
+ports: [{name: https, port: 443, protocol: TCP}]
+endpoints: [{addresses: [192.0.2.10], conditions: {ready: true}}]
+`
+
+func (s *System) applyArtifacts(ctx context.Context) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(s.Dir(), "overlay")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	// kustomize takes no absolute paths.
+	artifacts, err := filepath.Rel(dir, filepath.Join(root, "artifacts"))
+	if err != nil {
+		return err
+	}
+	ca := base64.StdEncoding.EncodeToString(s.ServingCABundle())
+	for name, content := range map[string]string{
+		"kustomization.yaml": fmt.Sprintf(overlay, artifacts, artifacts, s.ServiceIP(serviceNumber), ca),
+		"endpoints.yaml":     endpoints,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			return err
+		}
+	}
+	_, err = s.Kubectl(ctx, "apply", "-k", dir)
+	return err
+}
+
+func (s *System) installMachineAPI(ctx context.Context) error {
+	if !s.options.MachineAPI {
+		return nil
+	}
+	crds, err := controlplane.OpenShiftCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	return s.InstallCRDs(ctx, crds...)
+}
+
+func (s *System) createKey(ctx context.Context) error {
+	if len(s.options.PrivateKey) == 0 {
+		return nil
+	}
+	_, err := s.Kube.CoreV1().Secrets(Namespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud-private-key", Namespace: Namespace},
+		Data:       map[string][]byte{"private-key.pem": s.options.PrivateKey},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+func (s *System) startServer(ctx context.Context) error {
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, serviceName)
+	if err != nil {
+		return err
+	}
+	pair, err := s.ServingCert(serviceName, Namespace)
+	if err != nil {
+		return err
+	}
+	ip := s.ServiceIP(serviceNumber).String()
+	s.ServerURL = fmt.Sprintf("https://%s:%d", ip, servicePort)
+	args := []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=" + ip,
+		fmt.Sprintf("--secure-port=%d", servicePort),
+		"--tls-cert-file=" + pair.CertFile,
+		"--tls-private-key-file=" + pair.KeyFile,
+		"--agent-dir=" + s.programs.agentDir,
+		// The stand-ins are on loopback; nothing else is opened.
+		"--allowed-host-cidrs=127.0.0.0/8",
+	}
+	if s.options.ExternalEtcd {
+		args = append(args, "--etcd-servers="+s.EtcdURL())
+	} else {
+		args = append(args, "--data-dir="+filepath.Join(s.Dir(), "windows-apiserver"))
+	}
+	s.Server, err = s.StartProcess(ctx, controlplane.Command{
+		Name:    "windows-apiserver",
+		Path:    s.programs.apiServer,
+		Args:    append(args, s.options.APIServerArgs...),
+		LogFile: filepath.Join(s.Dir(), "log", "windows-apiserver.log"),
+		Ready:   func(ctx context.Context) error { return s.ServerReady(ctx) },
+	})
+	if err != nil {
+		return err
+	}
+	return s.WaitForAPIService(ctx, apiService)
+}
+
+// ServerReady asks windows-apiserver itself whether it is ready.
+func (s *System) ServerReady(ctx context.Context) error {
+	return s.ServerGet(ctx, "/readyz", io.Discard)
+}
+
+// ServerGet gets a path from windows-apiserver itself, without credentials.
+func (s *System) ServerGet(ctx context.Context, path string, to io.Writer) error {
+	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CAData: s.ServingCABundle(), ServerName: fmt.Sprintf("%s.%s.svc", serviceName, Namespace),
+	}})
+	if err != nil {
+		return err
+	}
+	return get(ctx, &http.Client{Transport: transport}, s.ServerURL+path, to)
+}
+
+func (s *System) startController(ctx context.Context) error {
+	if s.options.WithoutController {
+		return nil
+	}
+	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, controllerName)
+	if err != nil {
+		return err
+	}
+	health := fmt.Sprintf("%s:8081", s.HostIP())
+	s.ControllerHealth = "http://" + health
+	s.Controller, err = s.StartProcess(ctx, controlplane.Command{
+		Name: "windows-controller",
+		Path: s.programs.controller,
+		Args: append([]string{
+			"--kubeconfig=" + kubeconfig,
+			"--namespace=" + Namespace,
+			"--agent-dir=" + s.programs.agentDir,
+			"--allowed-host-cidrs=127.0.0.0/8",
+			"--health-probe-bind-address=" + health,
+			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
+		}, s.options.ControllerArgs...),
+		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
+		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
+	})
+	return err
+}
+
+// ControllerReady asks windows-controller whether it is ready.
+func (s *System) ControllerReady(ctx context.Context) error {
+	return get(ctx, http.DefaultClient, s.ControllerHealth+"/readyz", io.Discard)
+}
+
+func get(ctx context.Context, client *http.Client, url string, to io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+		return fmt.Errorf("%s answers %s: %s", url, response.Status, body)
+	}
+	_, err = io.Copy(to, response.Body)
+	return err
+}
