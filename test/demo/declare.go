@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// machineNamespace is where OpenShift keeps Machines.
+const machineNamespace = "openshift-machine-api"
+
+// inputs is what administrators write today: the ConfigMap, and a MachineSet as the
+// documentation prescribes it, with the Machines that the Machine API makes of it.
+var inputs = template.Must(template.New("").Parse(`
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: windows-instances
+  namespace: {{.Namespace}}
+data:
+{{- range .Entries}}
+  "{{.Key}}": |-
+    username={{.User}}
+{{- if ne .Port 22}}
+    port={{.Port}}
+    name={{.Name}}
+{{- end}}
+{{- end}}
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {{.MachineNamespace}}
+---
+apiVersion: config.openshift.io/v1
+kind: Infrastructure
+metadata:
+  name: cluster
+spec:
+  platformSpec: {type: VSphere}
+---
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata:
+  name: winworker
+  namespace: {{.MachineNamespace}}
+  labels: {machine.openshift.io/cluster-api-cluster: demo}
+spec:
+  replicas: {{len .Machines}}
+  selector:
+    matchLabels: {machine.openshift.io/cluster-api-machineset: winworker}
+  template:
+    metadata:
+      labels:
+        machine.openshift.io/cluster-api-machineset: winworker
+        machine.openshift.io/os-id: Windows
+    spec: {}
+{{- range .Machines}}
+---
+apiVersion: machine.openshift.io/v1beta1
+kind: Machine
+metadata:
+  name: {{.Name}}
+  namespace: {{$.MachineNamespace}}
+  labels:
+    machine.openshift.io/cluster-api-machineset: winworker
+    machine.openshift.io/os-id: Windows
+spec: {}
+{{- end}}
+---
+# The kubelet of this host has not reported for long: its logs can be read all the same.
+apiVersion: v1
+kind: Node
+metadata:
+  name: {{.DeadNode}}
+  labels: {kubernetes.io/os: windows, node-role.kubernetes.io/worker: ""}
+`))
+
+type entry struct {
+	Key, Name, User string
+	Port            int
+}
+
+type machine struct{ Name, Address string }
+
+// declare creates the inputs and, in the place of the Machine API and of a kubelet,
+// the status of the Machines and of the Node.
+func (s *site) declare(ctx context.Context, sys *system.System) error {
+	last := s.fromConfigMap[len(s.fromConfigMap)-1]
+	data := struct {
+		Namespace, MachineNamespace, DeadNode string
+		Entries                               []entry
+		Machines                              []machine
+	}{Namespace: system.Namespace, MachineNamespace: machineNamespace, DeadNode: last.Name()}
+	for _, host := range s.fromConfigMap {
+		data.Entries = append(data.Entries, entryOf(host))
+	}
+	for i, host := range s.fromMachines {
+		data.Machines = append(data.Machines, machine{Name: fmt.Sprintf("winworker-%s", []string{"x7k2p", "q9d4c"}[i]), Address: host.Address()})
+	}
+	var manifest bytes.Buffer
+	if err := inputs.Execute(&manifest, data); err != nil {
+		return err
+	}
+	file := filepath.Join(sys.Dir(), "inputs.yaml")
+	if err := os.WriteFile(file, manifest.Bytes(), 0o600); err != nil {
+		return err
+	}
+	if _, err := sys.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+		return err
+	}
+	if _, err := sys.Kubectl(ctx, "patch", "infrastructure", "cluster", "--subresource=status", "--type=merge",
+		"-p", `{"status":{"platform":"VSphere","platformStatus":{"type":"VSphere"}}}`); err != nil {
+		return err
+	}
+	for _, m := range data.Machines {
+		if _, err := sys.Kubectl(ctx, "patch", "machine", m.Name, "-n", machineNamespace, "--subresource=status", "--type=merge",
+			"-p", fmt.Sprintf(`{"status":{"phase":"Provisioned","addresses":[{"type":"InternalIP","address":%q}]}}`, m.Address)); err != nil {
+			return err
+		}
+	}
+	_, err := sys.Kubectl(ctx, "patch", "node", data.DeadNode, "--subresource=status", "--type=merge",
+		"-p", fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown","message":"Kubelet stopped posting node status."}]}}`, last.Address()))
+	return err
+}
+
+// entryOf is the entry of a host in the ConfigMap. Hosts on other ports share
+// addresses, so their keys are made unique by another name for the same address.
+func entryOf(host winhost.Host) entry {
+	return entry{Key: host.Address(), Name: host.Name(), User: host.User(), Port: host.Port()}
+}
+
+// waitForHosts waits until all hosts are logged in to.
+func waitForHosts(ctx context.Context, sys *system.System, want int, p *progress) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	shown := -1
+	for {
+		list, err := sys.Windows.WindowsV1alpha1().WindowsInstances("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var waiting []string
+		for i := range list.Items {
+			if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionAuthenticated) {
+				waiting = append(waiting, list.Items[i].Name)
+			}
+		}
+		n := len(list.Items) - len(waiting)
+		if n != shown {
+			p.detail("%d of %d hosts", n, want)
+			shown = n
+		}
+		if n >= want {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("only %d of %d hosts are logged in to; kubectl describe wi -A says why; waiting for %s: %w", n, want, strings.Join(waiting, ", "), ctx.Err())
+		case <-sys.Failed():
+			return sys.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+func printHowTo(sys *system.System, s *site) {
+	first, last := s.fromConfigMap[0], s.fromConfigMap[len(s.fromConfigMap)-1]
+	path := func(host winhost.Host) string {
+		return "/apis/windows.openshift.io/v1alpha1/namespaces/" + system.Namespace + "/windowsinstances/" + host.Address() + "/log"
+	}
+	fmt.Printf(`
+Everything runs. In another terminal:
+
+  export KUBECONFIG=%s PATH=%s:$PATH
+
+  kubectl get windows -A
+  kubectl get windowsinstances -A -o wide
+  kubectl describe windowsinstance -n %s %s
+  kubectl get --raw '%s'                                    # what logs there are
+  kubectl get --raw '%s?query=kubelet&tailLines=3&follow=true'   # its kubelet is dead, its log is not
+  kubectl edit configmap -n %s windows-instances      # add, change, remove a host
+
+Logs of the programs are in %s. Ctrl-C stops and removes everything.
+`, sys.KubeconfigPath(), filepath.Dir(sys.KubectlPath()), system.Namespace, first.Address(), path(first), path(last), system.Namespace, filepath.Join(sys.Dir(), "log"))
+}

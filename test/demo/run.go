@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/openshift/windows-instance-api/test/controlplane"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// steps is how many lines "[n/steps]" there are.
+const steps = 6
+
+// progress prints what the demo is doing and how far it is.
+type progress struct {
+	began time.Time
+	n     int
+}
+
+func (p *progress) step(format string, args ...any) {
+	p.n++
+	fmt.Printf("[%d/%d] %4.0fs  %s\n", p.n, steps, time.Since(p.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+func (p *progress) detail(format string, args ...any) {
+	fmt.Printf("             %s\n", fmt.Sprintf(format, args...))
+}
+
+func run(ctx context.Context, count int) (err error) {
+	p := &progress{began: time.Now()}
+	if os.Geteuid() != 0 {
+		return errors.New("run it as root or with sudo: it listens on ports 22 and 443 of loopback addresses")
+	}
+
+	p.step("looking for the programs it needs (hack/install-deps.sh)")
+	withWine, err := installDependencies(ctx)
+	if err != nil {
+		return err
+	}
+	p.step("building etcd and Kubernetes from Go modules: about 7 minutes the first time")
+	binDir, err := controlplane.BinDir(ctx, p.detail)
+	if err != nil {
+		return err
+	}
+	p.step("building our programs, starting the control plane, windows-apiserver and windows-controller")
+	key, signer, err := winhost.NewKey()
+	if err != nil {
+		return err
+	}
+	s, err := system.Start(ctx, system.Options{
+		ControlPlane: controlplane.Options{BinDir: binDir, Fsync: true},
+		PrivateKey:   key,
+		MachineAPI:   true,
+		Logf:         p.detail,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		fmt.Println("stopping and removing everything")
+		err = errors.Join(err, s.Stop())
+	}()
+
+	p.step("starting %d stand-ins for Windows hosts", count)
+	site, err := startHosts(ctx, s, count, withWine, signer, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, site.close()) }()
+	writing, stopWriting := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		site.writeLogs(writing)
+	}()
+	defer func() { stopWriting(); <-done }()
+
+	p.step("creating ConfigMap windows-instances, a MachineSet with Machines, and a Node whose kubelet is dead")
+	if err := site.declare(ctx, s); err != nil {
+		return err
+	}
+	p.step("waiting until windows-controller has logged in to the hosts")
+	if err := waitForHosts(ctx, s, count, p); err != nil {
+		return err
+	}
+	printHowTo(s, site)
+	select {
+	case <-ctx.Done():
+		fmt.Println()
+		return nil
+	case <-s.Failed():
+		return s.Err()
+	}
+}
+
+// exitWithoutWine is how hack/install-deps.sh says that only Wine is missing.
+const exitWithoutWine = 3
+
+func installDependencies(ctx context.Context) (withWine bool, err error) {
+	cmd := exec.CommandContext(ctx, "hack/install-deps.sh")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == exitWithoutWine {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("hack/install-deps.sh: %w", err)
+	}
+	return true, nil
+}
