@@ -48,15 +48,13 @@ func TestLogReaderReadsLogsOfOneNamespaceAndNothingElse(t *testing.T) {
 	mine, other := newNamespace(t), newNamespace(t)
 	host := startHost(t, winhost.Options{})
 	writeLog(t, host, "kubelet/kubelet.log", "I0102 03:04:05.000006 1 kubelet.go:1] hello\n")
-	for _, ns := range []string{mine, other} {
-		kubectlIn(t, strings.Replace(instanceYAML(ns, "w", host), "name: w,", "name: w-"+ns+",", 1), "create", "-f", "-").ok(t)
-	}
-	// Both stand for the same host, so one of them is refused; logs are read from the first.
-	kubectl(t, "wait", "-n", mine, "--for=condition=Authenticated", "wi/w-"+mine, "--timeout=60s").ok(t)
+	kubectlIn(t, instanceYAML(mine, "w", host), "create", "-f", "-").ok(t)
+	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.1", "p"), "create", "-n", other, "-f", "-").ok(t)
+	kubectl(t, "wait", "-n", mine, "--for=condition=Authenticated", "wi/w", "--timeout=60s").ok(t)
 	reader := bind(t, "reader-"+mine, "windows-log-reader", mine)
 
 	for _, sub := range []string{"log", "logs"} {
-		out := kubectlAs(t, reader, "", "get", "--raw", subresource(mine, "w-"+mine, sub, "query=kubelet")).ok(t)
+		out := kubectlAs(t, reader, "", "get", "--raw", subresource(mine, "w", sub, "query=kubelet")).ok(t)
 		if !strings.Contains(out, "hello") {
 			t.Errorf("%s: got %q", sub, out)
 		}
@@ -65,14 +63,14 @@ func TestLogReaderReadsLogsOfOneNamespaceAndNothingElse(t *testing.T) {
 		name string
 		args []string
 	}{
-		{"logs elsewhere", []string{"get", "--raw", subresource(other, "w-"+other, "log", "query=kubelet")}},
+		{"logs elsewhere", []string{"get", "--raw", subresource(other, "w", "log", "query=kubelet")}},
 		{"logs of an instance that is not there, elsewhere", []string{"get", "--raw", subresource(other, "nope", "log", "query=kubelet")}},
-		{"the instance", []string{"get", "wi", "w-" + mine, "-n", mine}},
+		{"the instance", []string{"get", "wi", "w", "-n", mine}},
 		{"all instances", []string{"get", "wi", "-n", mine}},
 		{"pools", []string{"get", "wnp", "-n", mine}},
-		{"deleting", []string{"delete", "wi", "w-" + mine, "-n", mine}},
-		{"changing", []string{"patch", "wi", "w-" + mine, "-n", mine, "--type=merge", "-p", "{}"}},
-		{"changing the status", []string{"patch", "wi", "w-" + mine, "-n", mine, "--subresource=status", "--type=merge", "-p", "{}"}},
+		{"deleting", []string{"delete", "wi", "w", "-n", mine}},
+		{"changing", []string{"patch", "wi", "w", "-n", mine, "--type=merge", "-p", "{}"}},
+		{"changing the status", []string{"patch", "wi", "w", "-n", mine, "--subresource=status", "--type=merge", "-p", "{}"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kubectlAs(t, reader, "", tc.args...).fails(t, "Forbidden", "reader-"+mine)

@@ -10,6 +10,7 @@ import (
 )
 
 // +genclient
+// +k8s:supportsSubresource="/status"
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // WindowsInstance is one Windows Server host: how it is reached over SSH, and

@@ -8,6 +8,7 @@ import (
 )
 
 // +genclient
+// +k8s:supportsSubresource="/status"
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // WindowsNodePool is a set of Windows Server hosts that come from one source and

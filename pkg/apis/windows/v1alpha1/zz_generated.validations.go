@@ -32,7 +32,7 @@ func RegisterValidations(scheme *runtime.Scheme) error {
 		(*WindowsInstance)(nil),
 		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
 			switch op.Request.SubresourcePath() {
-			case "/":
+			case "/", "/status":
 				return Validate_WindowsInstance(
 					ctx, op, nil, /* fldPath */
 					obj.(*WindowsInstance),
@@ -47,7 +47,7 @@ func RegisterValidations(scheme *runtime.Scheme) error {
 		(*WindowsNodePool)(nil),
 		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
 			switch op.Request.SubresourcePath() {
-			case "/":
+			case "/", "/status":
 				return Validate_WindowsNodePool(
 					ctx, op, nil, /* fldPath */
 					obj.(*WindowsNodePool),

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package fuzzer fills API objects with random content that could have come
+// through the API, for round trips between versions and encodings. It is for tests only.
+package fuzzer
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/randfill"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Funcs returns the functions for this API group. They give a value to what the
+// served version has a default for: an object that was decoded is never without.
+func Funcs(serializer.CodecFactory) []any {
+	return []any{
+		func(spec *windows.WindowsInstanceSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Port == 0 {
+				spec.Port = v1alpha1.DefaultPort
+			}
+			if spec.Username == "" {
+				spec.Username = v1alpha1.DefaultUsername
+			}
+		},
+		func(o *windows.WindowsInstanceLogOptions, c randfill.Continue) {
+			c.FillNoCustom(o)
+			if o.CaseSensitive == nil {
+				sensitive := c.Bool()
+				o.CaseSensitive = &sensitive
+			}
+			if o.Output == "" {
+				o.Output = "text"
+			}
+		},
+	}
+}

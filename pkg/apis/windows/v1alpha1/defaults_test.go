@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return scheme
+}
+
+func TestDefaults(t *testing.T) {
+	yes, no := true, false
+	for _, test := range []struct {
+		name string
+		in   runtime.Object
+		want runtime.Object
+	}{
+		{
+			"instance without port and user",
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Address: "10.0.0.1"}},
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"}},
+		},
+		{
+			"instance with both",
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 2222, Username: "capi"}},
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 2222, Username: "capi"}},
+		},
+		{
+			"each of a list",
+			&v1alpha1.WindowsInstanceList{Items: []v1alpha1.WindowsInstance{{}, {Spec: v1alpha1.WindowsInstanceSpec{Port: 23}}}},
+			&v1alpha1.WindowsInstanceList{Items: []v1alpha1.WindowsInstance{
+				{Spec: v1alpha1.WindowsInstanceSpec{Port: 22, Username: "Administrator"}},
+				{Spec: v1alpha1.WindowsInstanceSpec{Port: 23, Username: "Administrator"}},
+			}},
+		},
+		{
+			"log options",
+			&v1alpha1.WindowsInstanceLogOptions{},
+			&v1alpha1.WindowsInstanceLogOptions{CaseSensitive: &yes, Output: "text"},
+		},
+		{
+			"log options that are set",
+			&v1alpha1.WindowsInstanceLogOptions{CaseSensitive: &no, Output: "json"},
+			&v1alpha1.WindowsInstanceLogOptions{CaseSensitive: &no, Output: "json"},
+		},
+		{
+			"a pool has none",
+			&v1alpha1.WindowsNodePool{},
+			&v1alpha1.WindowsNodePool{},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := test.in.DeepCopyObject()
+			newScheme().Default(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("defaults differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
+)
+
+const modelPrefix = "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1."
+
+// ownModels are the definitions of our types.
+func ownModels(t *testing.T) map[string]common.OpenAPIDefinition {
+	t.Helper()
+	models := map[string]common.OpenAPIDefinition{}
+	for name, definition := range openapi.GetOpenAPIDefinitions(func(string) spec.Ref { return spec.Ref{} }) {
+		if short, ok := strings.CutPrefix(name, modelPrefix); ok {
+			models[short] = definition
+		}
+	}
+	if len(models) == 0 {
+		t.Fatal("there is no definition of ours")
+	}
+	return models
+}
+
+// TestEveryFieldIsExplained keeps `kubectl explain` complete.
+func TestEveryFieldIsExplained(t *testing.T) {
+	for name, definition := range ownModels(t) {
+		if definition.Schema.Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+		for field, schema := range definition.Schema.Properties {
+			if schema.Description == "" {
+				t.Errorf("%s.%s has no description", name, field)
+			}
+		}
+	}
+}
+
+func TestEnums(t *testing.T) {
+	models := ownModels(t)
+	for _, test := range []struct {
+		model, field string
+		want         []any
+	}{
+		{"WindowsInstanceStatus", "phase", []any{"Connected", "Connecting", "Failed", "Pending", "Ready", "Unreachable"}},
+		{"HostKeyStatus", "trustedBy", []any{"FirstUse", "Spec"}},
+		{"WindowsNodePoolStatus", "phase", []any{"Degraded", "Paused", "Pending", "Progressing", "Ready"}},
+	} {
+		schema := models[test.model].Schema.Properties[test.field]
+		if !slices.Equal(schema.Enum, test.want) {
+			t.Errorf("%s.%s has the values %v, want %v", test.model, test.field, schema.Enum, test.want)
+		}
+		for _, value := range test.want {
+			if !strings.Contains(schema.Description, value.(string)) {
+				t.Errorf("the description of %s.%s does not mention %s", test.model, test.field, value)
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package validation
+
+import (
+	"crypto/dsa" //nolint:staticcheck // to make a key of a type that is refused
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+)
+
+func TestValidateWindowsInstance(t *testing.T) {
+	ed25519Key := hostKey(t, ed25519Public(t))
+	for _, test := range []struct {
+		name   string
+		change func(*windows.WindowsInstance)
+		want   []string
+	}{
+		{"as it should be", func(*windows.WindowsInstance) {}, nil},
+
+		{"name is an address", func(i *windows.WindowsInstance) { i.Name = "10.1.42.1" }, nil},
+		{"name is no DNS subdomain", func(i *windows.WindowsInstance) { i.Name = "Win_1" }, []string{"Invalid metadata.name"}},
+		{"without a name", func(i *windows.WindowsInstance) { i.Name = "" }, []string{"Required metadata.name"}},
+		{"without a namespace", func(i *windows.WindowsInstance) { i.Namespace = "" }, []string{"Required metadata.namespace"}},
+
+		{"address: IPv4", address("192.168.0.1"), nil},
+		{"address: IPv6", address("fd00::1"), nil},
+		{"address: IPv6 with a zone", address("fe80::1%eth0"), nil},
+		{"address: DNS name", address("win-1.example.com"), nil},
+		{"address: single label", address("win-1"), nil},
+		{"address: upper case", address("WIN-1.Example.COM"), nil},
+		{"address: rooted DNS name", address("win-1.example.com."), nil},
+		{"address: none (declared as required)", address(""), nil},
+		{"address: unspecified IPv4", address("0.0.0.0"), []string{"Invalid spec.address"}},
+		{"address: unspecified IPv6", address("::"), []string{"Invalid spec.address"}},
+		{"address: multicast", address("224.0.0.1"), []string{"Invalid spec.address"}},
+		{"address: IPv4 with a port", address("10.0.0.1:22"), []string{"Invalid spec.address"}},
+		{"address: IPv6 with a port", address("[fd00::1]:22"), []string{"Invalid spec.address"}},
+		{"address: IPv6 in brackets", address("[fd00::1]"), []string{"Invalid spec.address"}},
+		{"address: name with a port", address("win-1:22"), []string{"Invalid spec.address"}},
+		{"address: IPv4 that is too long", address("10.0.0.0.1"), []string{"Invalid spec.address"}},
+		{"address: IPv4 out of range", address("10.0.0.256"), []string{"Invalid spec.address"}},
+		{"address: URL", address("ssh://win-1"), []string{"Invalid spec.address"}},
+		{"address: with a user", address("user@win-1"), []string{"Invalid spec.address"}},
+		{"address: with a space", address("win 1"), []string{"Invalid spec.address"}},
+		{"address: only a dot", address("."), []string{"Invalid spec.address"}},
+		{"address: option of ssh", address("-oProxyCommand=x"), []string{"Invalid spec.address"}},
+
+		{"user: of a domain", username(`CORP\svc-win`), nil},
+		{"user: principal name", username("svc-win@corp.example.com"), nil},
+		{"user: with a space inside", username("svc win"), nil},
+		{"user: two backslashes", username(`A\B\c`), []string{"Invalid spec.username"}},
+		{"user: with a colon", username("a:b"), []string{"Invalid spec.username"}},
+		{"user: with a quote", username(`a"b`), []string{"Invalid spec.username"}},
+		{"user: with a line break", username("a\nb"), []string{"Invalid spec.username"}},
+		{"user: with a space at the end", username("a "), []string{"Invalid spec.username"}},
+
+		{"host keys: ed25519", keys(ed25519Key), nil},
+		{"host keys: with a comment", keys(ed25519Key + " root@win-1"), nil},
+		{"host keys: RSA", keys(hostKey(t, rsaPublic(t))), nil},
+		{"host keys: ECDSA", keys(hostKey(t, ecdsaPublic(t, elliptic.P256())), hostKey(t, ecdsaPublic(t, elliptic.P384())), hostKey(t, ecdsaPublic(t, elliptic.P521()))), nil},
+		{"host keys: DSA", keys(hostKey(t, dsaPublic())), []string{"NotSupported spec.hostKeys[0]"}},
+		{"host keys: the second is bad", keys(ed25519Key, "ssh-ed25519 AAAA"), []string{"Invalid spec.hostKeys[1]"}},
+		{"host keys: without a type", keys(strings.Fields(ed25519Key)[1]), []string{"Invalid spec.hostKeys[0]"}},
+		{"host keys: with the host of known_hosts", keys("win-1 " + ed25519Key), []string{"Invalid spec.hostKeys[0]"}},
+		{"host keys: with options", keys("no-pty " + ed25519Key), []string{"Invalid spec.hostKeys[0]"}},
+		{"host keys: two on a line", keys(ed25519Key + "\n" + ed25519Key), []string{"Invalid spec.hostKeys[0]"}},
+		{"host keys: empty", keys(""), []string{"Invalid spec.hostKeys[0]"}},
+
+		{"credentials: bad name", func(i *windows.WindowsInstance) {
+			i.Spec.CredentialsSecretRef = &windows.SecretReference{Name: "../x"}
+		}, []string{"Invalid spec.credentialsSecretRef.name"}},
+		{"credentials: no name (declared as required)", func(i *windows.WindowsInstance) {
+			i.Spec.CredentialsSecretRef = &windows.SecretReference{}
+		}, nil},
+		{"pool: bad name", func(i *windows.WindowsInstance) {
+			i.Spec.PoolRef = &windows.PoolReference{Name: "A"}
+		}, []string{"Invalid spec.poolRef.name"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := validInstance()
+			test.change(instance)
+			check(t, test.want, ValidateWindowsInstance(instance))
+
+			// An update is held to the same rules, but for those of the name and
+			// namespace, which cannot change.
+			if strings.HasPrefix(strings.Join(test.want, ""), "Required metadata") || strings.HasPrefix(strings.Join(test.want, ""), "Invalid metadata") {
+				return
+			}
+			instance.ResourceVersion = "2"
+			old := validInstance()
+			old.Name, old.ResourceVersion = instance.Name, "1"
+			check(t, test.want, ValidateWindowsInstanceUpdate(instance, old))
+		})
+	}
+}
+
+func TestValidateWindowsInstanceUpdateMeta(t *testing.T) {
+	old := validInstance()
+	old.UID, old.ResourceVersion = "1", "1"
+	changed := old.DeepCopy()
+	changed.UID = "2"
+	check(t, []string{"Invalid metadata.uid"}, ValidateWindowsInstanceUpdate(changed, old))
+	check(t, []string{"Invalid metadata.uid"}, ValidateWindowsInstanceStatusUpdate(changed, old))
+}
+
+func TestValidateWindowsInstanceStatusUpdate(t *testing.T) {
+	good := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
+	with := func(change func(*metav1.Condition)) metav1.Condition {
+		c := good
+		change(&c)
+		return c
+	}
+	key := strings.Fields(hostKey(t, ed25519Public(t)))
+	for _, test := range []struct {
+		name   string
+		status windows.WindowsInstanceStatus
+		want   []string
+	}{
+		{"empty", windows.WindowsInstanceStatus{}, nil},
+		{"condition", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{good}}, nil},
+		{"condition twice", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{good, good}}, []string{"Duplicate status.conditions[1]"}},
+		{"condition without a type", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{with(func(c *metav1.Condition) { c.Type = "" })}}, []string{"Required status.conditions[0].type"}},
+		{"condition without a reason", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{with(func(c *metav1.Condition) { c.Reason = "" })}}, []string{"Required status.conditions[0].reason"}},
+		{"reason is a sentence", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{with(func(c *metav1.Condition) { c.Reason = "no way" })}}, []string{"Invalid status.conditions[0].reason"}},
+		{"condition with another status", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{with(func(c *metav1.Condition) { c.Status = "Maybe" })}}, []string{"NotSupported status.conditions[0].status"}},
+		{"condition without a time", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{with(func(c *metav1.Condition) { c.LastTransitionTime = metav1.Time{} })}}, []string{"Required status.conditions[0].lastTransitionTime"}},
+		{"host key", windows.WindowsInstanceStatus{HostKeys: []windows.HostKeyStatus{{Type: key[0], Key: key[1]}}}, nil},
+		{"host key that is none", windows.WindowsInstanceStatus{HostKeys: []windows.HostKeyStatus{{Type: key[0], Key: key[1]}, {Type: key[0], Key: "AAAA"}}}, []string{"Invalid status.hostKeys[1].key"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := validInstance()
+			old.ResourceVersion = "1"
+			instance := old.DeepCopy()
+			instance.Status = test.status
+			// A spec that older rules let in must not keep the controller from
+			// reporting on it.
+			instance.Spec.Address = "::"
+			check(t, test.want, ValidateWindowsInstanceStatusUpdate(instance, old))
+		})
+	}
+}
+
+func validInstance() *windows.WindowsInstance {
+	return &windows.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", Namespace: "default"},
+		Spec: windows.WindowsInstanceSpec{
+			Address: "10.1.42.1", Port: 22, Username: "Administrator",
+			CredentialsSecretRef: &windows.SecretReference{Name: "my-key"},
+			PoolRef:              &windows.PoolReference{Name: "windows-instances"},
+		},
+	}
+}
+
+func address(s string) func(*windows.WindowsInstance) {
+	return func(i *windows.WindowsInstance) { i.Spec.Address = s }
+}
+
+func username(s string) func(*windows.WindowsInstance) {
+	return func(i *windows.WindowsInstance) { i.Spec.Username = s }
+}
+
+func keys(lines ...string) func(*windows.WindowsInstance) {
+	return func(i *windows.WindowsInstance) { i.Spec.HostKeys = lines }
+}
+
+// check compares errors by type and field.
+func check(t *testing.T, want []string, errs field.ErrorList) {
+	t.Helper()
+	var got []string
+	for _, err := range errs {
+		got = append(got, errorName[err.Type]+" "+err.Field)
+		if err.Detail == "" && err.Type == field.ErrorTypeInvalid {
+			t.Errorf("%v does not say what is wrong", err)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("errors differ (-want +got):\n%s\n%v", diff, errs)
+	}
+}
+
+// errorName are short names of the types of errors.
+var errorName = map[field.ErrorType]string{
+	field.ErrorTypeRequired:     "Required",
+	field.ErrorTypeInvalid:      "Invalid",
+	field.ErrorTypeNotSupported: "NotSupported",
+	field.ErrorTypeDuplicate:    "Duplicate",
+}
+
+func hostKey(t *testing.T, public any) string {
+	t.Helper()
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+func ed25519Public(t *testing.T) ed25519.PublicKey {
+	t.Helper()
+	public, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return public
+}
+
+func rsaPublic(t *testing.T) *rsa.PublicKey {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &key.PublicKey
+}
+
+func ecdsaPublic(t *testing.T, curve elliptic.Curve) *ecdsa.PublicKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &key.PublicKey
+}
+
+// dsaPublic is in the form of a DSA key; that no private key belongs to it does not matter.
+func dsaPublic() *dsa.PublicKey {
+	p := new(big.Int).Add(new(big.Int).Lsh(big.NewInt(1), 1023), big.NewInt(1))
+	q := new(big.Int).Add(new(big.Int).Lsh(big.NewInt(1), 159), big.NewInt(1))
+	return &dsa.PublicKey{Parameters: dsa.Parameters{P: p, Q: q, G: big.NewInt(2)}, Y: big.NewInt(4)}
+}
