@@ -22,8 +22,9 @@ type conn struct {
 	wire    *wire
 	ssh     ssh.Conn
 
-	// stop asks run to close the connection; done is closed when it has begun to.
-	stop, done chan struct{}
+	// stop asks run to close the connection; done is closed when it has begun to, and
+	// ended when the SSH library has seen the end.
+	stop, done, ended chan struct{}
 	// wg counts the goroutines of the connection and its channels. run waits for
 	// them. It grows only while dead is false.
 	wg sync.WaitGroup
@@ -66,6 +67,7 @@ func (p *Pool) adoptLocked(h *host, e *established, wanted bool) {
 		ssh:      e.ssh,
 		stop:     make(chan struct{}),
 		done:     make(chan struct{}),
+		ended:    make(chan struct{}),
 		limit:    h.sessionLimit,
 		lastUsed: time.Now(),
 	}
@@ -89,17 +91,18 @@ func rejectChannels(channels <-chan ssh.NewChannel) {
 
 // run owns the connection: it ends it, once, and waits for everything that used it.
 func (c *conn) run() {
-	ended := make(chan error, 1)
-	c.wg.Go(func() { ended <- c.ssh.Wait() })
-
-	var lost error
+	var lost error // set before ended is closed
+	c.wg.Go(func() {
+		lost = c.ssh.Wait()
+		close(c.ended)
+	})
 	select {
 	case <-c.stop:
-	case lost = <-ended:
+	case <-c.ended:
 	}
 	p := c.pool
 	p.mu.Lock()
-	if c.cause == nil {
+	if c.cause == nil { // so it was ended that was closed
 		p.counters.lost++
 		if network := c.wire.err(); network != nil {
 			lost = network
@@ -317,7 +320,7 @@ func (c *conn) openStream(ctx context.Context, spec channelSpec) (*stream, error
 
 // openChannel asks the server for a channel and accounts for its answer.
 func (c *conn) openChannel(spec channelSpec) (*stream, error) {
-	ch, requests, err := c.ssh.OpenChannel(spec.name, spec.payload)
+	ch, requests, err := c.askForChannel(spec)
 	p := c.pool
 	if err == nil {
 		s := newStream(c, spec.kind, ch, requests)
@@ -362,6 +365,44 @@ func (c *conn) openChannel(spec channelSpec) (*stream, error) {
 		return nil, errTryAgain
 	}
 }
+
+// answerGrace is how long the answer to a channel that was asked for may be in coming after the connection
+// has ended. All that is left to do then is to wake a goroutine.
+const answerGrace = time.Second
+
+// askForChannel is OpenChannel of the SSH library, which never returns if it begins while the library
+// takes a broken connection down (golang/go#26643). In this rare case
+// its goroutine is left behind, the only one that Pool.Close does not wait for.
+func (c *conn) askForChannel(spec channelSpec) (ssh.Channel, <-chan *ssh.Request, error) {
+	if err := c.wire.err(); err != nil {
+		return nil, nil, err
+	}
+	type answer struct {
+		ch       ssh.Channel
+		requests <-chan *ssh.Request
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		ch, requests, err := c.ssh.OpenChannel(spec.name, spec.payload)
+		answers <- answer{ch, requests, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.ch, a.requests, a.err
+	case <-c.ended:
+	}
+	grace := time.NewTimer(answerGrace)
+	defer grace.Stop()
+	select {
+	case a := <-answers:
+		return a.ch, a.requests, a.err
+	case <-grace.C:
+		return nil, nil, errNoAnswer
+	}
+}
+
+var errNoAnswer = errors.New("the connection ended before the host answered")
 
 // forwardRefusal translates the reasons of RFC 4254, section 5.1, for a forwarded port.
 func forwardRefusal(r ssh.RejectionReason) Reason {

@@ -40,8 +40,15 @@ func saysAndCloses(text string) func(net.Conn) {
 	}
 }
 
-// resets ends the connection with RST.
+// resets ends the connection with RST, but not before it is established for the client.
 func resets(c net.Conn) {
+	io.ReadFull(c, make([]byte, 1))
+	c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+}
+
+// cuts ends the connection with RST at once.
+func cuts(c net.Conn) {
 	c.(*net.TCPConn).SetLinger(0)
 	c.Close()
 }
@@ -128,7 +135,7 @@ func TestLayers(t *testing.T) {
 			layer: sshpool.LayerHandshake, reason: sshpool.ReasonHandshakeFailed},
 		{name: "no common cipher", script: script{ciphers: []string{ssh.CipherChaCha20Poly1305}},
 			layer: sshpool.LayerHandshake, reason: sshpool.ReasonHandshakeFailed, says: "no common algorithm"},
-		{name: "reset in the key exchange", script: script{wrap: after(writesBeforeKexReply, resets)},
+		{name: "reset in the key exchange", script: script{wrap: after(writesBeforeKexReply, cuts)},
 			layer: sshpool.LayerHandshake, reason: sshpool.ReasonConnectionReset},
 		{name: "silence in the key exchange", script: script{wrap: after(writesBeforeKexReply, silent)}, options: quick,
 			layer: sshpool.LayerHandshake, reason: sshpool.ReasonHandshakeTimedOut},
@@ -160,9 +167,9 @@ func TestLayers(t *testing.T) {
 			layer: sshpool.LayerAuth, reason: sshpool.ReasonTimedOut},
 		{name: "silence in the middle of authentication", script: script{wrap: after(writesBeforeAuth+2, silent)}, options: quick,
 			layer: sshpool.LayerAuth, reason: sshpool.ReasonTimedOut},
-		{name: "reset in authentication", script: script{wrap: after(writesBeforeAuth, resets)},
+		{name: "reset in authentication", script: script{wrap: after(writesBeforeAuth, cuts)},
 			layer: sshpool.LayerAuth, reason: sshpool.ReasonConnectionReset},
-		{name: "reset in the middle of authentication", script: script{wrap: after(writesBeforeAuth+2, resets)},
+		{name: "reset in the middle of authentication", script: script{wrap: after(writesBeforeAuth+2, cuts)},
 			layer: sshpool.LayerAuth, reason: sshpool.ReasonConnectionReset},
 
 		{name: "refused session", script: script{maxSessions: -1},

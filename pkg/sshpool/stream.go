@@ -544,6 +544,13 @@ func (w *writer) settle() error {
 }
 
 func (w *writer) do(j job) error {
+	select {
+	case <-w.s.closing:
+		return w.s.closedError()
+	case <-w.deadline.wait():
+		return errDeadline // nothing is sent after it
+	default:
+	}
 	if !w.started {
 		w.started = true
 		if !w.s.conn.spawn(w.pump) {

@@ -64,7 +64,7 @@ type server struct {
 	asked    int // authentication requests
 	sessions int
 	peak     int // most sessions of one connection at a time
-	executed []string
+	signals  []string
 }
 
 func newServer(t *testing.T, sc script) *server {
@@ -246,6 +246,14 @@ func (s *server) session(raw net.Conn, ch ssh.Channel, reqs <-chan *ssh.Request,
 	defer end()
 	defer close(hungUp)
 	for r := range reqs {
+		if r.Type == "signal" {
+			var m struct{ Signal string }
+			if ssh.Unmarshal(r.Payload, &m) == nil {
+				s.mu.Lock()
+				s.signals = append(s.signals, m.Signal)
+				s.mu.Unlock()
+			}
+		}
 		if r.Type != "exec" || s.script.refuseExec {
 			if r.WantReply {
 				r.Reply(false, nil)
@@ -257,9 +265,6 @@ func (s *server) session(raw net.Conn, ch ssh.Channel, reqs <-chan *ssh.Request,
 			return
 		}
 		r.Reply(true, nil)
-		s.mu.Lock()
-		s.executed = append(s.executed, m.Command)
-		s.mu.Unlock()
 		wg.Go(func() {
 			if code := s.command(raw, ch, m.Command, hungUp); code >= 0 {
 				ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{uint32(code)}))

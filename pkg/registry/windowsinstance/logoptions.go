@@ -195,12 +195,15 @@ func (b *logRequestBuilder) check(r *hostagent.LogRequest) {
 	if r.Cursor == "" {
 		return
 	}
-	for name, set := range map[string]bool{
-		"sinceTime": r.SinceTime != nil, "sinceSeconds": r.SinceSeconds != nil, "tailLines": r.TailLines != nil,
-		"boot": r.Boot != nil, "previous": r.Previous,
+	for _, option := range []struct {
+		name string
+		set  bool
+	}{
+		{"sinceTime", r.SinceTime != nil}, {"sinceSeconds", r.SinceSeconds != nil}, {"tailLines", r.TailLines != nil},
+		{"boot", r.Boot != nil}, {"previous", r.Previous},
 	} {
-		if set {
-			b.errs = append(b.errs, field.Forbidden(field.NewPath(name), "must not be set together with cursor, which says where to begin"))
+		if option.set {
+			b.errs = append(b.errs, field.Forbidden(field.NewPath(option.name), "must not be set together with cursor, which says where to begin"))
 		}
 	}
 	if len(r.Cursor) > logs.MaxCursorBytes {

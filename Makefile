@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Windows Instance API Authors.
+
+SHELL := /usr/bin/env bash -euo pipefail
+
+# The release: the newest tag v*, and how far this checkout is from it.
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo "v0.0.0-g$$(git rev-parse --short HEAD 2>/dev/null || echo unknown)")
+
+# Everything is built with -trimpath, tests too, because only what is built alike
+# shares the build cache; without it all of Kubernetes compiles twice.
+MODULE  := github.com/openshift/windows-instance-api
+GOBUILD := go build -trimpath
+LDFLAGS := -X $(MODULE)/pkg/version.Version=$(VERSION) -X $(MODULE)/pkg/hostagent.Release=$(VERSION)
+# The agent goes to every host, so it leaves symbols behind that only debuggers want.
+AGENT   := CGO_ENABLED=0 $(GOBUILD) -ldflags '-s -w $(LDFLAGS)'
+
+.DEFAULT_GOAL := help
+
+##@ Build
+
+.PHONY: build
+build: ## Build all programs into bin/ (VERSION=v1.2.3 to name the release).
+	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/windows-apiserver ./cmd/apiserver
+	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/windows-controller ./cmd/controller
+	GOOS=windows GOARCH=amd64 $(AGENT) -o bin/agent/windows-node-agent.exe ./cmd/agent
+	GOOS=linux $(AGENT) -o bin/agent/windows-node-agent ./cmd/agent
+
+.PHONY: clean
+clean: ## Remove what build made. What is costly to make stays in ~/.cache/windows-instance-api.
+	rm -rf bin _output
+
+.PHONY: generate
+generate: ## Generate code and the API reference from the API types.
+	hack/update-codegen.sh
+	hack/update-api-docs.sh
+
+.PHONY: fmt
+fmt: ## Format the code and sort imports.
+	hack/lint.sh fmt
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod files of all modules.
+	go mod tidy
+	go -C hack/tools mod tidy
+	go -C test/controlplane/binaries mod tidy
+
+##@ Try
+
+.PHONY: demo
+demo: deps ## Run the whole system on this machine with stand-ins for hosts (HOSTS=3).
+	go run -trimpath ./test/demo $(if $(HOSTS),--hosts=$(HOSTS))
+
+##@ Check
+
+.PHONY: test
+test: ## Run all tests as CI does: dependencies, control plane, race detector, short fuzzing.
+	hack/test.sh all
+
+.PHONY: test-unit
+test-unit: ## Run the tests beside the code.
+	hack/test.sh unit
+
+.PHONY: test-e2e
+test-e2e: ## Run the tests of the whole system and of what it is tested with.
+	hack/test.sh e2e
+
+.PHONY: fuzz
+fuzz: ## Fuzz each target for long (FUZZTIME=5m).
+	FUZZTIME=$(or $(FUZZTIME),5m) hack/test.sh fuzz
+
+.PHONY: bench
+bench: deps ## Run the benchmarks (BENCH=regexp, default all).
+	go test -trimpath -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m ./pkg/... ./cmd/... ./test/...
+
+.PHONY: verify
+verify: ## Check everything that is no test: format, lint, generated code, modules, manifests.
+	hack/verify.sh
+
+.PHONY: lint
+lint: ## Run the linters (PACKAGES="./pkg/sshpool/...", default all).
+	hack/lint.sh run $(PACKAGES)
+
+##@ Help
+
+.PHONY: deps
+deps: ## Install what tests and the demo need, and build the control plane they run.
+	hack/install-deps.sh || [ $$? = 3 ]
+	hack/build-controlplane.sh >/dev/null
+
+.PHONY: help
+help: ## Show this.
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile

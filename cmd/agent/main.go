@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Command agent is windows-node-agent, the program that runs on a host and answers
+// what the API server and the controller ask over SSH. See package hostagent.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
+)
+
+// logRoot replaces the log directory in builds for test hosts, which are no
+// machines of their own:
+//
+//	go build -ldflags '-X main.logRoot=/srv/host1/var/log' ./cmd/agent
+var logRoot string
+
+// graceOnSignal is how long the program may go on after a signal. It can be stuck
+// in a write to somebody who no longer reads.
+const graceOnSignal = 2 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, func() {
+		time.AfterFunc(graceOnSignal, func() { os.Exit(hostagent.ExitFailed) })
+	})
+	host := platform.New(platform.Options{LogRoot: logRoot})
+	code := hostagent.Main(ctx, host, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

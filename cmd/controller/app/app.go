@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package app wires windows-controller: its flags, its manager and its controllers.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/options"
+	"github.com/openshift/windows-instance-api/pkg/version"
+)
+
+// Client-side limits of requests to the cluster. The server has limits of its own
+// that are fair to others; these only tame a mistake of ours.
+const (
+	clientQPS   = 100
+	clientBurst = 200
+)
+
+// NewCommand returns the command that runs the controller until ctx is done.
+func NewCommand(ctx context.Context) *cobra.Command {
+	o := options.New()
+	cmd := &cobra.Command{
+		Use:   "windows-controller",
+		Short: "Look after Windows hosts: make WindowsInstances from their sources and keep their status",
+		Long: `windows-controller turns the windows-instances ConfigMap and MachineSets into
+WindowsNodePools and WindowsInstances, connects to each host over SSH, and keeps in
+the status of its WindowsInstance whether it can be reached, trusted, logged in to
+and used as a node. Several may run; one of them works and the others wait.`,
+		Version:      version.Version,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Complete()
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	cmd.SetContext(ctx)
+	o.AddFlags(cmd.Flags())
+	globalflag.AddGlobalFlags(cmd.Flags(), cmd.Name())
+	return cmd
+}
+
+// run works until ctx is done or something fails.
+func run(ctx context.Context, o *options.Options) error {
+	ctrl.SetLogger(klog.Background())
+	config, err := clientConfig(o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	health, err := newHealthServer(ctx, o.HealthProbeBindAddress)
+	if err != nil {
+		return err
+	}
+	klog.InfoS("Starting windows-controller", "version", version.Version, "namespace", o.Namespace)
+
+	// Probes are answered from the beginning: waiting for the API is no reason to be restarted.
+	group, ctx := errgroup.WithContext(ctx)
+	work, stop := context.WithCancel(ctx)
+	group.Go(func() error { return health.run(work) })
+	group.Go(func() error {
+		defer stop()
+		return runManager(work, config, o, health)
+	})
+	return group.Wait()
+}
+
+// clientConfig says where the cluster is.
+func clientConfig(kubeconfig string) (*rest.Config, error) {
+	config, err := rest.InClusterConfig()
+	if kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, fmt.Errorf("not running in a cluster: set --kubeconfig")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	config.UserAgent = "windows-controller/" + version.Version
+	config.QPS, config.Burst = clientQPS, clientBurst
+	return config, nil
+}

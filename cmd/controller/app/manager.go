@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
+	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/machine"
+	"github.com/openshift/windows-instance-api/pkg/controller/options"
+	"github.com/openshift/windows-instance-api/pkg/controller/pool"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+const (
+	// leaseName names the Lease that decides which process works.
+	leaseName = "windows-controller"
+	// apiPollInterval is how often to look for the API as long as it is not there.
+	apiPollInterval = 2 * time.Second
+)
+
+var apiGroupVersion = windowsv1alpha1.SchemeGroupVersion.String()
+
+// runManager runs the controllers until ctx is done. When it returns, nothing of
+// them runs any more.
+func runManager(ctx context.Context, config *rest.Config, o *options.Options, health *healthServer) error {
+	agents, err := hostaccess.LoadBundle(o.AgentDir)
+	if err != nil {
+		return fmt.Errorf("--agent-dir: %w", err)
+	}
+	prefixes, err := o.AllowedPrefixes()
+	if err != nil {
+		return fmt.Errorf("--allowed-host-cidrs: %w", err)
+	}
+	if err := waitForAPI(ctx, config); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // told to end while waiting
+	}
+	connections := sshpool.New(sshpool.Options{
+		DialTimeout:      o.DialTimeout,
+		HandshakeTimeout: o.DialTimeout,
+		MaxConns:         o.MaxHostConnections,
+		AllowAddress:     hostaccess.AddressPolicy(prefixes),
+	})
+	defer func() {
+		if err := connections.Close(); err != nil {
+			klog.ErrorS(err, "Closing the connections to hosts")
+		}
+	}()
+	if err := ctrlmetrics.Registry.Register(newPoolCollector(connections)); err != nil {
+		return fmt.Errorf("registering the metrics of connections: %w", err)
+	}
+	mgr, err := newManager(config, o)
+	if err != nil {
+		return err
+	}
+	hosts := hostaccess.New(hostaccess.Options{
+		Pool:               connections,
+		ReadSecret:         secretReader(mgr.GetAPIReader()),
+		ReadPool:           poolReader(mgr.GetClient()),
+		ClusterCredentials: types.NamespacedName{Namespace: o.Namespace, Name: o.PrivateKeySecret},
+		Agents:             agents,
+	})
+	if err := addControllers(ctx, mgr, hosts, o); err != nil {
+		return err
+	}
+	health.setSynced(mgr.GetCache().WaitForCacheSync)
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the controllers: %w", err)
+	}
+	return nil
+}
+
+// addControllers adds every controller to the manager.
+func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Access, o *options.Options) error {
+	if err := configmap.SetupWithManager(mgr, configMapOptions(o)); err != nil {
+		return err
+	}
+	if err := machine.SetupWithManager(mgr, machine.Options{}); err != nil {
+		return err
+	}
+	if err := pool.SetupWithManager(mgr, pool.Options{}); err != nil {
+		return err
+	}
+	return instance.SetupWithManager(ctx, mgr, instance.Options{
+		Hosts:                hosts,
+		Namespace:            o.Namespace,
+		ConcurrentProbes:     o.ConcurrentProbes,
+		ConcurrentSlowProbes: o.ConcurrentSlowProbes,
+		ProbeTimeout:         o.ProbeTimeout,
+		RecheckInterval:      o.RecheckInterval,
+		Registerer:           ctrlmetrics.Registry,
+	})
+}
+
+func configMapOptions(o *options.Options) configmap.Options {
+	return configmap.Options{Namespace: o.Namespace, Name: o.InstancesConfigMap}
+}
+
+// newManager makes the manager, without any controller.
+func newManager(config *rest.Config, o *options.Options) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install, configv1.Install,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("making the scheme: %w", err)
+		}
+	}
+	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}}
+	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme,
+		Logger: klog.Background(),
+		Cache:  cache.Options{ByObject: byObject},
+		Client: client.Options{Cache: &client.CacheOptions{
+			// Secrets are read one by one, at the moment they are needed, and never kept.
+			DisableFor: []client.Object{&corev1.Secret{}},
+		}},
+		LeaderElection:          o.LeaderElect,
+		LeaderElectionID:        leaseName,
+		LeaderElectionNamespace: o.LeaderElectionNamespace,
+		// The process ends as soon as the manager has, so the next one need not wait for the Lease to expire.
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        "0", // see healthServer
+		Metrics: metricsserver.Options{
+			BindAddress:    o.MetricsBindAddress,
+			SecureServing:  true,
+			FilterProvider: filters.WithAuthenticationAndAuthorization,
+			CertDir:        o.MetricsCertDir,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// stripNode keeps of a Node what the controllers read: in a large cluster most of
+// the memory of Nodes is in lists of images.
+func stripNode(object any) (any, error) {
+	if node, ok := object.(*corev1.Node); ok {
+		node.ManagedFields = nil
+		node.Annotations = nil
+		node.Status.Images = nil
+		node.Status.VolumesAttached = nil
+		node.Status.VolumesInUse = nil
+	}
+	return object, nil
+}
+
+// waitForAPI waits until the cluster serves our API, or ctx is done. Without it the manager cannot even
+// be set up.
+func waitForAPI(ctx context.Context, config *rest.Config) error {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for the cluster: %w", err)
+	}
+	said := ""
+	found := func(context.Context) (bool, error) {
+		_, err := client.ServerResourcesForGroupVersion(apiGroupVersion)
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			klog.InfoS("Waiting for the API", "groupVersion", apiGroupVersion, "cause", said)
+		}
+		return err == nil, nil
+	}
+	if err := wait.PollUntilContextCancel(ctx, apiPollInterval, true, found); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("waiting for the API %s: %w", apiGroupVersion, err)
+	}
+	return nil
+}
+
+// secretReader reads Secrets from the cluster itself.
+func secretReader(live client.Reader) func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	return func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+		var secret corev1.Secret
+		if err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret); err != nil {
+			return nil, err
+		}
+		return secret.Data, nil
+	}
+}
+
+// poolReader reads pools from the cache.
+func poolReader(cached client.Reader) func(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error) {
+	return func(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error) {
+		found := &windowsv1alpha1.WindowsNodePool{}
+		if err := cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
+			return nil, err
+		}
+		return found, nil
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// poolCollector shows the connections to hosts on /metrics.
+type poolCollector struct {
+	stats   func() sshpool.Stats
+	gauges  []poolMetric[int]
+	counts  []poolMetric[uint64]
+	failure *prometheus.Desc
+}
+
+// poolMetric is one number of [sshpool.Stats].
+type poolMetric[T int | uint64] struct {
+	desc  *prometheus.Desc
+	value func(*sshpool.Stats) T
+}
+
+func newPoolCollector(pool *sshpool.Pool) *poolCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("windows_controller_ssh_"+name, help, labels, nil)
+	}
+	return &poolCollector{
+		stats: pool.Stats,
+		gauges: []poolMetric[int]{
+			{desc("connections", "SSH connections to hosts that are open."), func(s *sshpool.Stats) int { return s.Connections }},
+			{desc("idle_connections", "Those of them that nothing uses."), func(s *sshpool.Stats) int { return s.Idle }},
+			{desc("sessions", "Sessions on these connections."), func(s *sshpool.Stats) int { return s.Sessions }},
+			{desc("dials_in_flight", "SSH connections being made."), func(s *sshpool.Stats) int { return s.Dialing }},
+			{desc("waiting", "Callers that wait for a session."), func(s *sshpool.Stats) int { return s.Waiting }},
+		},
+		counts: []poolMetric[uint64]{
+			{desc("dials_total", "SSH connections that were begun."), func(s *sshpool.Stats) uint64 { return s.Dials }},
+			{desc("connections_lost_total", "SSH connections that ended without our doing."), func(s *sshpool.Stats) uint64 { return s.Lost }},
+		},
+		failure: desc("dial_failures_total", "SSH connections that could not be made, by reason.", "reason"),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *poolCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, g := range c.gauges {
+		out <- g.desc
+	}
+	for _, n := range c.counts {
+		out <- n.desc
+	}
+	out <- c.failure
+}
+
+// Collect implements [prometheus.Collector].
+func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.stats()
+	for _, g := range c.gauges {
+		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(&s)))
+	}
+	for _, n := range c.counts {
+		out <- prometheus.MustNewConstMetric(n.desc, prometheus.CounterValue, float64(n.value(&s)))
+	}
+	for reason, n := range s.DialFailures {
+		out <- prometheus.MustNewConstMetric(c.failure, prometheus.CounterValue, float64(n), string(reason))
+	}
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// windows-controller turns the windows-instances ConfigMap and MachineSets into
+// objects of windows.openshift.io, and looks after the hosts behind them.
+package main
+
+import (
+	"os"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/component-base/cli"
+
+	"github.com/openshift/windows-instance-api/cmd/controller/app"
+)
+
+func main() {
+	ctx := genericapiserver.SetupSignalContext()
+	os.Exit(cli.Run(app.NewCommand(ctx)))
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
+)
+
+func property(description, kind string) spec.Schema {
+	return spec.Schema{SchemaProps: spec.SchemaProps{Description: description, Type: []string{kind}}}
+}
+
+func reference(model string) spec.Schema {
+	return spec.Schema{SchemaProps: spec.SchemaProps{Ref: spec.MustCreateRef(model)}}
+}
+
+func TestRenderRoot(t *testing.T) {
+	list := property("Parts.", "array")
+	part := reference(ownTypes + "v1.Part")
+	list.Items = &spec.SchemaOrArray{Schema: &part}
+	size := property("Size.", "integer")
+	size.Format, size.Default = "int32", 22
+	phase := property("Phase | state.\n\nPossible enum values:\n - `\"A\"` means one.\n - `\"B\"` means two.", "string")
+	phase.Default = ""
+	definitions := map[string]common.OpenAPIDefinition{
+		ownTypes + "v1.Whole": {Schema: spec.Schema{SchemaProps: spec.SchemaProps{
+			Description: "Whole is <all>.",
+			Required:    []string{"size"},
+			Properties: map[string]spec.Schema{
+				"parts": list, "size": size, "phase": phase, "kind": property("Kind.", "string"), "metadata": property("Metadata.", "object"),
+				"seen": reference("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
+			},
+		}}},
+		ownTypes + "v1.Part": {Schema: spec.Schema{SchemaProps: spec.SchemaProps{Description: "Part is a piece."}}},
+	}
+	const want = `
+## Whole
+
+Whole is &lt;all&gt;.
+
+Intro.
+
+| Field | Type | Description |
+|---|---|---|
+| ` + "`kind`" + ` | string | Kind. |
+| ` + "`metadata`" + ` | object | Metadata. |
+| ` + "`size`" + ` **required** | integer (int32) | Size. Default: ` + "`22`" + `. |
+| ` + "`parts`" + ` | list of [Part](#part) | Parts. |
+| ` + "`phase`" + ` | string | Phase \| state.<ul><li>` + "`A`" + ` means one.</li><li>` + "`B`" + ` means two.</li></ul> |
+| ` + "`seen`" + ` | string (date-time) |  |
+
+### Part
+
+Part is a piece.
+
+It has no fields.
+`
+	out := &bytes.Buffer{}
+	if err := renderRoot(out, definitions, root{model: ownTypes + "v1.Whole", title: "Whole", intro: "Intro."}, map[string]bool{}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("reference (-want +got):\n%s", diff)
+	}
+	if err := renderRoot(out, definitions, root{model: "gone"}, map[string]bool{}); err == nil {
+		t.Error("a definition that is not there is no error")
+	}
+}
+
+// TestRenderIsDeterministic renders from maps twice.
+func TestRenderIsDeterministic(t *testing.T) {
+	definitions := func() map[string]common.OpenAPIDefinition {
+		return openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(name) })
+	}
+	first, err := render(definitions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := render(definitions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(first), string(second)); diff != "" {
+		t.Errorf("the second run differs (-first +second):\n%s", diff)
+	}
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Windows Instance API Authors.
+
+# Runs golangci-lint with .golangci.yml:
+#   hack/lint.sh run [PACKAGE...]   report what it finds (default: everything)
+#   hack/lint.sh fmt                format the code
+
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+# It compiles what it looks at: alike with all other builds, so from the build cache.
+export GOFLAGS=-trimpath
+
+# Code that only Windows sees is looked at on its own. It is that of the agent and
+# of the programs that the tests run on hosts.
+readonly windows_packages=(./cmd/agent/... ./pkg/hostagent/... ./test/winhost/winsshd/...)
+
+tools=$(build_tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+lint=$tools/golangci-lint
+case ${1-} in
+  fmt)
+    "$lint" fmt
+    ;;
+  run)
+    shift
+    status=0
+    "$lint" run "$@" || status=$?
+    if (($# == 0)); then
+      say "once more as Windows sees it"
+      GOOS=windows GOARCH=amd64 CGO_ENABLED=0 "$lint" run "${windows_packages[@]}" || status=$?
+    fi
+    exit "$status"
+    ;;
+  *)
+    say "usage: hack/lint.sh run [PACKAGE...] | fmt"
+    exit 2
+    ;;
+esac

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Windows Instance API Authors.
+
+# Runs the tests with the race detector and sums them up. See usage below.
+
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+usage() {
+  cat <<'USAGE'
+usage: hack/test.sh all|unit|e2e|fuzz
+
+  all   installs what is needed, builds the control plane, runs all tests and
+        fuzzes each target for a few seconds. This is what CI runs.
+  unit  the tests beside the code
+  e2e   the tests below test/: the whole system, and what it is tested with
+  fuzz  fuzzes each target
+
+environment:
+  FUZZTIME      how long each fuzz target runs (all: 5s, fuzz: 5m); 0 leaves it out
+  TEST_TIMEOUT  how long one package may take (20m)
+  TESTFLAGS     further flags for go test, for example "-run TestLog -count=5"
+
+Each package is reported when it is done, each failed test at once. The last line is
+  N passed, N failed, N skipped
+exit status: that of go test, 1 if anything failed.
+USAGE
+}
+
+# The machine's own settings must not change what is tested; everything is built
+# alike, so that builds share the cache.
+export GOFLAGS="-trimpath -buildvcs=false"
+# The race detector is C, and needs it on machines where it was turned off.
+export CGO_ENABLED=1
+
+# deps makes sure that the programs are there which the tests run.
+deps() {
+  local status=0
+  hack/install-deps.sh || status=$?
+  case $status in
+    0) ;;
+    3) say "hosts of the Wine tier cannot be had on this machine; their tests say so" ;;
+    *) exit "$status" ;;
+  esac
+  # Which sshd and ip belong to, and which ordinary users do not have.
+  export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+  hack/build-controlplane.sh >/dev/null
+}
+
+# fuzz_targets prints directory and name of each fuzz target.
+fuzz_targets() {
+  { git grep --untracked -oE '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' || true; } |
+    sed -E 's|^([^:]*)/[^/:]*:func (.*)$|./\1 \2|' | sort
+}
+
+# run_tests PACKAGE... prints what `go test -json` does. 0 is the only good exit status.
+run_tests() {
+  # shellcheck disable=SC2086 # TESTFLAGS are several words
+  go test -json -race -timeout "${TEST_TIMEOUT:-20m}" ${TESTFLAGS-} "$@"
+}
+
+# run_fuzz TIME prints what `go test -json` does for each target. Without the race
+# detector: the seeds run under it in the tests, and it makes fuzzing ten times slower.
+run_fuzz() {
+  local time=$1 status=0 dir target
+  while read -r dir target; do
+    say "fuzzing $target in $dir for $time"
+    go test -json -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir" || status=1
+  done < <(fuzz_targets)
+  return "$status"
+}
+
+readonly unit=(./pkg/... ./cmd/... ./hack/... ./test/rules/...)
+fuzztime=${FUZZTIME:-5s}
+
+what() {
+  case $1 in
+    unit) run_tests "${unit[@]}" ;;
+    e2e) run_tests ./test/... ;;
+    fuzz) run_fuzz "$fuzztime" ;;
+    all)
+      local status=0
+      run_tests ./pkg/... ./cmd/... ./hack/... ./test/... || status=$?
+      if [[ $fuzztime != 0 ]]; then
+        run_fuzz "$fuzztime" || status=1
+      fi
+      return "$status"
+      ;;
+  esac
+}
+
+case ${1-} in
+  unit | e2e | fuzz | all) ;;
+  -h | --help) usage; exit 0 ;;
+  *) usage >&2; exit 2 ;;
+esac
+if [[ $1 == fuzz ]]; then
+  fuzztime=${FUZZTIME:-5m}
+fi
+[[ $1 == fuzz ]] || deps
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+go build -o "$scratch/testsummary" ./hack/testsummary
+say "running the tests; packages are reported when they are done"
+set +e
+what "$1" | "$scratch/testsummary"
+status=("${PIPESTATUS[@]}")
+set -e
+if ((status[0] != 0)); then
+  exit "${status[0]}"
+fi
+exit "${status[1]}"

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const pkg = `"Package":"github.com/openshift/windows-instance-api/pkg/a"`
+
+func TestSummary(t *testing.T) {
+	tests := []struct {
+		name  string
+		input []string
+		want  string
+	}{
+		{
+			name: "passed and skipped",
+			input: []string{
+				`{"Action":"start",` + pkg + `}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"=== RUN   TestA\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"noise\n"}`,
+				`{"Action":"pass",` + pkg + `,"Test":"TestA","Elapsed":0.1}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"    a_test.go:7: needs root\n"}`,
+				`{"Action":"skip",` + pkg + `,"Test":"TestB"}`,
+				`{"Action":"pass",` + pkg + `,"Elapsed":1.25}`,
+			},
+			want: `ok   pkg/a                                                            1.2 s  2 tests, 1 skipped
+
+skipped:
+  pkg/a TestB: needs root
+
+1 packages with tests, 0 of them failed
+1 passed, 0 failed, 1 skipped
+`,
+		},
+		{
+			name: "failed",
+			input: []string{
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:7: wrong\n"}`,
+				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
+				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
+			},
+			want: `--- FAIL pkg/a TestA (2.0 s)
+    a_test.go:7: wrong
+FAIL pkg/a                                                            3.0 s  1 tests, 1 failed
+
+failed:
+  pkg/a TestA
+
+1 packages with tests, 1 of them failed
+0 passed, 1 failed, 0 skipped
+`,
+		},
+		{
+			name: "does not compile",
+			input: []string{
+				`{"ImportPath":"x [x.test]","Action":"build-output","Output":"a.go:1: broken\n"}`,
+				`{"ImportPath":"x [x.test]","Action":"build-fail"}`,
+				`{"Action":"fail",` + pkg + `,"Elapsed":0,"FailedBuild":"x [x.test]"}`,
+			},
+			want: `a.go:1: broken
+FAIL pkg/a                                                            0.0 s  0 tests
+
+failed:
+  pkg/a
+
+1 packages with tests, 1 of them failed
+0 passed, 1 failed, 0 skipped
+`,
+		},
+		{
+			name: "panics after a test that passed",
+			input: []string{
+				`{"Action":"pass",` + pkg + `,"Test":"TestA"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestB","Output":"panic: no\n"}`,
+				`{"Action":"fail",` + pkg + `,"Elapsed":1}`,
+			},
+			want: `panic: no
+FAIL pkg/a                                                            1.0 s  1 tests
+
+failed:
+  pkg/a
+
+1 packages with tests, 1 of them failed
+1 passed, 1 failed, 0 skipped
+`,
+		},
+		{
+			name: "killed",
+			input: []string{
+				`go: something to say`,
+				`{"Action":"pass",` + pkg + `,"Test":"TestA"}`,
+			},
+			want: `go: something to say
+FAIL pkg/a                                                            0.0 s  1 tests
+
+failed:
+  pkg/a
+
+1 packages with tests, 1 of them failed
+1 passed, 1 failed, 0 skipped
+`,
+		},
+		{
+			name:  "no tests",
+			input: []string{`{"Action":"skip",` + pkg + `}`},
+			want: `
+0 packages with tests, 0 of them failed
+0 passed, 0 failed, 0 skipped
+`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out strings.Builder
+			s := newSummary(&out)
+			if err := s.read(strings.NewReader(strings.Join(tt.input, "\n") + "\n")); err != nil {
+				t.Fatal(err)
+			}
+			s.print()
+			if diff := cmp.Diff(tt.want, out.String()); diff != "" {
+				t.Errorf("printed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package apply writes WindowsNodePools and WindowsInstances by server-side apply,
+// and only when a write would change something: what a field manager applied last
+// is read back from the managed fields of the object and compared with what it
+// wants now. It imports nothing of this project but the API and its generated code.
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+)
+
+// Applier applies as one field manager. It is safe for concurrent use.
+//
+// Objects that are handed to it must have their managed fields: a cache must not
+// strip them. If it does, everything stays correct, but each call is a request.
+type Applier struct {
+	// Client writes. Required.
+	Client client.Client
+	// Live reads from the API server, not from a cache. It is asked before an object
+	// is made, because a cache may not know yet of an object that somebody else just
+	// made, and an apply would take that object over. Required.
+	Live client.Reader
+	// FieldManager is the name to apply as. It must never change: fields applied
+	// under an old name would stay for ever. Required.
+	FieldManager string
+}
+
+// ExistsError says that an object which was to be made is there already.
+type ExistsError struct {
+	// Kind and Name say which object it is.
+	Kind, Name string
+}
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("%s %s exists already and is not in the cache yet", e.Kind, e.Name)
+}
+
+// Instance makes current what want says. A nil current means that there is no such
+// instance: it is made, unless it turns out to be there, which is an *ExistsError.
+// The first result says whether anything was written.
+func (a *Applier) Instance(ctx context.Context, current *windowsv1alpha1.WindowsInstance, want *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) (bool, error) {
+	key := client.ObjectKey{Namespace: *want.Namespace, Name: *want.Name}
+	if current == nil {
+		if err := a.mustBeAbsent(ctx, key, &windowsv1alpha1.WindowsInstance{}, "WindowsInstance"); err != nil {
+			return false, err
+		}
+	} else {
+		have, err := acwindowsv1alpha1.ExtractWindowsInstance(current, a.FieldManager)
+		if err != nil {
+			return false, fmt.Errorf("read managed fields of WindowsInstance %s: %w", key, err)
+		}
+		if equality.Semantic.DeepEqual(have, want) {
+			return false, nil
+		}
+		// With the UID, an instance that was deleted meanwhile is not made again.
+		want.WithUID(current.UID)
+	}
+	if err := a.Client.Apply(ctx, want, client.FieldOwner(a.FieldManager), client.ForceOwnership); err != nil {
+		return false, fmt.Errorf("apply WindowsInstance %s: %w", key, err)
+	}
+	return true, nil
+}
+
+// Pool is Instance for a pool. Once it wrote, want is the pool as the server has
+// it, UID included.
+func (a *Applier) Pool(ctx context.Context, current *windowsv1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration) (bool, error) {
+	key := client.ObjectKey{Namespace: *want.Namespace, Name: *want.Name}
+	if current == nil {
+		if err := a.mustBeAbsent(ctx, key, &windowsv1alpha1.WindowsNodePool{}, "WindowsNodePool"); err != nil {
+			return false, err
+		}
+	} else {
+		have, err := acwindowsv1alpha1.ExtractWindowsNodePool(current, a.FieldManager)
+		if err != nil {
+			return false, fmt.Errorf("read managed fields of WindowsNodePool %s: %w", key, err)
+		}
+		if equality.Semantic.DeepEqual(have, want) {
+			return false, nil
+		}
+		want.WithUID(current.UID)
+	}
+	if err := a.Client.Apply(ctx, want, client.FieldOwner(a.FieldManager), client.ForceOwnership); err != nil {
+		return false, fmt.Errorf("apply WindowsNodePool %s: %w", key, err)
+	}
+	return true, nil
+}
+
+// PoolStatus makes the part of the status of current that this field manager owns
+// what want says. Conditions are a map by type, so that several field managers can
+// each own some of them.
+func (a *Applier) PoolStatus(ctx context.Context, current *windowsv1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration) (bool, error) {
+	key := client.ObjectKeyFromObject(current)
+	have, err := acwindowsv1alpha1.ExtractWindowsNodePoolStatus(current, a.FieldManager)
+	if err != nil {
+		return false, fmt.Errorf("read managed fields of WindowsNodePool %s: %w", key, err)
+	}
+	if equality.Semantic.DeepEqual(have.Status, want) {
+		return false, nil
+	}
+	pool := acwindowsv1alpha1.WindowsNodePool(current.Name, current.Namespace).WithUID(current.UID).WithStatus(want)
+	if err := a.Client.Status().Apply(ctx, pool, client.FieldOwner(a.FieldManager), client.ForceOwnership); err != nil {
+		return false, fmt.Errorf("apply status of WindowsNodePool %s: %w", key, err)
+	}
+	return true, nil
+}
+
+func (a *Applier) mustBeAbsent(ctx context.Context, key client.ObjectKey, obj client.Object, kind string) error {
+	err := a.Live.Get(ctx, key, obj)
+	switch {
+	case err == nil:
+		return &ExistsError{Kind: kind, Name: key.String()}
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read %s %s: %w", kind, key, err)
+	default:
+		return nil
+	}
+}

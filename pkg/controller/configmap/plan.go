@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// binaryProblem is what is wrong with everything in binaryData.
+const binaryProblem = "the value is not UTF-8 text"
+
+// plan is what a pass does.
+type plan struct {
+	// apply are the entries whose instance shall exist.
+	apply []Entry
+	// waiting are the entries whose instance shall exist and cannot be made yet: the
+	// name was not looked up yet, or an instance of that name is still being deleted.
+	waiting []Entry
+	// remove are the instances that no entry asks for.
+	remove []*windowsv1alpha1.WindowsInstance
+	// leaving is how many instances of the ConfigMap are being deleted already.
+	leaving int
+	// kept is how many instances stay as they are because their entry has a problem.
+	kept int
+	// problems are the entries that cannot be used.
+	problems []Problem
+}
+
+// makePlan decides from the ConfigMap, nil when there is none, and the instances of
+// its namespace. It changes neither.
+func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []windowsv1alpha1.WindowsInstance, resolve ResolveFunc) plan {
+	byName := map[string]*windowsv1alpha1.WindowsInstance{}
+	made := map[string]time.Time{}
+	var ours []*windowsv1alpha1.WindowsInstance
+	for i := range instances {
+		instance := &instances[i]
+		byName[instance.Name] = instance
+		if !belongs(instance, configMap) {
+			continue
+		}
+		ours = append(ours, instance)
+		if key, ok := entryOf(instance, configMap); ok {
+			made[key] = instance.CreationTimestamp.Time
+		}
+	}
+
+	var p plan
+	var entries []Entry
+	if cm != nil {
+		entries, p.problems = Parse(cm.Data, made, resolve)
+		for key := range cm.BinaryData {
+			p.problems = append(p.problems, Problem{Key: key, Message: binaryProblem})
+		}
+	}
+	wanted := map[string]bool{}
+	for _, entry := range entries {
+		current := byName[entry.Name]
+		switch {
+		case current == nil && entry.Resolution.Pending:
+			// Made now, it might turn out to be a host that another entry has already.
+			p.waiting = append(p.waiting, entry)
+		case current == nil:
+			p.apply = append(p.apply, entry)
+		case !belongs(current, configMap):
+			message := fmt.Sprintf("a WindowsInstance %s exists and does not belong to this pool", entry.Name)
+			p.problems = append(p.problems, Problem{Key: entry.Key, Message: message})
+			continue
+		case !current.DeletionTimestamp.IsZero():
+			p.waiting = append(p.waiting, entry)
+		default:
+			p.apply = append(p.apply, entry)
+		}
+		wanted[entry.Name] = true
+	}
+	p.problems = sortProblems(p.problems)
+
+	bad := map[string]bool{}
+	for _, problem := range p.problems {
+		bad[problem.Key] = true
+	}
+	for _, instance := range ours {
+		key, hasKey := entryOf(instance, configMap)
+		switch {
+		case !instance.DeletionTimestamp.IsZero():
+			p.leaving++
+		case wanted[instance.Name]:
+		case hasKey && bad[key]:
+			p.kept++
+		default:
+			p.remove = append(p.remove, instance)
+		}
+	}
+	return p
+}
+
+// removesAll says whether the plan leaves no host and takes more than one away.
+// That is what deleting the ConfigMap, emptying it or overwriting it with something
+// else altogether looks like.
+func (p *plan) removesAll() bool {
+	return len(p.remove) > 1 && len(p.apply)+len(p.waiting)+p.kept == 0
+}
+
+// sourceOf is the value of the source annotation on the pool of a ConfigMap.
+func sourceOf(configMap types.NamespacedName) string {
+	return "ConfigMap " + configMap.String()
+}
+
+const entryMark = ", entry "
+
+// sourceOfEntry is the value of the source annotation on the instance of an entry.
+func sourceOfEntry(configMap types.NamespacedName, key string) string {
+	return sourceOf(configMap) + entryMark + key
+}
+
+// entryOf returns the key of the entry that an instance was made from.
+func entryOf(instance *windowsv1alpha1.WindowsInstance, configMap types.NamespacedName) (string, bool) {
+	return strings.CutPrefix(instance.Annotations[windowsv1alpha1.SourceAnnotation], sourceOf(configMap)+entryMark)
+}
+
+// belongs says whether an instance was made from the ConfigMap: the pool is its
+// controller. The UID of the pool does not matter, so that instances go over to a
+// pool that was made anew. An instance whose owner somebody took away is known by
+// its annotation.
+func belongs(instance *windowsv1alpha1.WindowsInstance, configMap types.NamespacedName) bool {
+	owner := metav1.GetControllerOf(instance)
+	if owner == nil {
+		_, ok := entryOf(instance, configMap)
+		return ok
+	}
+	return owner.Kind == "WindowsNodePool" && owner.Name == configMap.Name &&
+		strings.HasPrefix(owner.APIVersion, windowsv1alpha1.GroupName+"/")
+}
+
+// asksFor says whether a pool has the ConfigMap of its own name as its source.
+func asksFor(pool *windowsv1alpha1.WindowsNodePool, configMap types.NamespacedName) bool {
+	ref := pool.Spec.Source.ConfigMap
+	return pool.Name == configMap.Name && ref != nil && ref.Name == configMap.Name
+}

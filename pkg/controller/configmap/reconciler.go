@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+)
+
+// fieldManager owns what this controller applies. It must never change.
+const fieldManager = "windows-controller-configmap"
+
+// Reasons and actions of events.
+const (
+	reasonInvalidEntry = "InvalidEntry"
+	reasonPoolConflict = "PoolConflict"
+	actionSync         = "Sync"
+)
+
+// retryStale is when to look again after the cache turned out to be behind.
+const retryStale = 2 * time.Second
+
+// names is what the reconciler needs of DNS. Neither method blocks.
+type names interface {
+	Resolve(name string) Resolution
+	Retain(keep func(name string) bool)
+}
+
+// reconciler makes pool and instances what the ConfigMap says. Its requests are
+// pools by namespace and name; the pool of the ConfigMap is called like it.
+type reconciler struct {
+	client    client.Client
+	applier   *apply.Applier
+	recorder  events.EventRecorder
+	entries   *source.Reporter // tells of bad entries
+	conflicts *source.Reporter // tells of a pool of that name with another source
+	names     names
+	configMap types.NamespacedName
+	unguarded bool // remove without confirmation
+	now       func() time.Time
+}
+
+// Reconcile makes one pass.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	pool, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	var result ctrl.Result
+	if req.NamespacedName == r.configMap {
+		err = r.sync(ctx, pool)
+	} else {
+		err = r.refuse(ctx, pool)
+	}
+	if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
+		klog.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+		result.RequeueAfter, err = retryStale, nil
+	}
+	return result, err
+}
+
+// refuse tells a pool that was made by hand that its ConfigMap is not read.
+func (r *reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+	if pool == nil || pool.Spec.Source.ConfigMap == nil {
+		return nil
+	}
+	message := fmt.Sprintf("This ConfigMap is not read. The only one that is, is %s, for the pool of the same name.", r.configMap)
+	return r.setStatus(ctx, pool, 0, notFoundCondition(message))
+}
+
+// sync makes one pass over the ConfigMap. A nil pool means that there is none yet.
+func (r *reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+	cm, err := source.Get(ctx, r.client, r.configMap, &corev1.ConfigMap{})
+	if err != nil {
+		return err
+	}
+	if cm != nil && !cm.DeletionTimestamp.IsZero() {
+		cm = nil
+	}
+	if !r.mayUse(cm, pool) {
+		return nil
+	}
+	var instances windowsv1alpha1.WindowsInstanceList
+	// The instances of the cache are shared: makePlan and what follows only read them.
+	if err := r.client.List(ctx, &instances, client.InNamespace(r.configMap.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list instances: %w", err)
+	}
+	asked := map[string]bool{}
+	p := makePlan(r.configMap, cm, instances.Items, func(name string) Resolution {
+		asked[name] = true
+		return r.names.Resolve(name)
+	})
+	r.names.Retain(func(name string) bool { return asked[name] })
+
+	if pool != nil && p.removesAll() && !r.unguarded && !confirmed(pool) {
+		r.report(cm, p.problems)
+		return r.askConfirmation(ctx, pool, cm != nil, &p)
+	}
+	if cm == nil {
+		r.report(nil, nil)
+		return r.windDown(ctx, pool, &p)
+	}
+	return r.converge(ctx, cm, pool, &p, instances.Items)
+}
+
+// mayUse says whether the pool can be worked with. Where it cannot, its deletion
+// or its change is what brings the next pass.
+func (r *reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool) bool {
+	conflict := pool != nil && !asksFor(pool, r.configMap)
+	if cm != nil {
+		var problems map[string]string
+		if conflict {
+			problems = map[string]string{pool.Name: fmt.Sprintf("The WindowsNodePool %s has another source, so no instances are made. "+
+				"Delete it, or move its hosts to a pool of another name.", pool.Name)}
+		}
+		r.conflicts.Report(cm, reasonPoolConflict, actionSync, problems)
+	}
+	return !conflict && (pool == nil || pool.DeletionTimestamp.IsZero())
+}
+
+// converge makes pool and instances what the plan says.
+func (r *reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool, p *plan, instances []windowsv1alpha1.WindowsInstance) error {
+	pool, err := r.ensurePool(ctx, pool)
+	if err != nil {
+		return err
+	}
+	refused, err := r.applyInstances(ctx, pool.UID, p.apply, instances)
+	errs := []error{err, r.removeInstances(ctx, p.remove)}
+	if confirmed(pool) && !p.removesAll() {
+		errs = append(errs, r.withdrawConfirmation(ctx, pool))
+	}
+	problems := sortProblems(append(p.problems, refused...))
+	r.report(cm, problems)
+	good := len(p.apply) + len(p.waiting) - len(refused)
+	errs = append(errs, r.setStatus(ctx, pool, good, syncedCondition(good, problems)))
+	return errors.Join(errs...)
+}
+
+// ensurePool makes the pool what it shall be and returns it.
+func (r *reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
+	want := poolFor(r.configMap)
+	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
+		return nil, err
+	}
+	if pool != nil {
+		return pool, nil
+	}
+	klog.FromContext(ctx).Info("Created the pool of the ConfigMap", "pool", klog.KRef(r.configMap.Namespace, r.configMap.Name))
+	return &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{
+		Namespace: r.configMap.Namespace, Name: r.configMap.Name,
+		UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
+	}}, nil
+}
+
+// applyInstances makes the instances of entries what they shall be. It returns the
+// entries that the API refuses; an error of one of them holds up no other.
+func (r *reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []windowsv1alpha1.WindowsInstance) (refused []Problem, err error) {
+	current := make(map[string]*windowsv1alpha1.WindowsInstance, len(instances))
+	for i := range instances {
+		current[instances[i].Name] = &instances[i]
+	}
+	var errs []error
+	for i := range entries {
+		entry := &entries[i]
+		have := current[entry.Name]
+		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, pool, entry))
+		switch {
+		case apierrors.IsInvalid(err):
+			refused = append(refused, Problem{Key: entry.Key, Message: err.Error()})
+		case err != nil:
+			errs = append(errs, err)
+		case written:
+			klog.FromContext(ctx).Info("Applied the instance of an entry",
+				"instance", klog.KRef(r.configMap.Namespace, entry.Name), "entry", entry.Key, "created", have == nil)
+		}
+	}
+	return refused, errors.Join(errs...)
+}
+
+func (r *reconciler) removeInstances(ctx context.Context, instances []*windowsv1alpha1.WindowsInstance) error {
+	var errs []error
+	for _, instance := range instances {
+		if err := source.Delete(ctx, r.client, instance.DeepCopy()); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		klog.FromContext(ctx).Info("Deleted an instance that the ConfigMap no longer asks for", "instance", klog.KObj(instance))
+	}
+	return errors.Join(errs...)
+}
+
+// windDown removes what was made from a ConfigMap that is gone: the instances
+// first, because they may need the credentials of the pool until the end.
+func (r *reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, p *plan) error {
+	if pool == nil {
+		return nil // the garbage collector takes what it left
+	}
+	if err := r.removeInstances(ctx, p.remove); err != nil {
+		return err
+	}
+	if left := len(p.remove) + p.leaving; left > 0 {
+		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))))
+	}
+	if pool.Annotations[windowsv1alpha1.SourceAnnotation] != sourceOf(r.configMap) {
+		// Somebody made the pool ahead of the ConfigMap, say to choose its credentials.
+		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)))
+	}
+	if err := source.Delete(ctx, r.client, pool); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Deleted the pool of a ConfigMap that is gone", "pool", klog.KObj(pool))
+	return nil
+}
+
+// askConfirmation keeps everything as it is and says so.
+func (r *reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, found bool, p *plan) error {
+	condition := confirmationCondition(r.configMap, found, p)
+	before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type)
+	if err := r.setStatus(ctx, pool, len(p.remove), condition); err != nil {
+		return err
+	}
+	if before == nil || before.Reason != condition.Reason {
+		r.recorder.Eventf(pool, nil, corev1.EventTypeWarning, condition.Reason, actionSync, "%s", source.EventNote(condition.Message))
+	}
+	return nil
+}
+
+func confirmed(pool *windowsv1alpha1.WindowsNodePool) bool {
+	return pool.Annotations[windowsv1alpha1.ConfirmRemovalAnnotation] == "true"
+}
+
+// withdrawConfirmation takes a confirmation off that was used, or that nobody asked
+// for: left in place it would confirm the next removal, which nobody thought of.
+func (r *reconciler) withdrawConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+	without := pool.DeepCopy()
+	delete(without.Annotations, windowsv1alpha1.ConfirmRemovalAnnotation)
+	if err := r.client.Patch(ctx, without, client.MergeFrom(pool)); err != nil {
+		return fmt.Errorf("take the confirmation off WindowsNodePool %s: %w", klog.KObj(pool), err)
+	}
+	return nil
+}
+
+// report tells of bad entries on the ConfigMap; nil means that it is gone.
+func (r *reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
+	if cm == nil {
+		r.entries.Forget(r.configMap)
+		r.conflicts.Forget(r.configMap)
+		return
+	}
+	messages := make(map[string]string, len(problems))
+	for _, problem := range problems {
+		messages[problem.Key] = problem.String()
+	}
+	r.entries.Report(cm, reasonInvalidEntry, actionSync, messages)
+}
+
+// setStatus applies the part of the status that the controller of a source owns.
+func (r *reconciler) setStatus(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, desired int, condition metav1.Condition) error {
+	condition.ObservedGeneration = pool.Generation
+	_, err := r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
+		WithDesiredReplicas(int32(desired)).
+		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
+	return err
+}

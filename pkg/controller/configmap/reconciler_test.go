@@ -1,0 +1,771 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoapply "k8s.io/client-go/applyconfigurations"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
+	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
+)
+
+var theConfigMap = types.NamespacedName{Namespace: legacy.Namespace, Name: legacy.InstancesConfigMap}
+
+// fixture is a reconciler over a fake API.
+type fixture struct {
+	*testing.T
+	client.WithWatch
+	r      *reconciler
+	events *events.FakeRecorder
+	writes []string // what was written since they were last taken
+	fail   func(write string) error
+	dns    map[string]Resolution
+}
+
+func (f *fixture) Resolve(name string) Resolution {
+	if known, ok := f.dns[name]; ok {
+		return known
+	}
+	return Resolution{Err: errors.New("no such host")}
+}
+
+func (f *fixture) Retain(func(string) bool) {}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fixture{T: t, events: events.NewFakeRecorder(100), dns: map[string]Resolution{}}
+	record := func(verb string, obj any) error {
+		write := verb
+		if named, ok := obj.(interface{ GetName() *string }); ok {
+			write += " " + *named.GetName()
+		} else if object, ok := obj.(client.Object); ok {
+			write += " " + object.GetName()
+		}
+		if f.fail != nil {
+			if err := f.fail(write); err != nil {
+				return err
+			}
+		}
+		f.writes = append(f.writes, write)
+		return nil
+	}
+	f.WithWatch = fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), clientgoapply.NewTypeConverter(scheme)).
+		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
+		WithReturnManagedFields().
+		WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+				if err := record("apply", obj); err != nil {
+					return err
+				}
+				return c.Apply(ctx, obj, opts...)
+			},
+			SubResourceApply: func(ctx context.Context, c client.Client, sub string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+				if err := record("apply "+sub, obj); err != nil {
+					return err
+				}
+				return c.SubResource(sub).Apply(ctx, obj, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if err := record("patch", obj); err != nil {
+					return err
+				}
+				return c.Patch(ctx, obj, patch, opts...)
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				if err := record("delete", obj); err != nil {
+					return err
+				}
+				return c.Delete(ctx, obj, opts...)
+			},
+		}).
+		Build()
+	f.r = &reconciler{
+		client:    f,
+		applier:   &apply.Applier{Client: f, Live: f, FieldManager: fieldManager},
+		recorder:  f.events,
+		entries:   source.NewReporter(f.events),
+		conflicts: source.NewReporter(f.events),
+		names:     f,
+		configMap: theConfigMap,
+		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
+	}
+	return f
+}
+
+// pass makes one pass over a pool.
+func (f *fixture) pass() { f.Helper(); f.passOver(theConfigMap) }
+
+func (f *fixture) passOver(pool types.NamespacedName) {
+	f.Helper()
+	if _, err := f.r.Reconcile(f.Context(), ctrl.Request{NamespacedName: pool}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// settle makes passes until one writes nothing, and returns what all of them wrote.
+func (f *fixture) settle() []string {
+	f.Helper()
+	var all []string
+	for range 5 {
+		f.pass()
+		writes := f.takeWrites()
+		if len(writes) == 0 {
+			return all
+		}
+		all = append(all, writes...)
+	}
+	f.Fatalf("an unchanged world causes writes: %v", all)
+	return nil
+}
+
+func (f *fixture) takeWrites() []string {
+	writes := f.writes
+	f.writes = nil
+	return writes
+}
+
+func (f *fixture) takeEvents() []string {
+	var all []string
+	for len(f.events.Events) > 0 {
+		all = append(all, <-f.events.Events)
+	}
+	return all
+}
+
+func (f *fixture) instances() map[string]windowsv1alpha1.WindowsInstance {
+	f.Helper()
+	var list windowsv1alpha1.WindowsInstanceList
+	if err := f.List(f.Context(), &list, client.InNamespace(theConfigMap.Namespace)); err != nil {
+		f.Fatal(err)
+	}
+	byName := map[string]windowsv1alpha1.WindowsInstance{}
+	for _, instance := range list.Items {
+		byName[instance.Name] = instance
+	}
+	return byName
+}
+
+func (f *fixture) wantInstances(want ...string) {
+	f.Helper()
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(f.instances()))); diff != "" {
+		f.Errorf("instances (-want +got):\n%s", diff)
+	}
+}
+
+// pool returns the pool, nil when there is none.
+func (f *fixture) pool() *windowsv1alpha1.WindowsNodePool {
+	f.Helper()
+	pool, err := source.Get(f.Context(), f, theConfigMap, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return pool
+}
+
+// wantSynced checks the condition SourceSynced and returns its message.
+func (f *fixture) wantSynced(reason string, desired int32) string {
+	f.Helper()
+	pool := f.pool()
+	if pool == nil {
+		f.Fatal("there is no pool")
+	}
+	condition := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	if condition == nil {
+		f.Fatal("the pool has no condition SourceSynced")
+	}
+	if condition.Reason != reason || (condition.Status == metav1.ConditionTrue) != (reason == windowsv1alpha1.ReasonSynced) {
+		f.Errorf("SourceSynced is %s, %s: %s; want reason %s", condition.Status, condition.Reason, condition.Message, reason)
+	}
+	if pool.Status.DesiredReplicas != desired {
+		f.Errorf("desiredReplicas is %d, want %d", pool.Status.DesiredReplicas, desired)
+	}
+	return condition.Message
+}
+
+func (f *fixture) setData(data map[string]string) {
+	f.Helper()
+	cm, err := source.Get(f.Context(), f, theConfigMap, &corev1.ConfigMap{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	cm.Data = data
+	if err := f.Update(f.Context(), cm); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) deleteConfigMap() {
+	f.Helper()
+	if err := f.WithWatch.Delete(f.Context(), configMapOf(nil)); err != nil {
+		f.Fatal(err)
+	}
+	f.takeWrites()
+}
+
+func (f *fixture) confirm() {
+	f.Helper()
+	pool := f.pool()
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, windowsv1alpha1.ConfirmRemovalAnnotation, "true")
+	if err := f.Update(f.Context(), pool); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func configMapOf(data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: theConfigMap.Namespace, Name: theConfigMap.Name, UID: "cm-uid"},
+		Data:       data,
+	}
+}
+
+// emptyPool is the pool as somebody may make it ahead of the ConfigMap.
+func emptyPool() *windowsv1alpha1.WindowsNodePool {
+	return &windowsv1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: theConfigMap.Namespace, Name: theConfigMap.Name, UID: "pool-uid"},
+		Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{ConfigMap: &windowsv1alpha1.SourceReference{Name: theConfigMap.Name}}},
+	}
+}
+
+func handMade(name string) *windowsv1alpha1.WindowsInstance {
+	return &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: theConfigMap.Namespace, Name: name, UID: types.UID(name)},
+		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: name, Port: 22, Username: "me"},
+	}
+}
+
+// twoHosts is the ConfigMap as the documentation of the peer has it.
+func twoHosts() map[string]string {
+	return map[string]string{"10.1.42.1": "username=Administrator", "instance.example.com": "username=core\n"}
+}
+
+func TestFirstPass(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{
+		"10.1.42.1":            "username=Administrator\nport=2222\nhostKey=" + hostKey,
+		"Instance.example.com": "username=core",
+	}))
+	f.settle()
+
+	yes := true
+	owner := metav1.OwnerReference{APIVersion: "windows.openshift.io/v1alpha1", Kind: "WindowsNodePool", Name: "windows-instances", UID: "pool-uid", Controller: &yes}
+	want := map[string]windowsv1alpha1.WindowsInstance{
+		"10.1.42.1": {
+			ObjectMeta: metav1.ObjectMeta{
+				OwnerReferences: []metav1.OwnerReference{owner},
+				Annotations:     map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1"},
+			},
+			Spec: windowsv1alpha1.WindowsInstanceSpec{
+				Address: "10.1.42.1", Port: 2222, Username: "Administrator", HostKeys: []string{hostKey},
+				PoolRef: &windowsv1alpha1.PoolReference{Name: "windows-instances"},
+			},
+		},
+		"instance.example.com": {
+			ObjectMeta: metav1.ObjectMeta{
+				OwnerReferences: []metav1.OwnerReference{owner},
+				Annotations:     map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry Instance.example.com"},
+			},
+			Spec: windowsv1alpha1.WindowsInstanceSpec{
+				Address: "instance.example.com", Port: 22, Username: "core",
+				PoolRef: &windowsv1alpha1.PoolReference{Name: "windows-instances"},
+			},
+		},
+	}
+	got := f.instances()
+	for name, instance := range got {
+		got[name] = windowsv1alpha1.WindowsInstance{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: instance.OwnerReferences, Annotations: instance.Annotations},
+			Spec:       instance.Spec,
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	if message := f.wantSynced(windowsv1alpha1.ReasonSynced, 2); message != "The ConfigMap asks for 2 hosts." {
+		t.Errorf("message %q", message)
+	}
+	if got := f.takeEvents(); len(got) > 0 {
+		t.Errorf("events: %v", got)
+	}
+}
+
+func TestPoolIsMade(t *testing.T) {
+	f := newFixture(t, configMapOf(twoHosts()))
+	f.settle()
+	pool := f.pool()
+	if pool == nil || pool.Spec.Source.ConfigMap == nil || pool.Spec.Source.ConfigMap.Name != theConfigMap.Name {
+		t.Fatalf("pool: %+v", pool)
+	}
+	f.wantInstances("10.1.42.1", "instance.example.com")
+	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+}
+
+func TestNothingIsMadeOfNothing(t *testing.T) {
+	f := newFixture(t, handMade("10.0.0.9"))
+	if writes := f.settle(); len(writes) > 0 {
+		t.Errorf("writes without a ConfigMap: %v", writes)
+	}
+	f.wantInstances("10.0.0.9")
+}
+
+func TestUnchangedWorldCausesNoWrites(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=Administrator", "10.1.42.2": "bad"}))
+	f.settle()
+	// What the controllers of instances and pools write is no change either.
+	instance := f.instances()["10.1.42.1"]
+	instance.Status.Phase = windowsv1alpha1.InstanceReady
+	if err := f.Status().Update(t.Context(), &instance); err != nil {
+		t.Fatal(err)
+	}
+	err := f.WithWatch.Status().Apply(t.Context(), acwindowsv1alpha1.WindowsNodePool(theConfigMap.Name, theConfigMap.Namespace).
+		WithStatus(acwindowsv1alpha1.WindowsNodePoolStatus().WithReadyReplicas(1).WithPhase(windowsv1alpha1.PoolDegraded)), client.FieldOwner("another"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.takeWrites()
+	f.takeEvents()
+	for range 3 {
+		f.pass()
+	}
+	if writes := f.takeWrites(); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+	if got := f.takeEvents(); len(got) > 0 {
+		t.Errorf("events: %v", got)
+	}
+	if ready := f.pool().Status.ReadyReplicas; ready != 1 {
+		t.Errorf("readyReplicas of another controller is %d, want 1", ready)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	tests := []struct {
+		name   string
+		data   map[string]string
+		want   []string
+		writes []string
+	}{
+		{name: "entry added", data: map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a", "10.1.42.3": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2", "10.1.42.3"}, writes: []string{"apply 10.1.42.3", "apply status windows-instances"}},
+		{name: "entry removed", data: map[string]string{"10.1.42.1": "username=a"}, want: []string{"10.1.42.1"}, writes: []string{"delete 10.1.42.2", "apply status windows-instances"}},
+		{name: "user changed", data: map[string]string{"10.1.42.1": "username=b", "10.1.42.2": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2"}, writes: []string{"apply 10.1.42.1"}},
+		{name: "only spaces changed", data: map[string]string{"10.1.42.1": "\n username=a \r\n", "10.1.42.2": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2"}},
+		{name: "a typing error removes nothing", data: map[string]string{"10.1.42.1": "usrname=a", "10.1.42.2": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2"}, writes: []string{"apply status windows-instances"}},
+		{name: "all entries replaced", data: map[string]string{"10.1.42.8": "username=a"}, want: []string{"10.1.42.8"}, writes: []string{"apply 10.1.42.8", "delete 10.1.42.1", "delete 10.1.42.2", "apply status windows-instances"}},
+		{name: "entry renamed", data: map[string]string{"10.1.42.1": "username=a\nname=rack-1", "10.1.42.2": "username=a"}, want: []string{"10.1.42.2", "rack-1"}, writes: []string{"apply rack-1", "delete 10.1.42.1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a"}))
+			f.settle()
+			f.setData(tt.data)
+			writes := f.settle()
+			if diff := cmp.Diff(tt.writes, writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			f.wantInstances(tt.want...)
+		})
+	}
+}
+
+func TestEditsArePutRight(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a\nhostKey=" + hostKey}))
+	f.settle()
+	before := f.instances()["10.1.42.1"]
+	edited := before.DeepCopy()
+	edited.Spec.Username, edited.Spec.Port, edited.Spec.HostKeys, edited.OwnerReferences = "b", 23, nil, nil
+	edited.Spec.Paused = true // is for people
+	if err := f.Update(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	got := f.instances()["10.1.42.1"]
+	before.Spec.Paused = true
+	if diff := cmp.Diff(before.Spec, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.OwnerReferences, got.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	if err := f.WithWatch.Delete(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.wantInstances("10.1.42.1")
+}
+
+func TestHostKeysCanBeTakenBack(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a\nhostKey=" + hostKey}))
+	f.settle()
+	f.setData(map[string]string{"10.1.42.1": "username=a"})
+	f.settle()
+	if keys := f.instances()["10.1.42.1"].Spec.HostKeys; len(keys) > 0 {
+		t.Errorf("hostKeys are %v, want none", keys)
+	}
+}
+
+func TestBadEntriesAreReportedOnce(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username", "10.1.42.3": ""}))
+	f.pass()
+	f.pass()
+	want := []string{
+		`Warning InvalidEntry entry 10.1.42.2: line "username" has no "="; want username=<user>`,
+		`Warning InvalidEntry entry 10.1.42.3: username=<user> is missing`,
+	}
+	if diff := cmp.Diff(want, f.takeEvents()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	if message != "entry 10.1.42.2: line \"username\" has no \"=\"; want username=<user>\nentry 10.1.42.3: username=<user> is missing" {
+		t.Errorf("message %q", message)
+	}
+	f.wantInstances("10.1.42.1")
+
+	// One is put right and the other gets another message.
+	f.setData(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a", "10.1.42.3": "username="})
+	f.settle()
+	if diff := cmp.Diff([]string{"Warning InvalidEntry entry 10.1.42.3: username is empty"}, f.takeEvents()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 2)
+}
+
+func TestManyBadEntriesStayWithinBounds(t *testing.T) {
+	data := map[string]string{}
+	for i := range 100 {
+		data[fmt.Sprintf("10.1.42.%d", i)] = "usrname=" + strings.Repeat("x", 5000)
+		data[fmt.Sprintf("10.1.43.%d", i)] = strings.Repeat("ä", 5000)
+	}
+	f := newFixture(t, emptyPool(), configMapOf(data))
+	f.settle()
+	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 0)
+	if len(message) > 32768 || !strings.HasSuffix(message, "\nand 170 more") {
+		t.Errorf("message of %d bytes ends with %q", len(message), message[max(0, len(message)-30):])
+	}
+}
+
+func TestBinaryDataIsABadEntry(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a"}))
+	f.settle()
+	cm := configMapOf(nil)
+	cm.BinaryData = map[string][]byte{"10.1.42.1": {0xff}, "10.1.42.2": {0xff}}
+	if err := f.Update(t.Context(), cm); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.wantInstances("10.1.42.1", "10.1.42.2")
+	f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 0)
+}
+
+func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
+	f := newFixture(t, emptyPool(), handMade("10.1.42.1"), configMapOf(twoHosts()))
+	f.settle()
+	if got := f.instances()["10.1.42.1"]; got.Spec.Username != "me" || len(got.OwnerReferences) > 0 {
+		t.Errorf("the instance was changed: %+v", got)
+	}
+	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	if message != "entry 10.1.42.1: a WindowsInstance 10.1.42.1 exists and does not belong to this pool" {
+		t.Errorf("message %q", message)
+	}
+	f.setData(map[string]string{"instance.example.com": "username=core"})
+	f.settle()
+	f.wantInstances("10.1.42.1", "instance.example.com")
+}
+
+// An instance that somebody made a moment ago is not in the cache yet.
+func TestInstanceThatTheCacheDoesNotKnowIsNotTakenOver(t *testing.T) {
+	f := newFixture(t, emptyPool(), handMade("10.1.42.1"), configMapOf(twoHosts()))
+	f.r.client = interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+	})
+	result, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: theConfigMap})
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("got %+v, %v, want another pass soon", result, err)
+	}
+	if got := f.instances()["10.1.42.1"]; got.Spec.Username != "me" || len(got.OwnerReferences) > 0 {
+		t.Errorf("the instance was changed: %+v", got)
+	}
+	f.wantInstances("10.1.42.1", "instance.example.com")
+}
+
+func TestOneFailingWriteHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a", "10.1.42.3": "username=a"}))
+	f.fail = func(write string) error {
+		switch write {
+		case "apply 10.1.42.1":
+			return apierrors.NewInternalError(errors.New("etcd is slow"))
+		case "apply 10.1.42.2":
+			return apierrors.NewInvalid(windowsv1alpha1.Kind("WindowsInstance"), "10.1.42.2", nil)
+		}
+		return nil
+	}
+	_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: theConfigMap})
+	if !apierrors.IsInternalError(errors.Unwrap(err)) && !strings.Contains(fmt.Sprint(err), "etcd is slow") {
+		t.Errorf("got %v, want the failure, so that it is tried again", err)
+	}
+	f.wantInstances("10.1.42.3")
+	if message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 2); !strings.Contains(message, "entry 10.1.42.2:") || strings.Contains(message, "10.1.42.1") {
+		t.Errorf("message %q, want the entry that the API refuses, and only it", message)
+	}
+}
+
+func TestNewNameWaitsForItsFirstLookup(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(twoHosts()))
+	f.dns["instance.example.com"] = Resolution{Pending: true}
+	f.settle()
+	f.wantInstances("10.1.42.1")
+	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+
+	delete(f.dns, "instance.example.com") // it does not resolve, which its instance will say
+	f.settle()
+	f.wantInstances("10.1.42.1", "instance.example.com")
+	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+}
+
+func TestDuplicateHost(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(twoHosts()))
+	f.dns["instance.example.com"] = table(map[string][]string{"x": {"10.1.42.1"}})("x")
+	f.settle()
+	f.wantInstances("10.1.42.1")
+	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	if message != "entry instance.example.com: is the same host as entry 10.1.42.1 (10.1.42.1:22): remove one of them" {
+		t.Errorf("message %q", message)
+	}
+	// The entry that was in the way goes: the other one takes its place.
+	f.setData(map[string]string{"instance.example.com": "username=core"})
+	f.settle()
+	f.wantInstances("instance.example.com")
+	f.wantSynced(windowsv1alpha1.ReasonSynced, 1)
+}
+
+func TestMistakeInDNSRemovesNoHost(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(twoHosts()))
+	f.settle()
+	f.dns["instance.example.com"] = table(map[string][]string{"x": {"10.1.42.1"}})("x")
+	f.settle()
+	f.wantInstances("10.1.42.1", "instance.example.com")
+	f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+}
+
+func TestRemovalOfAllIsConfirmed(t *testing.T) {
+	removals := []struct {
+		name     string
+		remove   func(*fixture)
+		gone     bool
+		wantText string
+	}{
+		{name: "deleted", remove: func(f *fixture) { f.deleteConfigMap() }, gone: true, wantText: "was deleted"},
+		{name: "emptied", remove: func(f *fixture) { f.setData(nil) }, wantText: "has no usable entry any more"},
+		{name: "overwritten", remove: func(f *fixture) { f.setData(map[string]string{"config.yaml": "a: b"}) }, wantText: "has no usable entry any more"},
+	}
+	for _, tt := range removals {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, configMapOf(twoHosts()))
+			f.settle()
+			tt.remove(f)
+			f.settle()
+			f.wantInstances("10.1.42.1", "instance.example.com")
+			message := f.wantSynced(windowsv1alpha1.ReasonConfirmationNeeded, 2)
+			const command = "kubectl annotate wnp windows-instances -n openshift-windows-machine-config-operator windows.openshift.io/confirm-removal=true"
+			if !strings.Contains(message, tt.wantText) || !strings.Contains(message, "2 hosts") || !strings.Contains(message, command) {
+				t.Errorf("message %q", message)
+			}
+			got := slices.DeleteFunc(f.takeEvents(), func(e string) bool { return !strings.Contains(e, windowsv1alpha1.ReasonConfirmationNeeded) })
+			if len(got) != 1 || !strings.HasPrefix(got[0], "Warning ConfirmationNeeded ") {
+				t.Errorf("events %q, want one that asks", got)
+			}
+
+			f.confirm()
+			f.settle()
+			f.wantInstances()
+			pool := f.pool()
+			if tt.gone {
+				if pool != nil {
+					t.Error("the pool is still there")
+				}
+				return
+			}
+			if _, there := pool.Annotations[windowsv1alpha1.ConfirmRemovalAnnotation]; there {
+				t.Error("the confirmation is still there, and would confirm the next removal")
+			}
+		})
+	}
+}
+
+func TestConfigMapComesBack(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(twoHosts()))
+	f.settle()
+	before := f.instances()
+	f.deleteConfigMap()
+	f.settle()
+	f.wantSynced(windowsv1alpha1.ReasonConfirmationNeeded, 2)
+	if err := f.Create(t.Context(), configMapOf(twoHosts())); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	if diff := cmp.Diff(before, f.instances()); diff != "" {
+		t.Errorf("instances (-before +after):\n%s", diff)
+	}
+}
+
+func TestConfirmationAheadOfTimeIsWithdrawn(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(twoHosts()))
+	f.settle()
+	f.confirm()
+	f.settle()
+	f.deleteConfigMap()
+	f.settle()
+	f.wantInstances("10.1.42.1", "instance.example.com")
+	f.wantSynced(windowsv1alpha1.ReasonConfirmationNeeded, 2)
+}
+
+func TestRemovalWithoutConfirmation(t *testing.T) {
+	t.Run("by option", func(t *testing.T) {
+		f := newFixture(t, configMapOf(twoHosts()))
+		f.r.unguarded = true
+		f.settle()
+		f.deleteConfigMap()
+		f.settle()
+		f.wantInstances()
+		if f.pool() != nil {
+			t.Error("the pool is still there")
+		}
+	})
+	t.Run("of a single host", func(t *testing.T) {
+		f := newFixture(t, configMapOf(map[string]string{"10.1.42.1": "username=a"}), handMade("10.1.42.9"))
+		f.settle()
+		f.deleteConfigMap()
+		f.settle()
+		f.wantInstances("10.1.42.9")
+		if f.pool() != nil {
+			t.Error("the pool is still there")
+		}
+	})
+}
+
+// The credentials of a host may be those of its pool, so the pool goes last.
+func TestPoolGoesAfterItsInstances(t *testing.T) {
+	f := newFixture(t, configMapOf(map[string]string{"10.1.42.1": "username=a"}))
+	f.settle()
+	instance := f.instances()["10.1.42.1"]
+	instance.Finalizers = []string{"windows.openshift.io/host"}
+	if err := f.Update(t.Context(), &instance); err != nil {
+		t.Fatal(err)
+	}
+	f.deleteConfigMap()
+	f.settle()
+	if message := f.wantSynced(windowsv1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "1 host is being removed") {
+		t.Errorf("message %q", message)
+	}
+	instance = f.instances()["10.1.42.1"]
+	instance.Finalizers = nil
+	if err := f.Update(t.Context(), &instance); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	if f.pool() != nil {
+		t.Error("the pool is still there")
+	}
+}
+
+func TestEntryComesBackWhileItsInstanceIsDeleted(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a"}))
+	f.settle()
+	instance := f.instances()["10.1.42.1"]
+	instance.Finalizers = []string{"windows.openshift.io/host"}
+	if err := f.Update(t.Context(), &instance); err != nil {
+		t.Fatal(err)
+	}
+	f.setData(map[string]string{"10.1.42.2": "username=a"})
+	f.settle()
+	f.setData(map[string]string{"10.1.42.1": "username=b", "10.1.42.2": "username=a"})
+	f.settle()
+	instance = f.instances()["10.1.42.1"]
+	if instance.DeletionTimestamp.IsZero() || instance.Spec.Username != "a" {
+		t.Errorf("an instance that is being deleted was written to: %+v", instance)
+	}
+	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	instance.Finalizers = nil
+	if err := f.Update(t.Context(), &instance); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	if got := f.instances()["10.1.42.1"]; got.Spec.Username != "b" {
+		t.Errorf("the instance was not made again: %+v", got)
+	}
+}
+
+func TestPoolMadeAheadOfTheConfigMapStays(t *testing.T) {
+	f := newFixture(t, emptyPool())
+	f.settle()
+	if message := f.wantSynced(windowsv1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "There is no ConfigMap") {
+		t.Errorf("message %q", message)
+	}
+}
+
+func TestPoolWithAnotherSource(t *testing.T) {
+	pool := emptyPool()
+	pool.Spec.Source = windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}
+	f := newFixture(t, pool, configMapOf(twoHosts()))
+	if writes := f.settle(); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+	if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning PoolConflict ") {
+		t.Errorf("events: %v", got)
+	}
+}
+
+func TestPoolOfAConfigMapThatIsNotRead(t *testing.T) {
+	pool := emptyPool()
+	pool.Name = "mine"
+	f := newFixture(t, pool)
+	key := client.ObjectKeyFromObject(pool)
+	f.passOver(key)
+	got, err := source.Get(t.Context(), f, key, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	condition := meta.FindStatusCondition(got.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	if condition == nil || condition.Reason != windowsv1alpha1.ReasonSourceNotFound || !strings.Contains(condition.Message, theConfigMap.String()) {
+		t.Errorf("condition %+v, want one that names the ConfigMap that is read", condition)
+	}
+	f.takeWrites()
+	f.passOver(key)
+	if writes := f.takeWrites(); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+}

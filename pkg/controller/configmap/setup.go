@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+)
+
+// controllerName names the controller in events, logs and metrics.
+const controllerName = "windows-configmap"
+
+// lookupDelay collects the outcomes of many lookups into one pass.
+const lookupDelay = time.Second
+
+// SetupWithManager adds the controller to mgr. The cache of mgr must keep managed
+// fields of WindowsInstances and WindowsNodePools.
+//
+// RBAC it needs, in the namespace of the ConfigMap unless said otherwise:
+//
+//	""                    configmaps                get list watch
+//	events.k8s.io         events                    create patch
+//	windows.openshift.io  windowsnodepools          get list watch (all namespaces) create patch delete
+//	windows.openshift.io  windowsnodepools/status   patch
+//	windows.openshift.io  windowsinstances          get list watch create patch delete trust-host-key
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	o.setDefaults()
+	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+
+	lookups := make(chan event.GenericEvent, 1)
+	resolver := newResolver(o.Lookup, o.LookupTimeout, o.LookupInterval, o.LookupWorkers, func() {
+		select {
+		case lookups <- event.GenericEvent{}:
+		default: // one that was not picked up yet says the same
+		}
+	})
+	if err := mgr.Add(resolver); err != nil {
+		return fmt.Errorf("add the resolver of the ConfigMap controller: %w", err)
+	}
+	recorder := mgr.GetEventRecorder(controllerName)
+	r := &reconciler{
+		client:    mgr.GetClient(),
+		applier:   &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
+		recorder:  recorder,
+		entries:   source.NewReporter(recorder),
+		conflicts: source.NewReporter(recorder),
+		names:     resolver,
+		configMap: configMap,
+		unguarded: o.RemoveWithoutConfirmation,
+		now:       time.Now,
+	}
+	toPool := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: configMap}}
+	})
+	inNamespace := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == o.Namespace })
+	ofConfigMap := predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		pool, ok := obj.(*windowsv1alpha1.WindowsNodePool)
+		return ok && (pool.Spec.Source.ConfigMap != nil || client.ObjectKeyFromObject(pool) == configMap)
+	})
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&corev1.ConfigMap{}, builder.WithPredicates(inNamespace, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == o.Name }))).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, source.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsInstance{}, toPool, builder.WithPredicates(inNamespace, source.DesiredStateChanged())).
+		WatchesRawSource(crsource.Channel(lookups, handler.Funcs{
+			GenericFunc: func(_ context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				queue.AddAfter(reconcile.Request{NamespacedName: configMap}, lookupDelay)
+			},
+		})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the ConfigMap controller: %w", err)
+	}
+	return nil
+}
+
+// CacheByObject returns what a manager should keep of ConfigMaps when nothing else
+// of it reads any: only the one that o names.
+func CacheByObject(o Options) map[client.Object]cache.ByObject {
+	o.setDefaults()
+	return map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{o.Namespace: {}},
+			Field:      fields.OneTermEqualSelector("metadata.name", o.Name),
+		},
+	}
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// world is everything that decides about the status of an instance.
+type world struct {
+	// instance is the object with the status that is recorded now.
+	instance *windowsv1alpha1.WindowsInstance
+	// paused says why the host is to be left alone. Empty: it is not.
+	paused string
+	// duplicate says which other instance stands for the host. Empty: none.
+	duplicate string
+	// observation is what the last probe saw, if it still applies. Nil: there is none,
+	// and what the status says stays.
+	observation *observation
+	// node is the Node of the host. Nil: there is none.
+	node *corev1.Node
+	// revision is the content that hosts shall be set up with.
+	revision string
+	// now becomes the transition time of conditions that change.
+	now time.Time
+}
+
+// checks are the conditions that a probe finds out, each of which waits for those before it.
+var checks = []string{
+	windowsv1alpha1.ConditionResolved,
+	windowsv1alpha1.ConditionReachable,
+	windowsv1alpha1.ConditionHostKeyTrusted,
+	windowsv1alpha1.ConditionAuthenticated,
+	windowsv1alpha1.ConditionPreflightPassed,
+}
+
+// conditionOrder is the order in which a status lists its conditions.
+var conditionOrder = append(slices.Clone(checks),
+	windowsv1alpha1.ConditionRebootRequired,
+	windowsv1alpha1.ConditionUpToDate,
+	windowsv1alpha1.ConditionNodeReady,
+	windowsv1alpha1.ConditionReady,
+)
+
+// maxConditionMessage is the limit of metav1.Condition.
+const maxConditionMessage = 32768
+
+// evaluation is a status in the making.
+type evaluation struct {
+	world
+	status     windowsv1alpha1.WindowsInstanceStatus
+	generation int64
+	// failure is why the probe failed. Nil: it did not.
+	failure *failure
+	// waitsFor is the first condition of the chain that does not hold.
+	waitsFor string
+}
+
+// evaluate works out the status of an instance from what is known. It changes
+// nothing and depends on nothing else. With an unchanged world it returns the
+// status that is recorded already.
+func evaluate(w world) windowsv1alpha1.WindowsInstanceStatus {
+	e := &evaluation{world: w, status: *w.instance.Status.DeepCopy()}
+	if o := w.observation; o != nil && o.err != nil {
+		f := classify(o.failed, o.err, w.instance)
+		e.failure = &f
+	}
+	// A status speaks of the spec that the host was contacted with. It does so too
+	// when nothing is to be done, and before the first contact, when it says so.
+	e.generation = w.instance.Generation
+	if w.observation == nil && w.paused == "" && w.duplicate == "" && e.status.ObservedGeneration != 0 {
+		e.generation = e.status.ObservedGeneration
+	}
+	e.status.ObservedGeneration = e.generation
+	e.status.DesiredRevision = w.revision
+	for _, step := range []func(*evaluation){
+		(*evaluation).addresses,
+		(*evaluation).hostKeys,
+		(*evaluation).system,
+		(*evaluation).chain,
+		(*evaluation).reboot,
+		(*evaluation).upToDate,
+		(*evaluation).nodeReady,
+		(*evaluation).ready,
+		(*evaluation).phase,
+	} {
+		step(e)
+	}
+	slices.SortStableFunc(e.status.Conditions, func(a, b metav1.Condition) int {
+		return cmp.Compare(slices.Index(conditionOrder, a.Type), slices.Index(conditionOrder, b.Type))
+	})
+	return e.status
+}
+
+// set records a condition. Its transition time changes only when its status does.
+func (e *evaluation) set(condition string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&e.status.Conditions, metav1.Condition{
+		Type:               condition,
+		Status:             status,
+		ObservedGeneration: e.generation,
+		LastTransitionTime: metav1.NewTime(e.now.Truncate(time.Second)),
+		Reason:             reason,
+		Message:            truncate(message, maxConditionMessage),
+	})
+}
+
+// setf is set with a formatted message.
+func (e *evaluation) setf(condition string, status metav1.ConditionStatus, reason, format string, args ...any) {
+	e.set(condition, status, reason, fmt.Sprintf(format, args...))
+}
+
+func (e *evaluation) get(condition string) *metav1.Condition {
+	return meta.FindStatusCondition(e.status.Conditions, condition)
+}
+
+func (e *evaluation) holds(condition string) bool {
+	return meta.IsStatusConditionTrue(e.status.Conditions, condition)
+}
+
+// wait records that a condition has not been found out, as it waits for another.
+func (e *evaluation) wait(condition string) {
+	if e.duplicate != "" {
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried: another instance stands for this host.")
+		return
+	}
+	e.setf(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried: waits for %s.", e.waitsFor)
+}
+
+// keep leaves a condition as it is, or records that nothing is known yet.
+func (e *evaluation) keep(condition string) {
+	if c := e.get(condition); c != nil && (c.Reason != windowsv1alpha1.ReasonPaused || e.paused != "") {
+		return
+	}
+	if e.paused != "" {
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused, e.paused)
+		return
+	}
+	e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host has not been tried yet.")
+}
+
+// addresses records what the instance stands for.
+func (e *evaluation) addresses() {
+	o := e.observation
+	if o == nil {
+		return
+	}
+	switch {
+	case len(o.addresses) > 0:
+		// A name server may give them in another order each time.
+		if !sameElements(e.status.Addresses, o.addresses) {
+			e.status.Addresses = slices.Clone(o.addresses)
+		}
+	case e.failure != nil && e.failure.condition == windowsv1alpha1.ConditionResolved:
+		// A name server that fails for a while does not make the addresses wrong. Those
+		// of an earlier spec, and those that are refused, are.
+		if e.failure.reason == windowsv1alpha1.ReasonAddressRefused || e.instance.Status.ObservedGeneration != e.instance.Generation {
+			e.status.Addresses = nil
+		}
+	}
+}
+
+// hostKeys records the trusted keys.
+func (e *evaluation) hostKeys() {
+	o := e.observation
+	if o == nil || e.duplicate != "" {
+		return
+	}
+	decision := trust(e.instance.Spec.HostKeys, e.instance.Status.HostKeys, o.presented)
+	seen := metav1.NewTime(o.finished.Truncate(time.Second))
+	switch {
+	case decision.verdict == verdictRecord && o.err == nil:
+		e.status.HostKeys = recordKeys(nil, append(decision.keys, o.presented), windowsv1alpha1.TrustedOnFirstUse, seen)
+	case o.verified && decision.by == windowsv1alpha1.TrustedBySpec:
+		// What a person has pinned replaces what was recorded, once the host has proven to have it.
+		e.status.HostKeys = recordKeys(e.status.HostKeys, decision.keys, windowsv1alpha1.TrustedBySpec, seen)
+	}
+}
+
+// system records what the host says of itself.
+func (e *evaluation) system() {
+	o := e.observation
+	if o == nil || o.report == nil {
+		return
+	}
+	e.status.System = mergeSystem(e.status.System, o.report.system)
+	e.status.Version = o.report.agentVersion
+	e.status.CurrentRevision = shortDigest(o.report.agentDigest, e.revision)
+}
+
+// chain records the conditions that a probe finds out.
+func (e *evaluation) chain() {
+	if e.duplicate != "" {
+		e.set(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost, e.duplicate)
+		e.waitsFor = windowsv1alpha1.ConditionResolved
+		for _, condition := range checks[1:] {
+			e.wait(condition)
+		}
+		return
+	}
+	o := e.observation
+	for _, condition := range checks {
+		switch {
+		case o == nil || e.paused != "":
+			e.keep(condition)
+		case e.failure != nil && e.failure.condition == condition:
+			// Also when an earlier one could not be found out because of it.
+			e.set(condition, e.failure.status, e.failure.reason, e.failure.message)
+		case e.waitsFor != "":
+			e.wait(condition)
+		default:
+			e.pass(condition)
+		}
+		if e.waitsFor == "" && !e.holds(condition) {
+			e.waitsFor = condition
+		}
+	}
+}
+
+// pass records a condition that the observation speaks for.
+func (e *evaluation) pass(condition string) {
+	o := e.observation
+	switch condition {
+	case windowsv1alpha1.ConditionResolved:
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonAddressResolved, "The host is %s.", strings.Join(e.status.Addresses, ", "))
+	case windowsv1alpha1.ConditionReachable:
+		if !o.contacted {
+			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host was not contacted.")
+			return
+		}
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonSSHAnswers, "An SSH server answers on port %d.", e.instance.Spec.Port)
+	case windowsv1alpha1.ConditionHostKeyTrusted:
+		e.trusted()
+	case windowsv1alpha1.ConditionAuthenticated:
+		if !o.loggedIn {
+			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried yet: the host key was recorded first.")
+			return
+		}
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonLoggedIn, "The host accepts the credentials of user %s.", e.instance.Spec.Username)
+	case windowsv1alpha1.ConditionPreflightPassed:
+		if o.report == nil {
+			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host has not been looked at yet.")
+			return
+		}
+		status, reason, message := summarize(o.report.findings)
+		e.set(condition, status, reason, message)
+	}
+}
+
+// trusted records why the host key is trusted, as nothing failed before or at it.
+func (e *evaluation) trusted() {
+	decision := trust(e.instance.Spec.HostKeys, e.status.HostKeys, e.observation.presented)
+	switch decision.verdict {
+	case verdictUnusable, verdictAsk, verdictRecord:
+		e.set(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host key has not been recorded yet.")
+	case verdictChanged:
+		f := hostKeyChanged(e.observation.presented, decision.keys, e.instance)
+		e.set(f.condition, f.status, f.reason, f.message)
+	case verdictVerify, verdictMatch:
+		if decision.verdict == verdictVerify && !e.observation.verified {
+			e.set(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host key is verified when the host is logged in to.")
+			return
+		}
+		names := make([]string, len(decision.keys))
+		for i, key := range decision.keys {
+			names[i] = describeKey(key)
+		}
+		if decision.by == windowsv1alpha1.TrustedBySpec {
+			e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonPinned,
+				"The host presents a key that was pinned in spec.hostKeys: %s.", strings.Join(names, " or "))
+			return
+		}
+		e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonFirstUse,
+			"The host presents the key that it presented at first: %s. Nobody has vouched for it; set spec.hostKeys to pin it.", strings.Join(names, " or "))
+	}
+}
+
+// summarize turns findings into the condition PreflightPassed. All of them are
+// listed, those that are in the way first.
+func summarize(findings []finding) (status metav1.ConditionStatus, reason, message string) {
+	var errs, notes []string
+	for _, f := range findings {
+		text := fmt.Sprintf("[%s] %s", f.code, f.message)
+		if f.severity == severityError {
+			errs = append(errs, text)
+		} else {
+			notes = append(notes, text)
+		}
+	}
+	var b strings.Builder
+	if len(errs) == 0 {
+		b.WriteString("The host is fit to be a node.")
+	} else {
+		fmt.Fprintf(&b, "The host cannot be a node yet: %s.", strings.Join(errs, "; "))
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(&b, " Worth knowing: %s.", strings.Join(notes, "; "))
+	}
+	if len(errs) > 0 {
+		return metav1.ConditionFalse, windowsv1alpha1.ReasonFindings, b.String()
+	}
+	return metav1.ConditionTrue, windowsv1alpha1.ReasonPreflightPassed, b.String()
+}
+
+// reboot records whether Windows waits for a restart.
+func (e *evaluation) reboot() {
+	const condition = windowsv1alpha1.ConditionRebootRequired
+	o := e.observation
+	switch {
+	case e.duplicate != "":
+		e.wait(condition)
+	case o == nil || e.paused != "":
+		e.keep(condition)
+	case o.report == nil:
+		e.wait(condition)
+	case o.report.rebootPending:
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRebootPending,
+			"Windows waits for a restart (%s): drain the node and restart the host when it suits.", rebootCause(o.report.rebootReasons))
+	default:
+		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNoRebootPending, "Windows does not wait for a restart.")
+	}
+}
+
+// upToDate records whether the host has the desired revision.
+func (e *evaluation) upToDate() {
+	const condition = windowsv1alpha1.ConditionUpToDate
+	switch {
+	case e.duplicate != "":
+		e.wait(condition)
+	case e.observation == nil || e.paused != "":
+		e.keep(condition)
+	case e.observation.report == nil:
+		e.wait(condition)
+	case e.status.CurrentRevision == e.revision:
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRevisionCurrent, "The host has revision %s.", e.revision)
+	default:
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", orUnknown(e.status.CurrentRevision), e.revision)
+	}
+}
+
+// nodeReady records the Node of the host. It depends on the Node alone: the kubelet may
+// be well while nobody can log in, and the other way round.
+func (e *evaluation) nodeReady() {
+	const condition = windowsv1alpha1.ConditionNodeReady
+	if e.duplicate != "" {
+		e.status.Node = nil
+		e.wait(condition)
+		return
+	}
+	if e.node == nil {
+		e.status.Node = nil
+		if len(e.status.Addresses) == 0 && e.instance.Spec.ProviderID == "" {
+			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried: the addresses of the host are not known.")
+			return
+		}
+		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNoNode, "No Node has the address or the provider ID of the host: its kubelet has not registered.")
+		return
+	}
+	e.status.Node = &windowsv1alpha1.NodeReference{Name: e.node.Name, UID: e.node.UID}
+	ready := nodeCondition(e.node, corev1.NodeReady)
+	switch {
+	case ready == nil:
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s does not say whether it is ready.", e.node.Name)
+	case ready.Status == corev1.ConditionTrue:
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
+	default:
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(truncate(ready.Message, maxCause), "."), ready.Reason)
+	}
+}
+
+// ready sums up.
+func (e *evaluation) ready() {
+	const condition = windowsv1alpha1.ConditionReady
+	if e.paused != "" {
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused, e.paused)
+		return
+	}
+	c := e.obstacle(append(slices.Clone(checks), windowsv1alpha1.ConditionNodeReady))
+	switch {
+	case c == nil:
+		e.set(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonAllChecksPassed, "The host is logged in to and fit, and its Node is ready.")
+	case c.Reason == windowsv1alpha1.ReasonNotTried:
+		e.set(condition, metav1.ConditionUnknown, c.Reason, c.Message)
+	default:
+		e.set(condition, metav1.ConditionFalse, c.Reason, c.Message)
+	}
+}
+
+// obstacle is the condition that explains best why not all of them hold: one that
+// was found out rather than one that waits. Nil means that all of them hold.
+func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
+	var waiting *metav1.Condition
+	for _, condition := range conditions {
+		c := e.get(condition)
+		switch {
+		case c == nil || c.Status == metav1.ConditionTrue:
+		case c.Reason != windowsv1alpha1.ReasonNotTried:
+			return c
+		case waiting == nil || e.failure != nil && e.failure.condition == condition:
+			waiting = c
+		}
+	}
+	return waiting
+}
+
+// phase is one word for people. A Node that is not ready leaves the phase at
+// Connected: it may be starting, and the condition says more.
+func (e *evaluation) phase() {
+	c := e.obstacle(checks)
+	switch {
+	case e.paused != "":
+		e.status.Phase = windowsv1alpha1.InstancePending
+	case c != nil:
+		e.status.Phase = phaseOf(c)
+	case e.holds(windowsv1alpha1.ConditionNodeReady):
+		e.status.Phase = windowsv1alpha1.InstanceReady
+	default:
+		e.status.Phase = windowsv1alpha1.InstanceConnected
+	}
+}
+
+// phaseOf is the phase of a host that c keeps from being used.
+func phaseOf(c *metav1.Condition) windowsv1alpha1.WindowsInstancePhase {
+	switch c.Reason {
+	case windowsv1alpha1.ReasonNotTried:
+		if c.Type == windowsv1alpha1.ConditionResolved {
+			return windowsv1alpha1.InstancePending
+		}
+		return windowsv1alpha1.InstanceConnecting
+	case windowsv1alpha1.ReasonNameNotResolved, windowsv1alpha1.ReasonAuthenticationTimedOut, windowsv1alpha1.ReasonConnectionLost:
+		return windowsv1alpha1.InstanceUnreachable
+	}
+	if c.Type == windowsv1alpha1.ConditionReachable {
+		return windowsv1alpha1.InstanceUnreachable
+	}
+	return windowsv1alpha1.InstanceFailed
+}
+
+// shortDigest cuts a digest to the length of the revision it is compared with.
+func shortDigest(digest, revision string) string {
+	const length = 16 // as in the name of the agent on a host
+	n := length
+	if revision != "" {
+		n = len(revision)
+	}
+	return digest[:min(n, len(digest))]
+}
+
+func sameElements(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// healthy is what a probe of a host sees that nothing speaks against.
+func healthy(change ...func(*hostagent.Facts)) *observation {
+	facts := goodFacts()
+	for _, c := range change {
+		c(facts)
+	}
+	return &observation{
+		started: testNow, finished: testNow, addresses: []string{"10.1.42.1"},
+		contacted: true, verified: true, loggedIn: true, report: newReport(facts, testNow, testNow),
+	}
+}
+
+// known is an instance whose host key was recorded on first use.
+func known(t testing.TB) *windowsv1alpha1.WindowsInstance {
+	t.Helper()
+	instance := newInstance("win-1", "10.1.42.1")
+	instance.Status.ObservedGeneration = 1
+	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, nil).keys, newKey(t, "host")), windowsv1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
+	return instance
+}
+
+func TestEvaluate(t *testing.T) {
+	readyNode := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	refused := &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
+		err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}
+
+	for _, test := range []struct {
+		name      string
+		world     world
+		want      []string
+		wantPhase windowsv1alpha1.WindowsInstancePhase
+	}{
+		{
+			name:  "new",
+			world: world{instance: newInstance("win-1", "10.1.42.1")},
+			want: []string{"Resolved=Unknown/NotTried", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=Unknown/NotTried"},
+			wantPhase: windowsv1alpha1.InstancePending,
+		},
+		{
+			name:  "all is well",
+			world: world{instance: known(t), observation: healthy(), node: readyNode},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
+				"RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=True/NodeReady", "Ready=True/AllChecksPassed"},
+			wantPhase: windowsv1alpha1.InstanceReady,
+		},
+		{
+			name:  "host key read and to be recorded",
+			world: world{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
+			wantPhase: windowsv1alpha1.InstanceConnecting,
+		},
+		{
+			name:  "fit and no node",
+			world: world{instance: known(t), observation: healthy()},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
+				"RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=False/NoNode", "Ready=False/NoNode"},
+			wantPhase: windowsv1alpha1.InstanceConnected,
+		},
+		{
+			name:  "node is not ready",
+			world: world{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
+				"RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=False/NodeNotReady", "Ready=False/NodeNotReady"},
+			wantPhase: windowsv1alpha1.InstanceConnected,
+		},
+		{
+			name: "not fit, waiting for a restart, outdated",
+			world: world{instance: known(t), node: readyNode, observation: healthy(func(f *hostagent.Facts) {
+				f.System.Build = 14393
+				f.PendingReboot = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootWindowsUpdate}}
+				f.Agent.SHA256 = strings.Repeat("f", 64)
+			})},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=False/Findings",
+				"RebootRequired=True/RebootPending", "UpToDate=False/RevisionOutdated", "NodeReady=True/NodeReady", "Ready=False/Findings"},
+			wantPhase: windowsv1alpha1.InstanceFailed,
+		},
+		{
+			name:  "nothing listens, while the node is ready",
+			world: world{instance: known(t), observation: refused, node: readyNode},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
+			wantPhase: windowsv1alpha1.InstanceUnreachable,
+		},
+		{
+			name: "agent does not run",
+			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, verified: true, loggedIn: true,
+				failed: stepFacts, err: &hostaccess.AgentError{Step: hostaccess.StepUpload, Err: errors.New("disk full")}}},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=Unknown/AgentNotInstalled",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/AgentNotInstalled"},
+			wantPhase: windowsv1alpha1.InstanceFailed,
+		},
+		{
+			name: "no credentials, and whose key it is could not be verified without",
+			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newRSAKey(t),
+				failed: stepLogin, err: &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=Unknown/NotTried", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/CredentialsMissing"},
+			wantPhase: windowsv1alpha1.InstanceFailed,
+		},
+		{
+			name: "no credentials, and another host key",
+			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newKey(t, "other"),
+				failed: stepLogin, err: &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=False/HostKeyChanged", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/HostKeyChanged"},
+			wantPhase: windowsv1alpha1.InstanceFailed,
+		},
+		{
+			name: "pin that cannot be read",
+			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"},
+				failed: stepHostKey, err: &unusableKeyError{errors.New("spec.hostKeys[0] is not a public key")}}},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
+			wantPhase: windowsv1alpha1.InstanceConnecting,
+		},
+		{
+			name:  "new and paused",
+			world: world{instance: newInstance("win-1", "10.1.42.1"), paused: "Paused."},
+			want: []string{"Resolved=Unknown/Paused", "Reachable=Unknown/Paused", "HostKeyTrusted=Unknown/Paused", "Authenticated=Unknown/Paused", "PreflightPassed=Unknown/Paused",
+				"RebootRequired=Unknown/Paused", "UpToDate=Unknown/Paused", "NodeReady=Unknown/NotTried", "Ready=Unknown/Paused"},
+			wantPhase: windowsv1alpha1.InstancePending,
+		},
+		{
+			name:  "duplicate",
+			world: world{instance: newInstance("win-1", "10.1.42.1"), duplicate: "Instance win-0 already stands for this host."},
+			want: []string{"Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/DuplicateHost"},
+			wantPhase: windowsv1alpha1.InstanceFailed,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.world.revision, test.world.now = testRevision, testNow
+			got := evaluate(test.world)
+			if diff := cmp.Diff(test.want, conditionsOf(&got)); diff != "" {
+				t.Errorf("conditions (-want +got)\n%s", diff)
+			}
+			if got.Phase != test.wantPhase {
+				t.Errorf("got phase %s, want %s", got.Phase, test.wantPhase)
+			}
+			for _, c := range got.Conditions {
+				if c.Message == "" || strings.Contains(c.Message, "%!") || c.ObservedGeneration != 1 || !c.LastTransitionTime.Time.Equal(testNow) {
+					t.Errorf("bad condition %+v", c)
+				}
+			}
+
+			// The same world later on gives the same status: nothing is to be written.
+			again := test.world
+			again.instance = test.world.instance.DeepCopy()
+			again.instance.Status = got
+			again.now = testNow.Add(time.Hour)
+			if second := evaluate(again); !equality.Semantic.DeepEqual(got, second) {
+				t.Errorf("an unchanged world changed the status\n%s", cmp.Diff(got, second))
+			}
+		})
+	}
+}
+
+func TestEvaluateKeepsTransitionTimes(t *testing.T) {
+	instance := known(t)
+	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	later := testNow.Add(time.Hour)
+
+	got := evaluate(world{instance: instance, observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionTrue), revision: testRevision, now: later})
+
+	for _, c := range got.Conditions {
+		want := testNow
+		if c.Type == windowsv1alpha1.ConditionNodeReady || c.Type == windowsv1alpha1.ConditionReady {
+			want = later
+		}
+		if !c.LastTransitionTime.Time.Equal(want) {
+			t.Errorf("%s changed at %s, want %s", c.Type, c.LastTransitionTime, want)
+		}
+	}
+}
+
+func TestEvaluatePausedKeepsWhatIsKnown(t *testing.T) {
+	instance := known(t)
+	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	before := conditionsOf(&instance.Status)
+
+	got := evaluate(world{instance: instance, paused: "Paused.", revision: testRevision, now: testNow})
+
+	want := slices.Clone(before)
+	want[len(want)-1] = "Ready=Unknown/Paused"
+	if diff := cmp.Diff(want, conditionsOf(&got)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	instance.Status = got
+	got = evaluate(world{instance: instance, revision: testRevision, now: testNow})
+	if diff := cmp.Diff(before, conditionsOf(&got)); diff != "" {
+		t.Errorf("after the pause (-want +got)\n%s", diff)
+	}
+}
+
+// Until the host was contacted with the new spec, the status says which spec it speaks of.
+func TestEvaluateAfterASpecChange(t *testing.T) {
+	instance := known(t)
+	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	instance.Generation = 2
+
+	got := evaluate(world{instance: instance, revision: testRevision, now: testNow})
+	if !equality.Semantic.DeepEqual(instance.Status, got) {
+		t.Errorf("the status changed before anything was found out\n%s", cmp.Diff(instance.Status, got))
+	}
+	got = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	for _, c := range got.Conditions {
+		if c.ObservedGeneration != 2 {
+			t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+	if got.ObservedGeneration != 2 {
+		t.Errorf("the status speaks of generation %d", got.ObservedGeneration)
+	}
+}
+
+func TestEvaluateHostKeys(t *testing.T) {
+	host, other := newKey(t, "host"), newKey(t, "other")
+	hourAgo := metav1.NewTime(testNow.Add(-time.Hour))
+	firstUse := recordKeys(nil, append(trust(nil, nil, nil).keys, host), windowsv1alpha1.TrustedOnFirstUse, hourAgo)
+
+	for _, test := range []struct {
+		name        string
+		spec        []string
+		recorded    []windowsv1alpha1.HostKeyStatus
+		observation *observation
+		want        []string // fingerprint, trusted by, first seen
+	}{
+		{"first use", nil, nil, &observation{finished: testNow, presented: host, contacted: true},
+			[]string{"SHA256 of host by FirstUse now"}},
+		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}},
+		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: stepLogin, err: verifyAs(other, known(t))},
+			[]string{"SHA256 of host by FirstUse an hour ago"}},
+		{"pinned and never reached: not recorded", []string{keyLine(host)}, nil, &observation{finished: testNow, failed: stepLogin, err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}, nil},
+		{"pinned and verified", []string{keyLine(host)}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
+		{"pinned after first use", []string{keyLine(host)}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
+		{"pinned anew and verified", []string{keyLine(other)}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", "10.1.42.1")
+			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.recorded
+			status := evaluate(world{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
+			names := map[string]string{recordKeys(nil, append(trust(nil, nil, nil).keys, host), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, nil).keys, other), "", hourAgo)[0].Fingerprint: "other"}
+			var got []string
+			for _, key := range status.HostKeys {
+				when := "now"
+				if key.FirstSeen.Equal(&hourAgo) {
+					when = "an hour ago"
+				}
+				got = append(got, "SHA256 of "+names[key.Fingerprint]+" by "+string(key.TrustedBy)+" "+when)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEvaluateAddresses(t *testing.T) {
+	unresolved := &observation{finished: testNow, failed: stepResolve, err: &sshpool.Error{Layer: sshpool.LayerDNS, Reason: sshpool.ReasonNameNotResolved}}
+	forbidden := &observation{finished: testNow, failed: stepResolve, err: &sshpool.Error{Layer: sshpool.LayerDNS, Reason: sshpool.ReasonAddressRefused}}
+	for _, test := range []struct {
+		name        string
+		observation *observation
+		generation  int64
+		want        []string
+	}{
+		{"in another order", &observation{addresses: []string{"10.1.42.2", "10.1.42.1"}}, 1, []string{"10.1.42.1", "10.1.42.2"}},
+		{"others", &observation{addresses: []string{"10.1.42.3"}}, 1, []string{"10.1.42.3"}},
+		{"not known for a while", unresolved, 1, []string{"10.1.42.1", "10.1.42.2"}},
+		{"those of an earlier spec", unresolved, 2, nil},
+		{"refused", forbidden, 1, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", "win-1.example.com")
+			instance.Generation = test.generation
+			instance.Status.ObservedGeneration = 1
+			instance.Status.Addresses = []string{"10.1.42.1", "10.1.42.2"}
+			got := evaluate(world{instance: instance, observation: test.observation, revision: testRevision, now: testNow}).Addresses
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestEvaluateNamesEveryFinding(t *testing.T) {
+	status := evaluate(world{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *hostagent.Facts) {
+		f.Memory.TotalBytes, f.Disks[0].FreeBytes, f.Name.Hostname = gib, gib, "WIN-1"
+	})})
+	got := message(t, &status, windowsv1alpha1.ConditionPreflightPassed)
+	for _, want := range []string{"The host cannot be a node yet: [MemoryTooSmall]", "; [DiskTooSmall]", "Worth knowing: [HostnameNotLowerCase]"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	status := func(w world) windowsv1alpha1.WindowsInstanceStatus {
+		w.revision, w.now = testRevision, testNow
+		return evaluate(w)
+	}
+	node := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	fresh := status(world{instance: newInstance("win-1", "10.1.42.1")})
+	recorded := status(world{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}})
+	well := status(world{instance: known(t), observation: healthy()})
+	withNode := status(world{instance: known(t), observation: healthy(), node: node})
+	nodeDown := status(world{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)})
+	failing := func(reason sshpool.Reason) windowsv1alpha1.WindowsInstanceStatus {
+		instance := known(t)
+		instance.Status = well
+		return status(world{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: reason}}})
+	}
+	refused, timedOut := failing(sshpool.ReasonConnectionRefused), failing(sshpool.ReasonConnectionTimedOut)
+	paused := known(t)
+	paused.Status = well
+	pausedStatus := status(world{instance: paused, paused: "Paused."})
+
+	for _, test := range []struct {
+		name          string
+		before, after windowsv1alpha1.WindowsInstanceStatus
+		want          []string
+	}{
+		{"first write", windowsv1alpha1.WindowsInstanceStatus{}, fresh, nil},
+		{"host key recorded", fresh, recorded, []string{"Normal HostKeyRecorded"}},
+		{"logged in for the first time", recorded, well, []string{"Normal Authenticated", "Normal FactsGathered", "Normal PreflightPassed"}},
+		{"nothing new", well, well, nil},
+		{"failed", well, refused, []string{"Warning ConnectionRefused"}},
+		{"still fails", refused, refused, nil},
+		{"fails in another way", refused, timedOut, []string{"Warning ConnectionTimedOut"}},
+		{"recovered", timedOut, well, []string{"Normal Recovered"}},
+		{"paused", well, pausedStatus, nil},
+		{"node is ready", well, withNode, []string{"Normal NodeReady"}},
+		{"node is not ready any more", withNode, nodeDown, []string{"Warning NodeNotReady"}},
+		{"node is gone", withNode, well, []string{"Warning NoNode"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, tr := range transitions(&test.before, &test.after) {
+				got = append(got, tr.eventType+" "+tr.reason)
+				if tr.note == "" || tr.action == "" || len(tr.note) > maxEventNote {
+					t.Errorf("bad event %+v", tr)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}

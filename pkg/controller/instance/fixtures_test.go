@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"math/big"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+const (
+	testNamespace = "windows-hosts"
+	homeNamespace = "openshift-windows-machine-config-operator"
+	testRevision  = "0123456789abcdef"
+	testDigest    = testRevision + "0123456789abcdef0123456789abcdef0123456789abcdef"
+)
+
+// testNow is when tests happen. It has no fraction of a second, as times in the API have none.
+var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+
+// newKey derives a host key from a name.
+func newKey(t testing.TB, name string) ssh.PublicKey {
+	t.Helper()
+	seed := sha256.Sum256([]byte(name))
+	public, ok := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
+	if !ok {
+		t.Fatal("not an Ed25519 key")
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// newRSAKey returns an RSA key. It is never used to sign.
+func newRSAKey(t testing.TB) ssh.PublicKey {
+	t.Helper()
+	key, err := ssh.NewPublicKey(&rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 2047, 1), E: 65537})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newInstance(name, address string) *windowsv1alpha1.WindowsInstance {
+	return &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: testNamespace, Name: name, UID: types.UID("uid-of-" + name), Generation: 1,
+			CreationTimestamp: metav1.NewTime(testNow.Add(-time.Hour)),
+		},
+		Spec: windowsv1alpha1.WindowsInstanceSpec{Address: address, Port: 22, Username: "Administrator"},
+	}
+}
+
+func newNode(name, address string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)},
+		Status: corev1.NodeStatus{
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: name}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "KubeletReady", Message: "kubelet is posting ready status"}},
+		},
+	}
+}
+
+// goodFacts are those of a host that nothing speaks against.
+func goodFacts() *hostagent.Facts {
+	return &hostagent.Facts{
+		Agent:  hostagent.Version{Protocol: 1, Version: "v0.1.0", SHA256: testDigest, OS: "windows", Arch: "amd64"},
+		Time:   hostagent.TimeFacts{Now: testNow, Zone: "UTC"},
+		System: hostagent.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
+		Name:   hostagent.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
+		CPUs:   4,
+		Memory: hostagent.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
+		Disks:  []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
+		Boot:   hostagent.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
+		User:   hostagent.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
+	}
+}
+
+// conditionsOf writes the conditions of a status as type=status/reason.
+func conditionsOf(status *windowsv1alpha1.WindowsInstanceStatus) []string {
+	var out []string
+	for _, c := range status.Conditions {
+		out = append(out, c.Type+"="+string(c.Status)+"/"+c.Reason)
+	}
+	return out
+}
+
+func message(t testing.TB, status *windowsv1alpha1.WindowsInstanceStatus, condition string) string {
+	t.Helper()
+	c := meta.FindStatusCondition(status.Conditions, condition)
+	if c == nil {
+		t.Fatalf("there is no condition %s", condition)
+	}
+	return c.Message
+}
+
+// journal notes what happened in which order.
+type journal struct {
+	mu      sync.Mutex
+	entries []string
+}
+
+func (j *journal) add(entry string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries = append(j.entries, entry)
+}
+
+// take returns the entries since the last call.
+func (j *journal) take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	out := j.entries
+	j.entries = nil
+	return out
+}
+
+// scriptedHost is how one address behaves. It is guarded by scriptedHosts.mu.
+type scriptedHost struct {
+	key       ssh.PublicKey
+	addresses []string
+	fail      map[step]error
+	facts     *hostagent.Facts
+	// hang has every step but Resolve wait for the end of its context.
+	hang bool
+}
+
+// scriptedHosts is a [Hosts] that does what it is told and notes what it is asked.
+type scriptedHosts struct {
+	journal *journal
+	// entered receives an address for each step that hangs.
+	entered chan string
+
+	mu        sync.Mutex
+	byAddress map[string]*scriptedHost
+	forgotten []string
+	revision  string
+}
+
+var _ Hosts = (*scriptedHosts)(nil)
+
+func newScriptedHosts(j *journal) *scriptedHosts {
+	return &scriptedHosts{journal: j, entered: make(chan string, 1000), byAddress: map[string]*scriptedHost{}, revision: testRevision}
+}
+
+// set changes how an address behaves.
+func (s *scriptedHosts) set(address string, change func(*scriptedHost)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h, ok := s.byAddress[address]
+	if !ok {
+		h = &scriptedHost{addresses: []string{address}, fail: map[step]error{}, facts: goodFacts()}
+		s.byAddress[address] = h
+	}
+	change(h)
+}
+
+func (s *scriptedHosts) begin(ctx context.Context, at step, instance *windowsv1alpha1.WindowsInstance) (scriptedHost, error) {
+	s.journal.add(string(at) + " " + instance.Name)
+	s.mu.Lock()
+	h, ok := s.byAddress[instance.Spec.Address]
+	if !ok {
+		s.mu.Unlock()
+		return scriptedHost{}, &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonHostUnreachable}
+	}
+	copied, err := *h, h.fail[at]
+	s.mu.Unlock()
+	if copied.hang && at != stepResolve {
+		s.entered <- instance.Spec.Address
+		<-ctx.Done()
+		reason := sshpool.ReasonCanceled
+		if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
+			reason = sshpool.ReasonTimedOut
+		}
+		return copied, &sshpool.Error{Layer: sshpool.LayerConnect, Reason: reason, Err: ctx.Err()}
+	}
+	return copied, err
+}
+
+func (s *scriptedHosts) Resolve(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]netip.Addr, error) {
+	h, err := s.begin(ctx, stepResolve, instance)
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Addr
+	for _, address := range h.addresses {
+		out = append(out, netip.MustParseAddr(address))
+	}
+	return out, nil
+}
+
+func (s *scriptedHosts) HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error) {
+	h, err := s.begin(ctx, stepHostKey, instance)
+	return h.key, err
+}
+
+func (s *scriptedHosts) Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+	h, err := s.begin(ctx, stepLogin, instance)
+	if err != nil {
+		return err
+	}
+	return verifyAs(h.key, instance)
+}
+
+func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*hostagent.Facts, error) {
+	h, err := s.begin(ctx, stepFacts, instance)
+	if err != nil {
+		return nil, err
+	}
+	return h.facts, verifyAs(h.key, instance)
+}
+
+func (s *scriptedHosts) Revision() (version, revision string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return "v0.1.0", s.revision
+}
+
+func (s *scriptedHosts) Forget(instance *windowsv1alpha1.WindowsInstance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgotten = append(s.forgotten, instance.Spec.Address)
+}
+
+func (s *scriptedHosts) takeForgotten() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.forgotten
+	s.forgotten = nil
+	return out
+}
+
+// verifyAs verifies a host key as the connection pool does.
+func verifyAs(presented ssh.PublicKey, instance *windowsv1alpha1.WindowsInstance) error {
+	var pinned []ssh.PublicKey
+	for _, line := range strings.Split(pinsOf(instance), "\n") {
+		if key, err := parseKey(line); err == nil {
+			pinned = append(pinned, key)
+		}
+	}
+	if len(pinned) == 0 {
+		return &sshpool.Error{Layer: sshpool.LayerHostKey, Reason: sshpool.ReasonHostKeyUnknown, Err: &sshpool.HostKeyError{Presented: presented}}
+	}
+	if !slices.ContainsFunc(pinned, func(k ssh.PublicKey) bool { return sameKey(k, presented) }) {
+		return &sshpool.Error{Layer: sshpool.LayerHostKey, Reason: sshpool.ReasonHostKeyChanged, Err: &sshpool.HostKeyError{Presented: presented, Pinned: pinned}}
+	}
+	return nil
+}

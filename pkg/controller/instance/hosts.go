@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"net/netip"
+
+	"golang.org/x/crypto/ssh"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+)
+
+// Hosts is what the reconciler needs of the way to hosts. The methods that take
+// a context do I/O and end with it. All of them are called concurrently, with
+// objects that nobody changes meanwhile.
+type Hosts interface {
+	// Resolve returns the addresses that the instance stands for, in the order in
+	// which they are tried. It does not contact the host.
+	Resolve(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]netip.Addr, error)
+	// HostKey returns the key that the host presents. It authenticates nothing and runs nothing.
+	HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error)
+	// Login verifies the host key against spec.hostKeys, else status.hostKeys, then
+	// authenticates and opens a session. It fails when both are empty.
+	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
+	// Facts has our agent collect what there is to know about the host, after putting
+	// the agent there if need be. It verifies the host key like Login.
+	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*hostagent.Facts, error)
+	// Revision names the agent that Facts puts on hosts: its version for people, and its
+	// content, which is the beginning of its SHA-256 digest in hexadecimal.
+	Revision() (version, revision string)
+	// Forget closes the connections to the host of the instance.
+	Forget(instance *windowsv1alpha1.WindowsInstance)
+}

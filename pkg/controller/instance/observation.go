@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// step is a step of a probe.
+type step string
+
+// The steps of a probe in their order.
+const (
+	stepResolve step = "Resolve"
+	stepAdmit   step = "Admit"
+	stepHostKey step = "HostKey"
+	stepLogin   step = "Login"
+	stepFacts   step = "Facts"
+)
+
+// observation is what one probe saw of a host. It is not changed once the probe has ended.
+type observation struct {
+	// uid is that of the instance.
+	uid types.UID
+	// contact is the digest of how the host was to be reached, see [contactDigest].
+	// The observation says nothing about an instance that is reached in another way.
+	contact string
+	// pins names the host keys that were trusted when the probe began, see [pinsOf].
+	pins string
+	// started and finished are when the probe ran.
+	started, finished time.Time
+	// addresses are those that the instance stands for.
+	addresses []string
+	// presented is the key that the host presented. Nil when it was not asked for by
+	// itself: a login that succeeded has verified it.
+	presented ssh.PublicKey
+	// contacted: an SSH server answered. verified: it has proven to have a trusted
+	// key. loggedIn: it accepted the credentials and opened a session.
+	contacted, verified, loggedIn bool
+	// report is what the host said of itself. Nil when the probe did not come that far.
+	report *report
+	// duplicate: the probe ended before it contacted the host, as another instance stands for it.
+	duplicate bool
+	// failed and err are the step that failed and why. A probe that ended early on
+	// purpose has neither.
+	failed step
+	err    error
+	// hung: it failed because the host did not answer in time.
+	hung bool
+	// result names the end of the probe in metrics and logs.
+	result string
+}
+
+// report is what is kept of the facts of a host.
+type report struct {
+	system        windowsv1alpha1.SystemStatus
+	findings      []finding
+	rebootPending bool
+	rebootReasons []string
+	// agentVersion and agentDigest are those of the agent that answered.
+	agentVersion string
+	agentDigest  string
+}
+
+// outcome sums an observation up for the schedule.
+func (o *observation) outcome() outcome {
+	switch {
+	case o.duplicate:
+		return outcomeAttention
+	case o.err != nil:
+		return outcomeFailed
+	case o.report == nil:
+		return outcomeRecorded
+	case blocking(o.report.findings):
+		return outcomeAttention
+	}
+	return outcomeHealthy
+}
+
+// contactDigest names everything in the spec of an instance and its pool that
+// decides how the host is reached and logged in to. While it stays the same, what
+// was seen of the host stays valid, also when the spec changes elsewhere.
+func contactDigest(instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) string {
+	contact := struct {
+		Address, Username                 string
+		Port                              int32
+		HostKeys                          []string
+		Pool, Credentials, PoolCredential string
+	}{
+		Address: instance.Spec.Address, Username: instance.Spec.Username, Port: instance.Spec.Port,
+		HostKeys: instance.Spec.HostKeys,
+	}
+	if ref := instance.Spec.PoolRef; ref != nil {
+		contact.Pool = ref.Name
+	}
+	if ref := instance.Spec.CredentialsSecretRef; ref != nil {
+		contact.Credentials = ref.Name
+	}
+	if pool != nil && pool.Spec.Template.CredentialsSecretRef != nil {
+		contact.PoolCredential = pool.Spec.Template.CredentialsSecretRef.Name
+	}
+	doc, err := json.Marshal(contact)
+	if err != nil { // strings and numbers always marshal
+		panic(err)
+	}
+	sum := sha256.Sum256(doc)
+	return hex.EncodeToString(sum[:])
+}
+
+// pinsOf names the host keys that an instance trusts, in the form of spec.hostKeys.
+func pinsOf(instance *windowsv1alpha1.WindowsInstance) string {
+	if len(instance.Spec.HostKeys) > 0 {
+		return strings.Join(instance.Spec.HostKeys, "\n")
+	}
+	lines := make([]string, 0, len(instance.Status.HostKeys))
+	for _, key := range instance.Status.HostKeys {
+		lines = append(lines, key.Type+" "+key.Key)
+	}
+	return strings.Join(lines, "\n")
+}

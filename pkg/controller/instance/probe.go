@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/netip"
+
+	"k8s.io/utils/clock"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// admitFunc says whether the host behind the addresses may be contacted for an
+// instance: it may not when another instance stands for it.
+type admitFunc func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, addresses []string) (bool, error)
+
+// attempt is one walk through the steps of a probe.
+type attempt struct {
+	hosts    Hosts
+	instance *windowsv1alpha1.WindowsInstance
+	admit    admitFunc
+	clock    clock.PassiveClock
+	seen     *observation
+}
+
+// errStop ends an attempt on purpose: there is more to do, and it must wait.
+var errStop = errors.New("stop")
+
+// probeSteps each go one layer further. The first error ends the attempt.
+var probeSteps = []struct {
+	name step
+	run  func(*attempt, context.Context) error
+}{
+	{stepResolve, (*attempt).resolve},
+	{stepAdmit, (*attempt).admitted},
+	{stepHostKey, (*attempt).hostKey},
+	{stepLogin, (*attempt).login},
+	{stepFacts, (*attempt).facts},
+}
+
+// run walks through the steps.
+func (a *attempt) run(ctx context.Context) *observation {
+	a.seen.started = a.clock.Now()
+	for _, s := range probeSteps {
+		err := s.run(a, ctx)
+		if errors.Is(err, errStop) {
+			break
+		}
+		if err != nil {
+			a.seen.failed, a.seen.err = cmp.Or(a.seen.failed, s.name), err
+			break
+		}
+	}
+	a.seen.finished = a.clock.Now()
+	a.seen.hung = a.seen.err != nil && hung(a.seen.failed, a.seen.err, a.instance)
+	a.seen.result = resultOf(a.seen, a.instance)
+	return a.seen
+}
+
+// resolve finds the addresses of the host.
+func (a *attempt) resolve(ctx context.Context) error {
+	addresses, err := a.hosts.Resolve(ctx, a.instance)
+	if err != nil {
+		return err
+	}
+	a.seen.addresses = addressStrings(addresses)
+	return nil
+}
+
+// admitted keeps a second instance off a host, now that the addresses are known.
+func (a *attempt) admitted(ctx context.Context) error {
+	ok, err := a.admit(ctx, a.instance, a.seen.addresses)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		a.seen.duplicate = true
+		return errStop
+	}
+	return nil
+}
+
+// hostKey reads the key of a host that has no trusted key yet, and ends the
+// attempt, so that the key is recorded before anything else is done. Where keys
+// are trusted the login verifies them: asking first would only be another connection.
+func (a *attempt) hostKey(ctx context.Context) error {
+	decision := trust(a.instance.Spec.HostKeys, a.instance.Status.HostKeys, nil)
+	switch decision.verdict {
+	case verdictVerify:
+		return nil
+	case verdictUnusable:
+		return &unusableKeyError{decision.err}
+	}
+	if err := a.askHostKey(ctx); err != nil {
+		return err
+	}
+	return errStop
+}
+
+func (a *attempt) askHostKey(ctx context.Context) error {
+	key, err := a.hosts.HostKey(ctx, a.instance)
+	if err != nil {
+		return err
+	}
+	a.seen.presented, a.seen.contacted = key, true
+	return nil
+}
+
+// login verifies the host key and logs in.
+func (a *attempt) login(ctx context.Context) error {
+	err := a.hosts.Login(ctx, a.instance)
+	if err == nil {
+		a.seen.contacted, a.seen.verified, a.seen.loggedIn = true, true, true
+		return nil
+	}
+	sshErr, ok := sshpool.AsError(err)
+	if !ok && ctx.Err() == nil {
+		// Something was missing to try it, for example the Secret. Whether the host can
+		// be reached is worth knowing all the same, and comes first.
+		if askErr := a.askHostKey(ctx); askErr != nil {
+			a.seen.failed = stepHostKey
+			return askErr
+		}
+		return err
+	}
+	if ok {
+		switch sshErr.Layer {
+		case sshpool.LayerHostKey:
+			a.seen.contacted = true
+		case sshpool.LayerAuth, sshpool.LayerSession, sshpool.LayerShell:
+			a.seen.contacted, a.seen.verified = true, true
+		}
+	}
+	return err
+}
+
+// unusableKeyError means that a key which should be trusted cannot be read.
+type unusableKeyError struct{ err error }
+
+func (e *unusableKeyError) Error() string { return e.err.Error() }
+
+func (e *unusableKeyError) Unwrap() error { return e.err }
+
+// facts looks at the host.
+func (a *attempt) facts(ctx context.Context) error {
+	asked := a.clock.Now()
+	facts, err := a.hosts.Facts(ctx, a.instance)
+	if err != nil {
+		return err
+	}
+	a.seen.report = newReport(facts, asked, a.clock.Now())
+	return nil
+}
+
+func addressStrings(addresses []netip.Addr) []string {
+	out := make([]string, len(addresses))
+	for i, address := range addresses {
+		out[i] = address.Unmap().String()
+	}
+	return out
+}

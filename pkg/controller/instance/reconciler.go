@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+const (
+	// conflictDelay is when to try again after somebody else has changed the object.
+	// The change itself usually wakes the reconciler before.
+	conflictDelay = time.Second
+	// lostNodeGrace is how old the last look at a host may be when its Node stops
+	// being ready. An older one is renewed at once, to tell a dead host from a dead kubelet.
+	lostNodeGrace = 30 * time.Second
+)
+
+// Reconciler keeps the status of WindowsInstances. See the comment of the package.
+type Reconciler struct {
+	Options
+
+	client   client.Client
+	recorder events.EventRecorder
+	tracker  *tracker
+	prober   *prober
+	metrics  *metrics
+	// wake has the instances whose probe has ended.
+	wake chan event.GenericEvent
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// newReconciler wires a reconciler. The caller runs its prober and reads wake.
+func newReconciler(c client.Client, recorder events.EventRecorder, o Options) (*Reconciler, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("options of the instance controller: %w", err)
+	}
+	r := &Reconciler{
+		Options:  o,
+		client:   c,
+		recorder: recorder,
+		tracker:  newTracker(),
+		metrics:  newMetrics(),
+		wake:     make(chan event.GenericEvent),
+	}
+	r.prober = newProber(proberOptions{
+		places:   map[lane]int{laneFast: o.ConcurrentProbes, laneSlow: o.ConcurrentSlowProbes},
+		patience: o.patience,
+		timeout:  o.ProbeTimeout,
+		clock:    o.clock,
+		record:   r.probed,
+		notify:   r.wakeUp,
+	})
+	return r, nil
+}
+
+// Reconcile brings the status of one instance in line with what is known, and has
+// its host looked at when it is time. It never waits for a host.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
+	}
+	if !instance.DeletionTimestamp.IsZero() {
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	pool, err := r.pool(ctx, instance)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	known := r.remember(req.NamespacedName, instance, pool)
+	w, err := r.look(ctx, instance, pool, known)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	before := instance.Status
+	written, err := r.writeStatus(ctx, instance, evaluate(w))
+	if apierrors.IsConflict(err) {
+		// The object was changed since it was read; nothing was recorded, so nothing else may be done.
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil // deleted meanwhile, which wakes the reconciler
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.proceed(ctx, req.NamespacedName, written, w, known, &before), nil
+}
+
+// pool returns the pool of an instance, nil if it names none or one that is not there.
+func (r *Reconciler) pool(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsNodePool, error) {
+	ref := instance.Spec.PoolRef
+	if ref == nil {
+		return nil, nil //nolint:nilnil // no pool is an ordinary answer
+	}
+	pool := &windowsv1alpha1.WindowsNodePool{}
+	if err := r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // as if it had none; hosts are known to come before their pool
+		}
+		return nil, fmt.Errorf("reading pool %s: %w", ref.Name, err)
+	}
+	return pool, nil
+}
+
+// remember notes the object and drops what was known of a host that is now to be
+// contacted in another way.
+func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) host {
+	known, replaced := r.tracker.sync(key, instance, contactDigest(instance, pool), func() history {
+		return restore(instance, r.RecheckInterval, r.clock.Now(), rand.Float64()) //nolint:gosec // spreads load, guards nothing
+	})
+	if replaced != nil {
+		r.prober.cancel(key)
+		r.Hosts.Forget(replaced)
+	}
+	return known
+}
+
+// look gathers what decides about the status. It reads the cache only.
+func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known host) (world, error) {
+	w := world{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
+	_, w.revision = r.Hosts.Revision()
+	if known.last != nil && applies(known.last, instance) {
+		w.observation = known.last
+	}
+	if w.paused == "" {
+		var addresses []string
+		if known.last != nil {
+			addresses = known.last.addresses
+		}
+		other, err := findDuplicate(ctx, r.client, instance, addresses, r.Namespace)
+		if err != nil {
+			return world{}, err
+		}
+		if other != nil {
+			w.duplicate = describeDuplicate(instance, other)
+		} else if w.observation != nil && w.observation.duplicate {
+			w.observation = nil // it ended because of another instance that is gone
+		}
+	}
+	if w.duplicate == "" {
+		node, err := findNode(ctx, r.client, instance)
+		if err != nil {
+			return world{}, err
+		}
+		w.node = node
+	}
+	return w, nil
+}
+
+// applies says whether an observation still speaks of the instance: the keys that
+// are trusted are those that were trusted when it was made, or that it brought.
+func applies(o *observation, instance *windowsv1alpha1.WindowsInstance) bool {
+	if o.pins == pinsOf(instance) {
+		return true
+	}
+	return o.outcome() == outcomeRecorded && o.presented != nil &&
+		trust(instance.Spec.HostKeys, instance.Status.HostKeys, o.presented).verdict == verdictMatch
+}
+
+// pauseOf says why the host is to be left alone, empty if it is not.
+func pauseOf(instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) string {
+	switch {
+	case instance.Spec.Paused:
+		return "The host is left alone as spec.paused is true."
+	case pool != nil && pool.Spec.Paused:
+		return fmt.Sprintf("The host is left alone as spec.paused of pool %s is true.", pool.Name)
+	}
+	return ""
+}
+
+// writeStatus records a status if it differs from the recorded one. It fails with
+// a conflict when the object was changed since it was read. It returns the object as it is stored.
+func (r *Reconciler) writeStatus(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, status windowsv1alpha1.WindowsInstanceStatus) (*windowsv1alpha1.WindowsInstance, error) {
+	if equality.Semantic.DeepEqual(instance.Status, status) {
+		return instance, nil
+	}
+	written := instance.DeepCopy() // the one that was read belongs to the cache
+	written.Status = status
+	if err := r.client.Status().Update(ctx, written); err != nil {
+		return nil, fmt.Errorf("writing the status: %w", err)
+	}
+	for _, t := range transitions(&instance.Status, &written.Status) {
+		r.recorder.Eventf(written, nil, t.eventType, t.reason, t.action, "%s", t.note)
+	}
+	return written, nil
+}
+
+// proceed has the host looked at if it is time, else says when it will be.
+// instance is the object as it is stored, with everything that was recorded.
+func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, w world, known host, before *windowsv1alpha1.WindowsInstanceStatus) reconcile.Result {
+	if w.paused != "" {
+		r.prober.cancel(key)
+		r.tracker.renew(key) // it is looked at as soon as the pause ends
+		return reconcile.Result{}
+	}
+	if w.duplicate != "" && isLiteral(instance.Spec.Address) {
+		// What decides can only change with one of the two objects, which wakes the
+		// reconciler. The addresses of a name may change by themselves.
+		r.prober.cancel(key)
+		r.tracker.renew(key)
+		return reconcile.Result{}
+	}
+	if r.prober.busy(key) {
+		return reconcile.Result{} // its end wakes the reconciler
+	}
+	now := r.clock.Now()
+	due := next(known.history, r.RecheckInterval, now)
+	if known.last != nil && w.observation == nil && !known.history.at.After(known.last.finished) {
+		due = now // what was seen last does not apply any more
+	}
+	if lostNode(before, &instance.Status) && now.Sub(known.history.at) > lostNodeGrace {
+		due = now
+	}
+	if wait := due.Sub(now); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}
+	}
+	r.probe(ctx, key, instance, known)
+	return reconcile.Result{}
+}
+
+// lostNode says whether the Node of a host has stopped being ready.
+func lostNode(before, after *windowsv1alpha1.WindowsInstanceStatus) bool {
+	return meta.IsStatusConditionTrue(before.Conditions, windowsv1alpha1.ConditionNodeReady) &&
+		meta.IsStatusConditionFalse(after.Conditions, windowsv1alpha1.ConditionNodeReady)
+}
+
+// probe submits a look at a host.
+func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, known host) {
+	l := laneFast
+	if known.history.hung {
+		l = laneSlow
+	}
+	logger := log.FromContext(ctx)
+	r.prober.submit(key, l, func(ctx context.Context) *observation {
+		a := &attempt{
+			hosts:    r.Hosts,
+			instance: instance,
+			clock:    r.clock,
+			admit: func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, addresses []string) (bool, error) {
+				other, err := findDuplicate(ctx, r.client, instance, addresses, r.Namespace)
+				return other == nil, err
+			},
+			seen: &observation{uid: instance.UID, contact: known.contact, pins: pinsOf(instance)},
+		}
+		o := a.run(ctx)
+		if o.err != nil {
+			// The status has it in other words; the cause as it came is for those who debug.
+			logger.V(1).Info("A step of looking at the host failed", "step", o.failed, "result", o.result, "cause", o.err.Error())
+		}
+		return o
+	})
+}
+
+// probed takes what a probe saw.
+func (r *Reconciler) probed(key types.NamespacedName, o *observation) {
+	r.metrics.probes.WithLabelValues(o.result).Inc()
+	r.metrics.duration.WithLabelValues(strconv.FormatBool(o.err != nil)).Observe(o.finished.Sub(o.started).Seconds())
+	r.tracker.observe(key, o, rand.Float64()) //nolint:gosec // spreads load, guards nothing
+}
+
+// wakeUp has an instance reconciled.
+func (r *Reconciler) wakeUp(ctx context.Context, key types.NamespacedName) {
+	e := event.GenericEvent{Object: &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+	}}
+	select {
+	case r.wake <- e:
+	case <-ctx.Done():
+	}
+}
+
+// forget ends what is under way for an instance that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.prober.cancel(key)
+	if instance := r.tracker.forget(key); instance != nil {
+		r.Hosts.Forget(instance)
+	}
+}

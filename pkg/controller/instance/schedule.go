@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+const (
+	// defaultRecheck is how often a host with which all is well is looked at.
+	defaultRecheck = 5 * time.Minute
+	// attentionInterval is how often a host is looked at that answers and about which
+	// somebody has to do something. Somebody who does wants to see it soon.
+	attentionInterval = time.Minute
+	// A host that failed is tried again after backoffBase, and from then on after
+	// backoffFactor times as long each time, at most backoffMax.
+	backoffBase   = 5 * time.Second
+	backoffFactor = 1.7
+	backoffMax    = time.Minute
+	// jitterShare is by how much of itself a period is lengthened or shortened, so that hosts
+	// that were looked at together do not stay together.
+	jitterShare = 0.2
+)
+
+// outcome is how the last look at a host ended.
+type outcome int
+
+const (
+	// outcomeNever: this host has never been looked at, or is to be looked at anew.
+	outcomeNever outcome = iota
+	// outcomeRestored: another process looked at the host, and its findings are still in the status.
+	outcomeRestored
+	// outcomeRecorded: the host key was read and is to be recorded before the host is logged in to.
+	outcomeRecorded
+	// outcomeHealthy: the host was logged in to and nothing speaks against it.
+	outcomeHealthy
+	// outcomeAttention: the host answers, and somebody has to do something about it.
+	outcomeAttention
+	// outcomeFailed: a step failed.
+	outcomeFailed
+)
+
+// history is what is remembered of the earlier looks at a host.
+type history struct {
+	outcome outcome
+	// at is when the last look ended, for outcomeRestored when this process began to look.
+	at time.Time
+	// failures is how many looks in a row failed.
+	failures int
+	// hung: the last look failed because the host did not answer in time.
+	hung bool
+	// spread is for outcomeRestored the time over which such hosts are spread.
+	spread time.Duration
+	// jitter is a random number from 0 up to 1, drawn anew for each look.
+	jitter float64
+}
+
+// next says when to look at a host again. A time that has passed means now.
+func next(h history, recheck time.Duration, now time.Time) time.Time {
+	switch h.outcome {
+	case outcomeRestored:
+		return h.at.Add(time.Duration(h.jitter * float64(h.spread)))
+	case outcomeHealthy:
+		return h.at.Add(jittered(recheck, h.jitter))
+	case outcomeAttention:
+		return h.at.Add(jittered(min(attentionInterval, recheck), h.jitter))
+	case outcomeFailed:
+		wait := float64(backoffBase) * math.Pow(backoffFactor, float64(max(h.failures-1, 0)))
+		return h.at.Add(jittered(time.Duration(min(wait, float64(backoffMax))), h.jitter))
+	}
+	return now
+}
+
+func jittered(d time.Duration, jitter float64) time.Duration {
+	return time.Duration(float64(d) * (1 - jitterShare + 2*jitterShare*jitter))
+}
+
+// after is the history once another look has ended.
+func (h history) after(o outcome, hung bool, at time.Time, jitter float64) history {
+	failures := 0
+	if o == outcomeFailed {
+		failures = h.failures + 1
+	}
+	return history{outcome: o, at: at, failures: failures, hung: hung && o == outcomeFailed, jitter: jitter}
+}
+
+// restore is the history of a host that this process has not looked at yet. Hosts
+// that a former process knew are spread over time, so that a restart is no
+// stampede; a host that nobody has looked at comes at once.
+func restore(instance *windowsv1alpha1.WindowsInstance, recheck time.Duration, now time.Time, jitter float64) history {
+	resolved := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionResolved)
+	if resolved == nil || resolved.Status == metav1.ConditionUnknown || instance.Status.ObservedGeneration != instance.Generation {
+		return history{}
+	}
+	h := history{outcome: outcomeRestored, at: now, spread: min(backoffMax, recheck), jitter: jitter}
+	if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionPreflightPassed) {
+		h.spread = recheck
+	}
+	for _, c := range instance.Status.Conditions {
+		h.hung = h.hung || c.Status != metav1.ConditionTrue && isTimeout(c.Reason)
+	}
+	return h
+}

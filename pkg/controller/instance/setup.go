@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// controllerName names the controller in logs, metrics and events.
+const controllerName = "windows-instance"
+
+// SetupWithManager adds the controller to a manager: its indexes, its watches and
+// the runnable that does the I/O with hosts. ctx is that of the setup.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	r, err := newReconciler(mgr.GetClient(), mgr.GetEventRecorder(controllerName), o)
+	if err != nil {
+		return err
+	}
+	for _, index := range indexes() {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, index.object, index.field, index.extract); err != nil {
+			return fmt.Errorf("adding index %s: %w", index.field, err)
+		}
+	}
+	if r.Registerer != nil {
+		if err := r.metrics.register(r.Registerer, r.prober); err != nil {
+			return err
+		}
+	}
+	if err := mgr.Add(r.prober); err != nil {
+		return fmt.Errorf("adding the prober: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&windowsv1alpha1.WindowsInstance{}).
+		Watches(&windowsv1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(endpointsChanged)).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
+		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the instance controller: %w", err)
+	}
+	return nil
+}
+
+// peersOf maps an instance to the others that are contacted at the same place:
+// which of them stands for the host may have changed.
+func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconcile.Request {
+	instance, ok := object.(*windowsv1alpha1.WindowsInstance)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, at := range endpoints(instance, nil) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexEndpoint: at})...)
+	}
+	return slices.DeleteFunc(out, func(req reconcile.Request) bool {
+		return req.NamespacedName == client.ObjectKeyFromObject(instance)
+	})
+}
+
+// membersOf maps a pool to its instances.
+func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
+	return r.instancesWith(ctx, client.InNamespace(pool.GetNamespace()), client.MatchingFields{indexPool: pool.GetName()})
+}
+
+// hostsOf maps a Node to the instances whose Node it may be.
+func (r *Reconciler) hostsOf(ctx context.Context, object client.Object) []reconcile.Request {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, id := range nodeIdentities(node) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexInstanceIdentity: id})...)
+	}
+	return out
+}
+
+func (r *Reconciler) instancesWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	var instances windowsv1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, opts...); err != nil {
+		// The cache answers, so that this does not happen while it runs.
+		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
+		return nil
+	}
+	out := make([]reconcile.Request, len(instances.Items))
+	for i := range instances.Items {
+		out[i].NamespacedName = types.NamespacedName{Namespace: instances.Items[i].Namespace, Name: instances.Items[i].Name}
+	}
+	return out
+}
+
+// endpointsChanged lets pass what may change which of several instances stands for a host.
+var endpointsChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		return okBefore && okAfter && (!slices.Equal(endpoints(before, nil), endpoints(after, nil)) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	},
+}
+
+// nodeChanged lets pass what the status of an instance tells of a Node, and not
+// its heartbeats.
+var nodeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*corev1.Node)
+		after, okAfter := e.ObjectNew.(*corev1.Node)
+		if !okBefore || !okAfter {
+			return false
+		}
+		was, is := nodeCondition(before, corev1.NodeReady), nodeCondition(after, corev1.NodeReady)
+		if (was == nil) != (is == nil) || was != nil && (was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message) {
+			return true
+		}
+		return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID ||
+			!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
+	},
+}

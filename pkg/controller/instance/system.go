@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+)
+
+// bootTimeTolerance is by how much the boot time of a host that was not restarted
+// may differ from one look to the next: it is worked out from a clock that is being corrected.
+const bootTimeTolerance = 2 * time.Minute
+
+// newReport keeps of the facts what the status needs.
+func newReport(facts *hostagent.Facts, asked, received time.Time) *report {
+	return &report{
+		system:        systemStatus(facts),
+		findings:      preflight(facts, asked, received),
+		rebootPending: facts.PendingReboot.Pending,
+		rebootReasons: facts.PendingReboot.Reasons,
+		agentVersion:  facts.Agent.Version,
+		agentDigest:   strings.ToLower(facts.Agent.SHA256),
+	}
+}
+
+func systemStatus(facts *hostagent.Facts) windowsv1alpha1.SystemStatus {
+	s := windowsv1alpha1.SystemStatus{
+		Product:      facts.System.Product,
+		Build:        facts.System.Version,
+		Architecture: facts.System.Architecture,
+		Hostname:     facts.Name.Hostname,
+		CPUs:         int32(min(facts.CPUs, math.MaxInt32)),
+	}
+	if !strings.EqualFold(facts.Name.FQDN, facts.Name.Hostname) {
+		s.FQDN = facts.Name.FQDN
+	}
+	if total := facts.Memory.TotalBytes; total > 0 {
+		// Whole mebibytes: how much the firmware takes may differ by some pages.
+		s.Memory = resource.NewQuantity(int64(min(total, math.MaxInt64)>>20<<20), resource.BinarySI)
+	}
+	if boot := facts.Boot.Time; !boot.IsZero() {
+		s.BootTime = &metav1.Time{Time: boot.UTC().Truncate(time.Minute)}
+	}
+	return s
+}
+
+// mergeSystem returns what to record: the new status, but the recorded boot time
+// where the new one does not mean that the host was restarted.
+func mergeSystem(recorded *windowsv1alpha1.SystemStatus, now windowsv1alpha1.SystemStatus) *windowsv1alpha1.SystemStatus {
+	merged := now.DeepCopy()
+	if recorded == nil || recorded.BootTime == nil {
+		return merged
+	}
+	if merged.BootTime == nil || merged.BootTime.Sub(recorded.BootTime.Time).Abs() <= bootTimeTolerance {
+		merged.BootTime = recorded.BootTime.DeepCopy()
+	}
+	return merged
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// host is what this process remembers of an instance. It is the part of what is
+// known that is not worth a write to the API: times, counts and the last observation.
+type host struct {
+	uid     types.UID
+	contact string
+	// instance is the object as it was last contacted or seen; it names the connections to close.
+	instance *windowsv1alpha1.WindowsInstance
+	last     *observation
+	history  history
+}
+
+// tracker remembers hosts. It is safe for concurrent use; what it hands out are copies.
+type tracker struct {
+	mu    sync.Mutex
+	hosts map[types.NamespacedName]*host
+}
+
+func newTracker() *tracker {
+	return &tracker{hosts: map[types.NamespacedName]*host{}}
+}
+
+// sync notes the present object and returns what is remembered of it. When the
+// host is to be contacted in another way than before, what is remembered is
+// worthless: replaced is the object with which it was contacted until now.
+func (t *tracker) sync(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, contact string, start func() history) (h host, replaced *windowsv1alpha1.WindowsInstance) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, ok := t.hosts[key]
+	switch {
+	case !ok:
+		known = &host{uid: instance.UID, contact: contact, history: start()}
+		t.hosts[key] = known
+	case known.uid != instance.UID || known.contact != contact:
+		replaced = known.instance
+		known = &host{uid: instance.UID, contact: contact}
+		t.hosts[key] = known
+	}
+	known.instance = instance
+	return *known, replaced
+}
+
+// observe notes what a probe saw, unless the host is meanwhile to be contacted in another way.
+func (t *tracker) observe(key types.NamespacedName, o *observation, jitter float64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, ok := t.hosts[key]
+	if !ok || h.uid != o.uid || h.contact != o.contact {
+		return
+	}
+	if o.err != nil && inconclusive(o.err) {
+		// It says nothing about the host: what was seen before stays.
+		h.history = h.history.after(outcomeFailed, false, o.finished, jitter)
+		return
+	}
+	h.last = o
+	h.history = h.history.after(o.outcome(), o.hung, o.finished, jitter)
+}
+
+// renew has the host looked at as soon as that is allowed.
+func (t *tracker) renew(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h, ok := t.hosts[key]; ok {
+		h.history = history{hung: h.history.hung}
+	}
+}
+
+// forget drops a host and returns the object that it was last contacted with.
+func (t *tracker) forget(key types.NamespacedName) *windowsv1alpha1.WindowsInstance {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h, ok := t.hosts[key]
+	if !ok {
+		return nil
+	}
+	delete(t.hosts, key)
+	return h.instance
+}

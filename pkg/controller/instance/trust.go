@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// verdict is what to make of a host key.
+type verdict int
+
+const (
+	// verdictAsk: no key is trusted yet and none was presented. Read what the host
+	// presents, and do nothing else.
+	verdictAsk verdict = iota
+	// verdictVerify: keys are trusted, and logging in verifies the host. The presented
+	// one is not known, or tells nothing as the host may have another of a trusted type.
+	verdictVerify
+	// verdictRecord: no key is trusted yet. The presented one is to be recorded
+	// before anything else is done on the host.
+	verdictRecord
+	// verdictMatch: the presented key is trusted.
+	verdictMatch
+	// verdictChanged: the presented key is not one of those that are trusted. Stop.
+	verdictChanged
+	// verdictUnusable: a key that should be trusted cannot be read. Stop.
+	verdictUnusable
+)
+
+// trustDecision is the answer of [trust].
+type trustDecision struct {
+	verdict verdict
+	// keys are those that are trusted now, before anything is recorded.
+	keys []ssh.PublicKey
+	// by says where keys come from.
+	by windowsv1alpha1.HostKeyTrust
+	// err is set with verdictUnusable.
+	err error
+}
+
+// trust decides about a host key. The keys of the spec, if there are any, are the
+// only ones that are trusted; else those that the status has recorded; else the
+// first key that the host presents. presented is nil when it is not known.
+func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented ssh.PublicKey) trustDecision {
+	var d trustDecision
+	switch {
+	case len(spec) > 0:
+		d.by = windowsv1alpha1.TrustedBySpec
+		for i, line := range spec {
+			key, err := parseKey(line)
+			if err != nil {
+				return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("spec.hostKeys[%d] is not a public key of the form \"type base64\": %w", i, err)}
+			}
+			d.keys = append(d.keys, key)
+		}
+	case len(status) > 0:
+		d.by = status[0].TrustedBy
+		for i, recorded := range status {
+			key, err := parseKey(recorded.Type + " " + recorded.Key)
+			if err != nil {
+				return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("status.hostKeys[%d] is not a public key: %w", i, err)}
+			}
+			d.keys = append(d.keys, key)
+		}
+	case presented == nil:
+		d.verdict = verdictAsk
+		return d
+	default:
+		d.verdict = verdictRecord
+		return d
+	}
+	switch {
+	case presented == nil,
+		!slices.ContainsFunc(d.keys, func(k ssh.PublicKey) bool { return k.Type() == presented.Type() }):
+		d.verdict = verdictVerify
+	case slices.ContainsFunc(d.keys, func(k ssh.PublicKey) bool { return sameKey(k, presented) }):
+		d.verdict = verdictMatch
+	default:
+		d.verdict = verdictChanged
+	}
+	return d
+}
+
+func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
+
+func parseKey(line string) (ssh.PublicKey, error) {
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	return key, err
+}
+
+// keyLine is a key as spec.hostKeys wants it.
+func keyLine(key ssh.PublicKey) string {
+	return key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
+}
+
+func describeKey(key ssh.PublicKey) string {
+	return key.Type() + " " + ssh.FingerprintSHA256(key)
+}
+
+// recordKeys returns the host keys as the status keeps them. A key that was
+// recorded before keeps the time at which it was first seen.
+func recordKeys(recorded []windowsv1alpha1.HostKeyStatus, keys []ssh.PublicKey, by windowsv1alpha1.HostKeyTrust, seen metav1.Time) []windowsv1alpha1.HostKeyStatus {
+	var out []windowsv1alpha1.HostKeyStatus
+	for _, key := range keys {
+		entry := windowsv1alpha1.HostKeyStatus{
+			Type:        key.Type(),
+			Fingerprint: ssh.FingerprintSHA256(key),
+			Key:         base64.StdEncoding.EncodeToString(key.Marshal()),
+			FirstSeen:   seen,
+			TrustedBy:   by,
+		}
+		same := func(other windowsv1alpha1.HostKeyStatus) bool { return other.Key == entry.Key }
+		if slices.ContainsFunc(out, same) {
+			continue
+		}
+		if i := slices.IndexFunc(recorded, same); i >= 0 {
+			entry.FirstSeen = recorded[i].FirstSeen
+		}
+		out = append(out, entry)
+	}
+	return out
+}

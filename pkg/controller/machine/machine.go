@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+)
+
+// instanceManager owns what is applied to instances. It must never change.
+const instanceManager = "windows-controller-machine"
+
+// Reasons and actions of events.
+const (
+	reasonInstanceConflict = "InstanceConflict"
+	reasonPoolConflict     = "PoolConflict"
+	actionSync             = "Sync"
+)
+
+// retryStale is when to look again after the cache turned out to be behind.
+const retryStale = 2 * time.Second
+
+// machineReconciler makes the instance of each Machine what the Machine says. Its
+// requests are Machines by namespace and name; instances are called like them.
+type machineReconciler struct {
+	client    client.Client
+	applier   *apply.Applier
+	conflicts *source.Reporter // tells of an instance of that name that is not of the Machine
+	platform  func(context.Context) (configv1.PlatformType, error)
+}
+
+// Reconcile makes one pass.
+func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	machine, err := source.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.Machine{})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	instance, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if machine == nil {
+		r.conflicts.Forget(req.NamespacedName)
+		return ctrl.Result{}, r.remove(ctx, instance)
+	}
+	switch Decide(machine) {
+	case Remove:
+		err = r.remove(ctx, instance)
+	case Pause:
+		err = r.pause(ctx, instance)
+	case Apply:
+		err = r.apply(ctx, machine, instance)
+	}
+	if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
+		klog.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+		return ctrl.Result{RequeueAfter: retryStale}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *machineReconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *windowsv1alpha1.WindowsInstance) error {
+	var problems map[string]string
+	if instance != nil && !belongs(instance) {
+		problems = map[string]string{instance.Name: fmt.Sprintf("A WindowsInstance %s exists and does not belong to this Machine. "+
+			"Delete it, so that one is made for the Machine.", instance.Name)}
+	}
+	r.conflicts.Report(machine, reasonInstanceConflict, actionSync, problems)
+	// An instance that is being deleted brings the next pass when it is gone.
+	if len(problems) > 0 || instance != nil && !instance.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if instance != nil && ofAnother(instance, machine) {
+		// The host is another one, and what is known of the old one, its host keys
+		// above all, must not hold for it. The deletion brings the next pass.
+		return r.remove(ctx, instance)
+	}
+	platform, err := r.platform(ctx)
+	if err != nil {
+		return err
+	}
+	pool, err := r.pool(ctx, machine)
+	if err != nil {
+		return err
+	}
+	written, err := r.applier.Instance(ctx, instance, instanceFor(machine, pool, platform))
+	if err != nil {
+		return err
+	}
+	if written {
+		klog.FromContext(ctx).Info("Applied the instance of a Machine", "instance", klog.KObj(machine), "created", instance == nil)
+	}
+	return nil
+}
+
+// pool returns the name of the pool that a Machine belongs to. Empty: none.
+func (r *machineReconciler) pool(ctx context.Context, machine *machinev1beta1.Machine) (string, error) {
+	name := setOf(machine)
+	if name == "" {
+		return "", nil
+	}
+	key := client.ObjectKey{Namespace: machine.Namespace, Name: name}
+	set, err := source.Get(ctx, r.client, key, &machinev1beta1.MachineSet{})
+	if err != nil {
+		return "", err
+	}
+	pool, err := source.Get(ctx, r.client, key, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil {
+		return "", err
+	}
+	return poolOf(set, pool), nil
+}
+
+func (r *machineReconciler) pause(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	want, err := pausedInstance(instance)
+	if err != nil {
+		return err
+	}
+	written, err := r.applier.Instance(ctx, instance, want)
+	if err != nil {
+		return err
+	}
+	if written {
+		klog.FromContext(ctx).Info("Paused the instance of a Machine that shall be ignored", "instance", klog.KObj(instance))
+	}
+	return nil
+}
+
+func (r *machineReconciler) remove(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := source.Delete(ctx, r.client, instance); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Deleted the instance of a Machine that is gone or going", "instance", klog.KObj(instance))
+	return nil
+}

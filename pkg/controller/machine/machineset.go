@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+)
+
+// poolManager owns what is applied to pools. It must never change.
+const poolManager = "windows-controller-machineset"
+
+// setReconciler makes the pool of each MachineSet of Windows, and tells pools how
+// many hosts their MachineSet asks for. Its requests are pools by namespace and
+// name; a MachineSet has the name of its pool.
+type setReconciler struct {
+	client    client.Client
+	applier   *apply.Applier
+	conflicts *source.Reporter // tells of a pool of that name with another source
+	now       func() time.Time
+}
+
+// Reconcile makes one pass. A pool whose MachineSet is gone is left to the garbage
+// collector, because its deletion may be meant to leave the pool.
+func (r *setReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	set, err := source.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.MachineSet{})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	pool, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if set == nil {
+		r.conflicts.Forget(req.NamespacedName)
+	}
+	if set != nil && set.DeletionTimestamp.IsZero() && isWindows(set.Spec.Template.Labels) {
+		pool, err = r.ensurePool(ctx, set, pool)
+		if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
+			klog.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+			return ctrl.Result{RequeueAfter: retryStale}, nil
+		}
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if pool == nil || pool.Spec.Source.MachineSet == nil || !pool.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	desired, condition := sourceStatus(pool, set)
+	_, err = r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
+		WithDesiredReplicas(desired).
+		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
+	return ctrl.Result{}, err
+}
+
+// ensurePool makes the pool of a MachineSet what it shall be and returns it. A pool
+// of that name with another source is left alone.
+func (r *setReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
+	var problems map[string]string
+	if pool != nil && !asksFor(pool, set.Name) {
+		problems = map[string]string{pool.Name: fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
+			"Delete it, or move its hosts to a pool of another name.", pool.Name)}
+	}
+	r.conflicts.Report(set, reasonPoolConflict, actionSync, problems)
+	if len(problems) > 0 || pool != nil && !pool.DeletionTimestamp.IsZero() {
+		return pool, nil
+	}
+	want := poolFor(set)
+	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
+		return nil, err
+	}
+	if pool != nil {
+		return pool, nil
+	}
+	klog.FromContext(ctx).Info("Created the pool of a MachineSet", "pool", klog.KObj(set))
+	return &windowsv1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: set.Namespace, Name: set.Name,
+			UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
+		},
+		Spec: windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{
+			MachineSet: &windowsv1alpha1.SourceReference{Name: set.Name},
+		}},
+	}, nil
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+)
+
+// Names of the controllers in events, logs and metrics.
+const (
+	machineController = "windows-machine"
+	setController     = "windows-machineset"
+)
+
+// Options are the settings of the controllers. The zero value is ready to use.
+type Options struct {
+	// Workers is how many Machines, and how many MachineSets, are worked on at the
+	// same time. Default 4.
+	Workers int
+	// PollInterval is how often to look whether the Machine API is installed, as long
+	// as it is not. Default 30 seconds.
+	PollInterval time.Duration
+}
+
+func (o *Options) setDefaults() {
+	if o.Workers <= 0 {
+		o.Workers = 4
+	}
+	if o.PollInterval <= 0 {
+		o.PollInterval = 30 * time.Second
+	}
+}
+
+// SetupWithManager adds the controllers to mgr. They start as soon as the Machine
+// API is installed. The scheme of mgr must know machine.openshift.io/v1beta1 and
+// config.openshift.io/v1, and its cache must keep managed fields of
+// WindowsInstances and WindowsNodePools.
+//
+// RBAC it needs, in all namespaces that have Machines:
+//
+//	machine.openshift.io  machines machinesets      get list watch
+//	config.openshift.io   infrastructures           get
+//	events.k8s.io         events                    create patch
+//	windows.openshift.io  windowsnodepools          get list watch create patch
+//	windows.openshift.io  windowsnodepools/status   patch
+//	windows.openshift.io  windowsinstances          get list watch create patch delete
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	o.setDefaults()
+	if err := mgr.Add(&starter{mgr: mgr, options: o}); err != nil {
+		return fmt.Errorf("set up the Machine controllers: %w", err)
+	}
+	return nil
+}
+
+// starter adds the controllers once the Machine API is there.
+type starter struct {
+	mgr     ctrl.Manager
+	options Options
+}
+
+var _ manager.LeaderElectionRunnable = &starter{}
+
+// NeedLeaderElection says that only the leader starts the controllers.
+func (s *starter) NeedLeaderElection() bool { return true }
+
+// Start waits for the Machine API, adds the controllers and returns.
+func (s *starter) Start(ctx context.Context) error {
+	log := klog.FromContext(ctx).WithName(machineController)
+	waiting := false
+	look := func(context.Context) (bool, error) {
+		found, err := installed(s.mgr.GetRESTMapper())
+		switch {
+		case err != nil:
+			log.Error(err, "Cannot tell whether the Machine API is installed, trying again")
+		case !found && !waiting:
+			log.Info("The Machine API is not installed, waiting for it", "group", machinev1beta1.GroupName)
+			waiting = true
+		}
+		return found, nil
+	}
+	if wait.PollUntilContextCancel(ctx, s.options.PollInterval, true, look) != nil {
+		return nil // the manager ends, and so does the wait
+	}
+	if err := s.addMachines(); err != nil {
+		return err
+	}
+	return s.addSets()
+}
+
+// installed says whether the API server serves Machines and MachineSets.
+func installed(mapper meta.RESTMapper) (bool, error) {
+	for _, kind := range []string{kindMachine, kindMachineSet} {
+		_, err := mapper.RESTMapping(schema.GroupKind{Group: machinev1beta1.GroupName, Kind: kind}, machinev1beta1.SchemeGroupVersion.Version)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look up %s.%s: %w", kind, machinev1beta1.GroupName, err)
+		}
+	}
+	return true, nil
+}
+
+func (s *starter) addMachines() error {
+	platform := &platformReader{live: s.mgr.GetAPIReader()}
+	r := &machineReconciler{
+		client:    s.mgr.GetClient(),
+		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
+		conflicts: source.NewReporter(s.mgr.GetEventRecorder(machineController)),
+		platform:  platform.Platform,
+	}
+	// The pool of a Machine depends on its MachineSet and on pools in its way.
+	toMachinesOfSet := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+		return r.machinesOf(ctx, client.ObjectKeyFromObject(obj))
+	})
+	err := ctrl.NewControllerManagedBy(s.mgr).
+		Named(machineController).
+		For(&machinev1beta1.Machine{}).
+		// By name, and not by owner: an instance that has lost its owner counts too.
+		Watches(&windowsv1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(source.DesiredStateChanged())).
+		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(source.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(source.DesiredStateChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the Machine controller: %w", err)
+	}
+	return nil
+}
+
+// machinesOf returns the Machines that a MachineSet controls.
+func (r *machineReconciler) machinesOf(ctx context.Context, set types.NamespacedName) []reconcile.Request {
+	var machines machinev1beta1.MachineList
+	if err := r.client.List(ctx, &machines, client.InNamespace(set.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot list the Machines of a MachineSet", "machineSet", set)
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range machines.Items {
+		if setOf(&machines.Items[i]) == set.Name {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&machines.Items[i])})
+		}
+	}
+	return requests
+}
+
+func (s *starter) addSets() error {
+	r := &setReconciler{
+		client:    s.mgr.GetClient(),
+		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
+		conflicts: source.NewReporter(s.mgr.GetEventRecorder(setController)),
+		now:       time.Now,
+	}
+	err := ctrl.NewControllerManagedBy(s.mgr).
+		Named(setController).
+		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(source.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(source.DesiredStateChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the MachineSet controller: %w", err)
+	}
+	return nil
+}

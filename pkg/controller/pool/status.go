@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// computeStatus returns the status of a pool from its instances. Of the status that
+// the pool has it keeps what the controller of its source wrote. The times of the
+// conditions are not set.
+func computeStatus(pool *windowsv1alpha1.WindowsNodePool, instances []*windowsv1alpha1.WindowsInstance) windowsv1alpha1.WindowsNodePoolStatus {
+	status := windowsv1alpha1.WindowsNodePoolStatus{
+		ObservedGeneration: pool.Generation,
+		DesiredReplicas:    pool.Status.DesiredReplicas,
+		Replicas:           int32(len(instances)),
+	}
+	var staying int32
+	var failed []string
+	for _, instance := range instances {
+		if isUpdated(instance) {
+			status.UpdatedReplicas++
+		}
+		if !instance.DeletionTimestamp.IsZero() {
+			continue // it is on its way out, however ready it still is
+		}
+		staying++
+		if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionReady) {
+			status.ReadyReplicas++
+		}
+		if instance.Status.Phase == windowsv1alpha1.InstanceFailed {
+			failed = append(failed, instance.Name)
+		}
+	}
+	synced := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	if pool.Spec.Source.Instances != nil {
+		status.DesiredReplicas = staying
+		synced = &metav1.Condition{
+			Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: windowsv1alpha1.ReasonSynced,
+			Message: "The pool has the instances that name it in spec.poolRef.",
+		}
+		status.Conditions = append(status.Conditions, *synced)
+	}
+	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
+
+	degraded := degradedCondition(synced, failed)
+	paused := pausedCondition(pool)
+	status.Conditions = append(status.Conditions, degraded, paused)
+	for i := range status.Conditions {
+		status.Conditions[i].ObservedGeneration = pool.Generation
+	}
+	status.Phase = phaseOf(synced, degraded, paused, status.UnavailableReplicas)
+	return status
+}
+
+func isUpdated(instance *windowsv1alpha1.WindowsInstance) bool {
+	return instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
+}
+
+// degradedCondition sums up what somebody has to act on: what the source has
+// trouble with, and instances that failed.
+func degradedCondition(synced *metav1.Condition, failed []string) metav1.Condition {
+	condition := metav1.Condition{
+		Type: windowsv1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonAsExpected,
+		Message: "Nothing needs your attention.",
+	}
+	var messages []string
+	if synced != nil && synced.Status == metav1.ConditionFalse {
+		condition.Status, condition.Reason = metav1.ConditionTrue, synced.Reason
+		messages = append(messages, synced.Message)
+	}
+	if len(failed) > 0 {
+		if condition.Status == metav1.ConditionFalse {
+			condition.Status, condition.Reason = metav1.ConditionTrue, windowsv1alpha1.ReasonInstancesFailed
+		}
+		messages = append(messages, "These instances failed, see their conditions: "+joinNames(failed)+".")
+	}
+	if len(messages) > 0 {
+		condition.Message = strings.Join(messages, "\n")
+	}
+	return condition
+}
+
+// maxNames bounds how many instances a message names.
+const maxNames = 10
+
+func joinNames(names []string) string {
+	slices.Sort(names)
+	if more := len(names) - maxNames; more > 0 {
+		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
+}
+
+func pausedCondition(pool *windowsv1alpha1.WindowsNodePool) metav1.Condition {
+	if pool.Spec.Paused {
+		return metav1.Condition{
+			Type: windowsv1alpha1.ConditionPaused, Status: metav1.ConditionTrue, Reason: windowsv1alpha1.ReasonPaused,
+			Message: "The hosts of the pool are left alone until spec.paused is false.",
+		}
+	}
+	return metav1.Condition{
+		Type: windowsv1alpha1.ConditionPaused, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonNotPaused,
+		Message: "The hosts of the pool are looked after.",
+	}
+}
+
+// phaseOf picks the one word. That somebody has to act comes before everything else.
+func phaseOf(synced *metav1.Condition, degraded, paused metav1.Condition, unavailable int32) windowsv1alpha1.WindowsNodePoolPhase {
+	switch {
+	case degraded.Status == metav1.ConditionTrue:
+		return windowsv1alpha1.PoolDegraded
+	case paused.Status == metav1.ConditionTrue:
+		return windowsv1alpha1.PoolPaused
+	case synced == nil:
+		return windowsv1alpha1.PoolPending
+	case unavailable > 0:
+		return windowsv1alpha1.PoolProgressing
+	default:
+		return windowsv1alpha1.PoolReady
+	}
+}

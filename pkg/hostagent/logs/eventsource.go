@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// eventSource is the log in one channel of the event log.
+type eventSource struct {
+	query     string
+	log       EventLog
+	selection EventQuery
+	reader    EventReader
+	gap       string
+
+	// history are events that were read newest first, in their right order.
+	history []*Event
+	// last is the ID of the newest record when the source was opened. Without
+	// follow, what is younger is left out.
+	last uint64
+	// at is the ID of the last record that was dealt with.
+	at uint64
+
+	text []byte
+	out  unit
+}
+
+// openEvents opens a channel. tail, when not nil, is how many events before the
+// present moment are wanted, of those that the filter keeps.
+func openEvents(ctx context.Context, log EventLog, q EventQuery, f filter, tail *int64, from *resume) (*eventSource, error) {
+	s := &eventSource{log: log, selection: q}
+	s.selection.Since, s.selection.Until = f.since, f.until
+	newest, err := edgeRecord(ctx, log, q.Channel, true)
+	if err != nil {
+		return nil, err
+	}
+	s.last = newest
+	switch {
+	case from != nil:
+		if err := s.resume(ctx, from); err != nil {
+			return nil, err
+		}
+	case tail != nil:
+		if err := s.readTail(ctx, f, *tail); err != nil {
+			return nil, err
+		}
+		s.selection.AfterRecord = s.last
+		if !q.Follow {
+			return s, nil
+		}
+	}
+	if s.reader, err = log.Query(ctx, s.selection); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// edgeRecord returns the ID of the newest or oldest record of a channel, 0 when the
+// channel is empty.
+func edgeRecord(ctx context.Context, log EventLog, channel string, newest bool) (uint64, error) {
+	r, err := log.Query(ctx, EventQuery{Channel: channel, NewestFirst: newest})
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close() //nolint:errcheck // only read
+	e, err := r.Next(ctx)
+	if errors.Is(err, io.EOF) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return e.RecordID, nil
+}
+
+// resume continues after a record, unless the channel was cleared or has
+// overwritten what comes next.
+func (s *eventSource) resume(ctx context.Context, from *resume) error {
+	var after uint64
+	if from.Event != nil {
+		after = from.Event.RecordID
+	}
+	switch {
+	case after > s.last:
+		// Clearing a channel starts its numbers again.
+		s.gap, after = "the event log channel was cleared; continuing with its oldest event", 0
+	case s.last > after:
+		oldest, err := edgeRecord(ctx, s.log, s.selection.Channel, false)
+		if err != nil {
+			return err
+		}
+		if oldest > after+1 {
+			s.gap = fmt.Sprintf("the records %d to %d of the event log channel are gone; continuing with its oldest event", after+1, oldest-1)
+		}
+	}
+	s.selection.AfterRecord, s.at = after, after
+	return nil
+}
+
+// readTail reads backwards until it has enough of what the filter keeps.
+func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
+	s.at = s.last
+	if n == 0 {
+		return nil
+	}
+	q := s.selection
+	q.NewestFirst, q.Follow = true, false
+	r, err := s.log.Query(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // only read
+	for int64(len(s.history)) < n {
+		e, err := r.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if e.RecordID > s.last || !f.inWindow(e.Time) {
+			continue
+		}
+		if f.pattern != nil && !f.pattern.Match(appendEvent(nil, e)) {
+			continue
+		}
+		s.history = append(s.history, e)
+	}
+	slices.Reverse(s.history)
+	if len(s.history) > 0 {
+		s.at = s.history[0].RecordID - 1
+	}
+	return nil
+}
+
+func (s *eventSource) settle() {}
+
+func (s *eventSource) close() {
+	if s.reader != nil {
+		s.reader.Close() //nolint:errcheck,gosec // only read
+	}
+}
+
+func (s *eventSource) position() position { return position{record: s.at} }
+
+func (s *eventSource) resumeAt(p position) resume {
+	return resume{Query: s.query, Event: &eventMark{RecordID: p.record}}
+}
+
+func (s *eventSource) next(ctx context.Context) (*unit, error) {
+	if s.gap != "" {
+		s.out = unit{gap: s.gap, at: s.position()}
+		s.gap = ""
+		return &s.out, nil
+	}
+	e, err := s.nextEvent(ctx)
+	if errors.Is(err, io.EOF) {
+		// Everything up to here was dealt with, if only by leaving it out.
+		s.at = max(s.at, s.last)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.text = appendEvent(s.text[:0], e)
+	s.out = unit{text: s.text, at: position{record: e.RecordID - 1}, time: e.Time, known: true, event: e}
+	s.at = e.RecordID
+	return &s.out, nil
+}
+
+func (s *eventSource) nextEvent(ctx context.Context) (*Event, error) {
+	if len(s.history) > 0 {
+		e := s.history[0]
+		s.history = s.history[1:]
+		return e, nil
+	}
+	if s.reader == nil {
+		return nil, io.EOF
+	}
+	e, err := s.reader.Next(ctx)
+	if err == nil && !s.selection.Follow && e.RecordID > s.last {
+		return nil, io.EOF
+	}
+	return e, err
+}
+
+// appendEvent renders an event as text: one line of time, level, provider and
+// event ID before the message, and the further lines of the message as they are.
+func appendEvent(dst []byte, e *Event) []byte {
+	dst = e.Time.UTC().AppendFormat(dst, time.RFC3339Nano)
+	dst = fmt.Appendf(dst, " %s %s[%d]: ", e.Level, e.Provider, e.EventID)
+	message := strings.TrimRight(strings.ReplaceAll(e.Message, "\r\n", "\n"), "\r\n ")
+	return append(dst, strings.ToValidUTF8(message, "\uFFFD")...)
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"context"
+	"time"
+)
+
+// grain is how finely a source is cut into units.
+type grain int
+
+const (
+	// byBlock: nothing looks at lines, they are only passed on.
+	byBlock grain = iota
+	// byLine: each line is filtered and printed by itself.
+	byLine
+	// byRecord: continuation lines stay with the line that they continue.
+	byRecord
+)
+
+const (
+	// maxRecordLines bounds a record together with maxLine bytes. What goes
+	// beyond comes as a continuation.
+	maxRecordLines = 10_000
+	// peekBytes is how far ahead and back the time of a line without one is
+	// looked for.
+	peekBytes = 64 << 10
+)
+
+// fileSource is the log in a file and its rotated generations.
+type fileSource struct {
+	query string
+	chain chain
+	grain grain
+	now   func() time.Time
+	// gap, when set, is handed out first.
+	gap string
+	// live: what comes now is being written while we look.
+	live bool
+
+	// lastTime is the time of the line before; timed says whether any line
+	// had a time of its own, which makes lines without one continuations.
+	lastTime time.Time
+	timed    bool
+	// inCut: the line before was cut and goes on.
+	inCut bool
+	// guess is the time of lines before the first one with a time, for guessFor.
+	guess    time.Time
+	guessFor *segment
+
+	record     unit
+	recordText []byte
+	ahead      unit
+	aheadText  []byte
+	hasAhead   bool
+	blockText  []byte
+	out        unit
+}
+
+func (s *fileSource) settle() { s.live = true }
+func (s *fileSource) close()  { s.chain.close() }
+
+func (s *fileSource) position() position {
+	if s.hasAhead {
+		return s.ahead.at
+	}
+	return s.chain.position()
+}
+
+func (s *fileSource) resumeAt(p position) resume {
+	r := resume{Query: s.query}
+	if p.seg != nil {
+		m := p.seg.mark(p.off)
+		r.File = &m
+	}
+	return r
+}
+
+func (s *fileSource) next(context.Context) (*unit, error) {
+	if s.gap != "" {
+		s.out = unit{gap: s.gap, at: s.position()}
+		s.gap = ""
+		return &s.out, nil
+	}
+	switch s.grain {
+	case byBlock:
+		return s.nextBlock()
+	case byLine:
+		ln, ok, err := s.nextLine()
+		if err != nil || !ok {
+			return nil, err
+		}
+		s.out = s.unitOf(ln)
+		return &s.out, nil
+	default:
+		return s.nextRecord()
+	}
+}
+
+// nextLine includes a last line without end, where no more will come.
+func (s *fileSource) nextLine() (rawLine, bool, error) {
+	ln, ok, err := s.chain.line()
+	if err == nil && !ok && !s.chain.follow {
+		ln, ok = s.chain.rest()
+	}
+	return ln, ok, err
+}
+
+func (s *fileSource) nextBlock() (*unit, error) {
+	raw, at, ok, err := s.chain.block()
+	if err != nil {
+		return nil, err
+	}
+	if ok {
+		enc := s.chain.seg.enc
+		s.out = unit{text: raw, raw: true, verbatim: true, at: at}
+		if !enc.verbatim(raw) {
+			s.blockText = s.blockText[:0]
+			for len(raw) > 0 {
+				n := enc.lineEnd(raw)
+				s.blockText = append(enc.appendText(s.blockText, raw[:n]), '\n')
+				raw = raw[n:]
+			}
+			s.out.text, s.out.verbatim = s.blockText, false
+		}
+		return &s.out, nil
+	}
+	var ln rawLine
+	if s.chain.spansFiles() {
+		ln, ok, err = s.chain.line()
+	}
+	if err == nil && !ok && !s.chain.follow {
+		ln, ok = s.chain.rest()
+	}
+	if err != nil || !ok {
+		return nil, err
+	}
+	s.blockText = append(s.blockText[:0], ln.text...)
+	if !ln.cut {
+		s.blockText = append(s.blockText, '\n')
+	}
+	s.out = unit{text: s.blockText, raw: true, at: ln.at}
+	return &s.out, nil
+}
+
+func (s *fileSource) nextRecord() (*unit, error) {
+	begun := false
+	lines := 0
+	if s.hasAhead {
+		s.record, s.recordText = s.ahead, append(s.recordText[:0], s.aheadText...)
+		s.hasAhead, begun, lines = false, true, 1
+	}
+	for {
+		ln, ok, err := s.nextLine()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		u := s.unitOf(ln)
+		if !begun {
+			s.record, s.recordText = u, append(s.recordText[:0], u.text...)
+			begun, lines = true, 1
+			continue
+		}
+		if !u.continues || lines >= maxRecordLines || len(s.recordText)+len(u.text) >= maxLine {
+			s.ahead, s.aheadText, s.hasAhead = u, append(s.aheadText[:0], u.text...), true
+			break
+		}
+		s.recordText = append(append(s.recordText, '\n'), u.text...)
+		lines++
+	}
+	if !begun {
+		return nil, nil
+	}
+	s.record.text = s.recordText
+	return &s.record, nil
+}
+
+// unitOf finds the time of a line and whether it continues the one before.
+func (s *fileSource) unitOf(ln rawLine) unit {
+	u := unit{text: ln.text, at: ln.at, known: true}
+	wasCut := s.inCut
+	s.inCut = ln.cut
+	if wasCut {
+		u.time, u.known, u.continues = s.lastTime, s.timed, true
+		return u
+	}
+	c := timeContext{loc: s.now().Location()}
+	if seg := s.chain.seg; seg != nil {
+		c.ref = seg.gen.mtime
+	}
+	t, ok := lineTime(ln.text, c)
+	switch {
+	case ok:
+		u.time, s.timed = t, true
+	case s.timed:
+		u.time, u.continues = s.lastTime, true
+	case s.live:
+		u.time = s.now()
+	default:
+		u.time, u.known = s.guessTime(c), false
+	}
+	s.lastTime = u.time
+	return u
+}
+
+// guessTime is the time of lines that come before any with a time: that of the
+// first one that has one, or else when the file was last written.
+func (s *fileSource) guessTime(c timeContext) time.Time {
+	ch := &s.chain
+	if ch.seg == nil || s.guessFor == ch.seg {
+		return s.guess
+	}
+	s.guess, s.guessFor = ch.seg.gen.mtime, ch.seg
+	ahead := ch.buf[ch.r:ch.w]
+	if len(ahead) > peekBytes {
+		ahead = ahead[:peekBytes]
+	}
+	if t, ok := firstTime(ch.seg.enc, ahead, c); ok {
+		s.guess = t
+	}
+	return s.guess
+}
+
+// firstTime returns the time of the first line in raw text that has one.
+func firstTime(enc encoding, raw []byte, c timeContext) (time.Time, bool) {
+	var text []byte
+	for len(raw) > 0 {
+		n := enc.lineEnd(raw)
+		if n < 0 {
+			break
+		}
+		text = enc.appendText(text[:0], raw[:n])
+		if t, ok := lineTime(text, c); ok {
+			return t, true
+		}
+		raw = raw[n:]
+	}
+	return time.Time{}, false
+}
+
+// lookBack prepares for a start in the middle of a file: the lines there may
+// continue a record that begins before.
+func (s *fileSource) lookBack() {
+	ch := &s.chain
+	if ch.seg == nil || ch.off == 0 || !ch.seg.decideEncoding(true) {
+		return
+	}
+	from := max(0, ch.off-peekBytes)
+	from -= from % 2
+	raw := make([]byte, ch.off-from)
+	n, err := ch.seg.readAt(raw, from)
+	if err != nil {
+		return
+	}
+	enc := ch.seg.enc
+	raw = raw[:enc.lastLineEnd(raw[:n])]
+	if from > 0 {
+		first := enc.lineEnd(raw)
+		if first < 0 {
+			return
+		}
+		raw = raw[first:]
+	} else {
+		raw = raw[min(bomLen(ch.seg.head), len(raw)):]
+	}
+	c := timeContext{loc: s.now().Location(), ref: ch.seg.gen.mtime}
+	var text []byte
+	for len(raw) > 0 {
+		n := enc.lineEnd(raw)
+		text = enc.appendText(text[:0], raw[:n])
+		if t, ok := lineTime(text, c); ok {
+			s.lastTime, s.timed = t, true
+		}
+		raw = raw[n:]
+	}
+}

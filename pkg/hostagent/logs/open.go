@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// opener opens the sources of a plan.
+type opener struct {
+	host Host
+	plan *plan
+	root logRoot
+	// exactTail says, once everything is open, that the sources begin at the
+	// first of the lines that are wanted, so that none have to be held back.
+	exactTail bool
+}
+
+// openAll opens every source, or none.
+func (o *opener) openAll(ctx context.Context) ([]source, *Error) {
+	var sources []source
+	for i := range o.plan.queries {
+		s, err := o.open(ctx, i)
+		if err != nil {
+			for _, s := range sources {
+				s.close()
+			}
+			err.Field = fmt.Sprintf("queries[%d]", i)
+			return nil, err
+		}
+		if o.plan.filter.timed() || o.plan.filter.pattern != nil {
+			s = &filtered{source: s, filter: o.plan.filter}
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+func (o *opener) open(ctx context.Context, i int) (source, *Error) {
+	q := o.plan.queries[i]
+	var from *resume
+	if o.plan.resumes != nil {
+		from = &o.plan.resumes[i]
+		if (from.File != nil && q.kind == channelQuery) || (from.Event != nil && q.kind == fileQuery) {
+			return nil, badRequest("", "the cursor belongs to another kind of source")
+		}
+	}
+	switch q.kind {
+	case channelQuery:
+		return o.openChannel(ctx, q, q.name, "", from)
+	case fileQuery:
+		return o.openFile(q, q.name, from)
+	}
+	return o.openService(ctx, q, from)
+}
+
+// openService looks for a service's log where its name leads.
+func (o *opener) openService(ctx context.Context, q query, from *resume) (source, *Error) {
+	if from != nil && from.Event != nil {
+		return o.openChannel(ctx, q, applicationChannel, q.name, from)
+	}
+	files, known := serviceFiles(q.name)
+	for _, name := range files {
+		s := newSeries(o.root, name)
+		list, err := s.list()
+		if err != nil {
+			return nil, fileError(name, err)
+		}
+		if len(list) > 0 {
+			return o.startFile(q, s, false, from)
+		}
+		// Something of that name that is no log file, or not to be read, has
+		// to be told, except for a directory: <root>/kubelet is one.
+		if _, err := s.present(); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errIsDirectory) {
+			return nil, fileError(name, err)
+		}
+	}
+	log, lerr := o.host.EventLog()
+	if lerr == nil {
+		has, err := log.HasProvider(ctx, q.name)
+		if err != nil {
+			return nil, eventError(applicationChannel, err)
+		}
+		if has {
+			return o.openChannel(ctx, q, applicationChannel, q.name, from)
+		}
+	}
+	if known && o.plan.follow {
+		return o.startFile(q, newSeries(o.root, files[0]), false, from)
+	}
+	looked := "the files " + strings.Join(files, ", ")
+	if len(files) == 0 {
+		looked = "no file can have that name"
+	}
+	if lerr == nil {
+		looked += " and the event log provider " + q.name
+	}
+	return nil, &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf(
+		"no log of %q was found (looked for %s, below %s); a request without a query lists what there is", q.name, looked, o.root.dir)}
+}
+
+// applicationChannel is the event channel that services without log files write to.
+const applicationChannel = "Application"
+
+func (o *opener) openChannel(ctx context.Context, q query, channel, provider string, from *resume) (source, *Error) {
+	log, err := o.host.EventLog()
+	if err != nil {
+		return nil, noEventLog(err)
+	}
+	if o.plan.previous {
+		return nil, badRequest("", "the log of %q is in the event log, which has no previous file", q.name)
+	}
+	s, err := openEvents(ctx, log, EventQuery{Channel: channel, Provider: provider, Follow: o.plan.follow},
+		o.plan.filter, o.plan.tail, from)
+	if err != nil {
+		return nil, eventError(channel, err)
+	}
+	s.query = q.text
+	return s, nil
+}
+
+func (o *opener) openFile(q query, name string, from *resume) (source, *Error) {
+	s := newSeries(o.root, name)
+	_, err := s.present()
+	if err == nil {
+		return o.startFile(q, s, true, from)
+	}
+	if from != nil && errors.Is(err, fs.ErrNotExist) {
+		// Rotated away and not begun again yet: the cursor may find it.
+		if list, lerr := s.list(); lerr == nil && len(list) > 0 {
+			return o.startFile(q, s, true, from)
+		}
+	}
+	return nil, fileError(name, err)
+}
+
+// fileError explains why a file is not served.
+func fileError(name string, err error) *Error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf("there is no file %s in the log directory; a request without a query lists what there is", name)}
+	case errors.Is(err, errIsDirectory):
+		return badRequest("", "%s is a directory; a request without a query lists the files", name)
+	case errors.Is(err, errNotRegular):
+		return &Error{Code: 403, Reason: ReasonForbidden, Message: name + " is not a regular file"}
+	case errors.Is(err, errOutsideRoot):
+		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("%s: %v", name, err)}
+	case errors.Is(err, fs.ErrPermission):
+		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("the agent's account may not read %s", name)}
+	case errors.Is(err, errUnstable):
+		return &Error{Code: 503, Reason: ReasonServiceUnavailable, Message: fmt.Sprintf("%s: %v; try again", name, err)}
+	}
+	return &Error{Code: 500, Reason: ReasonInternalError, Message: fmt.Sprintf("opening %s: %v", name, err)}
+}
+
+func noEventLog(err error) *Error {
+	e := &Error{Code: 503, Reason: ReasonServiceUnavailable, Message: fmt.Sprintf("the event log is not available on this host: %v", err)}
+	if errors.Is(err, ErrNoEventLog) {
+		e.Code, e.Reason = 501, ReasonNotImplemented
+	}
+	return e
+}
+
+func eventError(channel string, err error) *Error {
+	switch {
+	case errors.Is(err, ErrNoSuchChannel):
+		return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists what there is", channel)}
+	case errors.Is(err, fs.ErrPermission):
+		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("the agent's account may not read the event log channel %q", channel)}
+	}
+	return noEventLog(err)
+}
+
+// startFile opens a log at the place where the request wants it to begin. exact is
+// for a file that was asked for as such: of it, no rotated files are read before.
+func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *Error) {
+	src := &fileSource{
+		query: q.text, grain: o.plan.grain, now: o.host.Now,
+		chain: chain{series: s, follow: o.plan.follow, resumable: o.plan.emitCursor},
+	}
+	if exact && strings.HasSuffix(s.base, ".gz") {
+		if o.plan.follow {
+			return nil, badRequest("", "%s is compressed and does not grow; it cannot be followed", s.base)
+		}
+		src.chain.pinned = true
+	}
+	if err := o.begin(src, exact, from); err != nil {
+		src.close()
+		var refused *Error
+		if errors.As(err, &refused) {
+			return nil, refused
+		}
+		return nil, fileError(path.Join(s.dir, s.base), err)
+	}
+	src.lookBack()
+	return src, nil
+}
+
+// begin opens the first file of a log.
+func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
+	c := &src.chain
+	all, err := c.series.list()
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		if o.plan.follow && !exact {
+			// A well-known service that has not logged yet.
+			return nil
+		}
+		return fs.ErrNotExist
+	}
+	if o.plan.previous {
+		return beginPrevious(c, all)
+	}
+	last := len(all) - 1
+	if !o.plan.follow {
+		c.stop = &all[last]
+	}
+	if from != nil {
+		return resumeFile(src, all, from.File)
+	}
+	first := 0
+	if exact {
+		if !all[last].current {
+			return fs.ErrNotExist
+		}
+		first = last
+	}
+	f := o.plan.filter
+	switch {
+	case o.plan.tail != nil && !f.timed() && f.pattern == nil:
+		return o.beginTail(src, all, first)
+	case !f.since.IsZero():
+		at := last
+		for at > first && !all[at-1].mtime.Before(f.since) {
+			at--
+		}
+		return openAt(c, all, at, 0)
+	}
+	return openAt(c, all, last, 0)
+}
+
+// openAt begins at an offset of one of the generations.
+func openAt(c *chain, all []generation, i int, off int64) error {
+	seg, err := openListed(c.series, all[i])
+	if err != nil {
+		return err
+	}
+	c.begin(seg, off, all[:i])
+	return nil
+}
+
+// openListed opens a generation that was listed, and no other that has its name by
+// now.
+func openListed(s series, g generation) (*segment, error) {
+	seg, err := openSegment(s, g.name)
+	if err != nil {
+		return nil, err
+	}
+	if seg.gen.id != g.id {
+		seg.close()
+		return nil, errUnstable
+	}
+	return seg, nil
+}
+
+// beginPrevious reads what was rotated away last, and nothing else.
+func beginPrevious(c *chain, all []generation) error {
+	for i := len(all) - 1; i >= 0; i-- {
+		if g := all[i]; !g.current && g.size > 0 {
+			c.pinned, c.stop = true, &all[i]
+			return openAt(c, all, i, 0)
+		}
+	}
+	return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf(
+		"%s has no previous file: it was not rotated yet, or what was rotated is deleted", c.series.base)}
+}
+
+// beginTail begins so many lines before the end, in a rotated file if need be.
+func (o *opener) beginTail(src *fileSource, all []generation, first int) error {
+	c, last := &src.chain, len(all)-1
+	want := *o.plan.tail
+	exact := true
+	for i := last; ; i-- {
+		seg, err := openListed(c.series, all[i])
+		if err != nil {
+			return err
+		}
+		off, found, err := o.tailOf(src, seg, all[i].size, want, i == last)
+		if err != nil {
+			seg.close()
+			return err
+		}
+		if found >= want || i == first {
+			exact = exact && (!seg.gen.gzip || found <= want)
+			c.begin(seg, off, all[:i])
+			break
+		}
+		want -= found
+		seg.close()
+	}
+	o.exactTail = exact && !o.plan.json && len(o.plan.queries) == 1
+	return nil
+}
+
+// tailOf finds the last lines, or records, of one file.
+func (o *opener) tailOf(src *fileSource, seg *segment, size, want int64, youngest bool) (off, found int64, err error) {
+	if seg.gen.gzip {
+		found, err = countLines(seg)
+		return 0, found, err
+	}
+	if o.plan.follow && youngest {
+		// A line that is being written will come as a whole.
+		if size, err = lastLineEnd(seg, size); err != nil {
+			return 0, 0, err
+		}
+	}
+	if o.plan.json && want > 0 {
+		return lastRecords(seg, size, want, timeContext{loc: src.now().Location(), ref: seg.gen.mtime})
+	}
+	return lastLines(seg, size, want)
+}
+
+// resumeFile continues where a cursor says, in whatever file that is by now.
+func resumeFile(src *fileSource, all []generation, m *fileMark) error {
+	c := &src.chain
+	if m == nil {
+		// Nothing was there then, so all of it is new.
+		return openAt(c, all, 0, 0)
+	}
+	gap := "the file that was being read is gone; continuing with the oldest one after it"
+	for i, g := range all {
+		if g.id.String() != m.ID {
+			continue
+		}
+		seg, err := openListed(c.series, g)
+		if err != nil {
+			return err
+		}
+		if seg.matches(*m) {
+			c.begin(seg, m.Offset, all[:i])
+			return nil
+		}
+		seg.close()
+		gap = "the file that was being read was truncated; continuing with what is in it now"
+	}
+	// Compressed, or copied before it was truncated?
+	for i := len(all) - 1; i >= 0 && m.HeadLen > 0; i-- {
+		seg, err := openListed(c.series, all[i])
+		if err != nil {
+			return err
+		}
+		if seg.matches(*m) {
+			c.begin(seg, m.Offset, all[:i])
+			return nil
+		}
+		seg.close()
+	}
+	src.gap = gap
+	for i, g := range all {
+		if g.size > 0 && g.mtime.UnixNano() >= m.Modified {
+			return openAt(c, all, i, 0)
+		}
+	}
+	return openAt(c, all, len(all)-1, 0)
+}

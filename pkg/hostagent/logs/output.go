@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+const (
+	// outputBuffer is how much is gathered before it is written.
+	outputBuffer = 256 << 10
+	// maxTailBytes bounds what is kept to know the last lines.
+	maxTailBytes = 256 << 20
+)
+
+// errLimit says that LimitBytes is used up.
+var errLimit = errors.New("the limit of bytes is reached")
+
+// place is where a source continues: at a position, less what was delivered of
+// the unit there.
+type place struct {
+	at   position
+	skip int64
+}
+
+// output renders units and writes them, whole lines at a time.
+type output struct {
+	w          io.Writer
+	json       bool
+	timestamps bool
+	// labels name the sources; prefix puts them before each line of text.
+	labels []string
+	prefix bool
+	// limit is how many bytes may still be written; negative for no limit.
+	limit int64
+	// skip is, per source, how much of what comes was delivered by an earlier
+	// request.
+	skip []int64
+	// tail holds lines back while it is not known which are the last.
+	tail *tailBuffer
+	// undelivered are the places of what the limit left out, per source.
+	undelivered map[int]place
+	// written counts the bytes of log.
+	written int64
+	// midLine: what was written last does not end with a newline.
+	midLine bool
+
+	buf  []byte
+	line []byte
+}
+
+// put renders one unit of a source.
+func (o *output) put(src int, u *unit) error {
+	if u.gap != "" {
+		return o.putGap(src, u.gap)
+	}
+	text := u.text
+	if !u.raw || o.json {
+		var err error
+		if text, err = o.render(src, u); err != nil {
+			return err
+		}
+	}
+	skipped := int64(0)
+	if o.skip[src] > 0 {
+		skipped = min(o.skip[src], int64(len(text)))
+		o.skip[src] -= skipped
+		text = text[skipped:]
+		if len(text) == 0 {
+			return nil
+		}
+	}
+	from := place{u.at, skipped}
+	if o.tail == nil {
+		return o.emit(src, from, text, u.verbatim)
+	}
+	if o.json {
+		o.tail.push(src, from, text)
+		return nil
+	}
+	for len(text) > 0 {
+		n := bytes.IndexByte(text, '\n') + 1
+		if n == 0 {
+			n = len(text)
+		}
+		o.tail.push(src, from, text[:n])
+		from.skip += int64(n)
+		text = text[n:]
+	}
+	return nil
+}
+
+// settle writes the last lines of what was there, and holds back no more.
+func (o *output) settle() error {
+	t := o.tail
+	if t == nil {
+		return nil
+	}
+	o.tail = nil
+	var err error
+	for i := range t.lines[t.first:] {
+		l := &t.lines[t.first+i]
+		if err != nil {
+			// Left out by the limit.
+			if _, ok := o.undelivered[l.src]; !ok {
+				o.leave(l.src, l.from)
+			}
+			continue
+		}
+		if err = o.emit(l.src, l.from, l.text, false); err != nil && !errors.Is(err, errLimit) {
+			return err
+		}
+	}
+	return err
+}
+
+func (o *output) leave(src int, p place) {
+	if o.undelivered == nil {
+		o.undelivered = make(map[int]place)
+	}
+	o.undelivered[src] = p
+}
+
+// emit writes rendered text, as much of it as the limit allows.
+func (o *output) emit(src int, from place, text []byte, verbatim bool) error {
+	if o.limit < 0 || int64(len(text)) <= o.limit {
+		if o.limit >= 0 {
+			o.limit -= int64(len(text))
+		}
+		if err := o.write(text); err != nil {
+			return err
+		}
+		if o.limit == 0 {
+			return errLimit
+		}
+		return nil
+	}
+	n := o.limit
+	if o.json {
+		// Half an object is of no use to anybody.
+		n = 0
+	}
+	o.limit = 0
+	if verbatim {
+		from.at.off += n
+	} else {
+		from.skip += n
+	}
+	o.leave(src, from)
+	if err := o.write(text[:n]); err != nil {
+		return err
+	}
+	return errLimit
+}
+
+func (o *output) write(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	o.written += int64(len(text))
+	o.midLine = text[len(text)-1] != '\n'
+	if len(o.buf)+len(text) > outputBuffer {
+		if err := o.flush(); err != nil {
+			return err
+		}
+	}
+	if len(text) > outputBuffer/4 && len(o.buf) == 0 {
+		return o.writeOut(text)
+	}
+	o.buf = append(o.buf, text...)
+	return nil
+}
+
+func (o *output) flush() error {
+	if len(o.buf) == 0 {
+		return nil
+	}
+	err := o.writeOut(o.buf)
+	o.buf = o.buf[:0]
+	return err
+}
+
+func (o *output) writeOut(b []byte) error {
+	if _, err := o.w.Write(b); err != nil {
+		return fmt.Errorf("writing the log: %w", err)
+	}
+	return nil
+}
+
+// record is a unit with OutputJSON.
+type record struct {
+	Time     *time.Time `json:"time,omitempty"`
+	Source   string     `json:"source"`
+	Message  string     `json:"message"`
+	Level    string     `json:"level,omitempty"`
+	EventID  uint32     `json:"eventID,omitempty"`
+	Provider string     `json:"provider,omitempty"`
+	RecordID uint64     `json:"recordID,omitempty"`
+	Channel  string     `json:"channel,omitempty"`
+}
+
+// render makes the lines of a unit that is not raw. The result is valid until the
+// next call.
+func (o *output) render(src int, u *unit) ([]byte, error) {
+	o.line = o.line[:0]
+	if o.json {
+		r := record{Source: o.labels[src], Message: string(u.text)}
+		if u.known {
+			t := u.time.UTC()
+			r.Time = &t
+		}
+		if e := u.event; e != nil {
+			r.Message = strings.ReplaceAll(e.Message, "\r\n", "\n")
+			r.Level, r.EventID, r.Provider, r.RecordID, r.Channel = e.Level, e.EventID, e.Provider, e.RecordID, e.Channel
+		}
+		return o.renderJSON(r)
+	}
+	for text := u.text; ; {
+		line, rest, more := bytes.Cut(text, []byte{'\n'})
+		if o.prefix {
+			o.line = append(append(append(o.line, '['), o.labels[src]...), "] "...)
+		}
+		if o.timestamps && u.known && !hasTimestamp(line) {
+			o.line = append(u.time.UTC().AppendFormat(o.line, time.RFC3339Nano), ' ')
+		}
+		o.line = append(append(o.line, line...), '\n')
+		if !more {
+			return o.line, nil
+		}
+		text = rest
+	}
+}
+
+func (o *output) renderJSON(v any) ([]byte, error) {
+	b := bytes.NewBuffer(o.line[:0])
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encoding a record: %w", err)
+	}
+	o.line = b.Bytes()
+	return o.line, nil
+}
+
+// putGap writes a notice, which is no part of the log and of no limit.
+func (o *output) putGap(src int, gap string) error {
+	text := fmt.Appendf(nil, "# gap: %s: %s\n", o.labels[src], gap)
+	if o.json {
+		var err error
+		text, err = o.renderJSON(struct {
+			Gap    string `json:"gap"`
+			Source string `json:"source"`
+		}{gap, o.labels[src]})
+		if err != nil {
+			return err
+		}
+	}
+	return o.write(text)
+}
+
+// trailer ends the answer with its cursor.
+func (o *output) trailer(c cursor) error {
+	text, err := c.encode()
+	if err != nil {
+		return err
+	}
+	if o.json {
+		b, err := o.renderJSON(struct {
+			Cursor string `json:"cursor"`
+		}{text})
+		if err != nil {
+			return err
+		}
+		return o.write(b)
+	}
+	if o.midLine {
+		if err := o.write([]byte{'\n'}); err != nil {
+			return err
+		}
+	}
+	return o.write([]byte("# cursor: " + text + "\n"))
+}
+
+// tailBuffer keeps the last lines.
+type tailBuffer struct {
+	max   int64
+	lines []tailLine
+	first int
+	bytes int64
+	// spare is the memory of the line dropped last.
+	spare []byte
+}
+
+type tailLine struct {
+	src  int
+	from place
+	text []byte
+}
+
+func (t *tailBuffer) push(src int, from place, text []byte) {
+	if t.max == 0 {
+		return
+	}
+	t.lines = append(t.lines, tailLine{src, from, append(t.spare[:0], text...)})
+	t.spare = nil
+	t.bytes += int64(len(text))
+	for int64(len(t.lines)-t.first) > t.max || t.bytes > maxTailBytes && len(t.lines)-t.first > 1 {
+		dropped := &t.lines[t.first]
+		t.bytes -= int64(len(dropped.text))
+		t.spare = dropped.text
+		*dropped = tailLine{}
+		t.first++
+	}
+	if t.first > 1024 && t.first > len(t.lines)/2 {
+		kept := copy(t.lines, t.lines[t.first:])
+		clear(t.lines[kept:])
+		t.lines = t.lines[:kept]
+		t.first = 0
+	}
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxPathBytes bounds a file query.
+const maxPathBytes = 1024
+
+// cleanPath turns the file of a query into a slash-separated path relative to the
+// log root. It refuses every spelling that means, or could mean on Windows,
+// something else than a file below the root. The rules of Windows apply on every
+// system, so that a query means the same wherever the agent runs.
+//
+// This is the first of two walls and gives the good messages. The second one is
+// the [os.Root] through which files are opened.
+func cleanPath(query string) (string, *Error) {
+	forbid := func(why string) (string, *Error) {
+		return "", &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("file %q: %s", query, why)}
+	}
+	refuse := func(why string) (string, *Error) {
+		return "", badRequest("", "file %q: %s", query, why)
+	}
+	switch {
+	case len(query) > maxPathBytes:
+		return "", badRequest("", "a file path may have at most %d bytes", maxPathBytes)
+	case !utf8.ValidString(query):
+		return refuse("the path is not valid UTF-8")
+	}
+	for _, r := range query {
+		if r < 0x20 || r == 0x7f {
+			return refuse("the path contains a control character")
+		}
+	}
+	path := strings.ReplaceAll(query, `\`, "/")
+	switch {
+	case strings.HasPrefix(path, "//"):
+		return forbid("network and device paths are not served, only paths relative to the log directory")
+	case strings.HasPrefix(path, "/"):
+		return forbid("absolute paths are not served, only paths relative to the log directory")
+	case strings.Contains(path, ":"):
+		return forbid("drive letters and alternate data streams are not served, only paths relative to the log directory")
+	case strings.ContainsAny(path, `<>"|?*`):
+		return refuse(`the path contains one of < > " | ? *, which no file name can have`)
+	}
+	var names []string
+	for name := range strings.SplitSeq(path, "/") {
+		switch {
+		case name == "" || name == ".":
+			continue
+		case name == "..":
+			return forbid(`".." is not allowed`)
+		case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
+			return refuse("a name ends in a dot or a space, which Windows would drop")
+		case isDeviceName(name):
+			return forbid(fmt.Sprintf("%q is the name of a device", name))
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return refuse("the path names no file")
+	}
+	return strings.Join(names, "/"), nil
+}
+
+// isDeviceName says whether Windows opens a device for that name in whatever
+// directory. An extension and spaces before it make no difference to it.
+// See "Naming Files, Paths, and Namespaces" in the Windows documentation.
+func isDeviceName(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = strings.ToUpper(strings.TrimRight(base, " "))
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
+		return true
+	}
+	if digit, ok := strings.CutPrefix(base, "COM"); ok {
+		return isDeviceDigit(digit)
+	}
+	if digit, ok := strings.CutPrefix(base, "LPT"); ok {
+		return isDeviceDigit(digit)
+	}
+	return false
+}
+
+// isDeviceDigit knows that the superscript digits count as well.
+func isDeviceDigit(s string) bool {
+	switch s {
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// stopLine on standard input ends a follow.
+const stopLine = "stop"
+
+// Serve answers one request: it reads the request from stdin and writes the header
+// and the log to stdout.
+//
+// A request that is refused is answered, by a header with an [Error], and is no
+// error of Serve. Its error means that the answer is missing or incomplete. When
+// ctx ends, Serve returns promptly unless it is blocked in a write.
+//
+// During a follow a goroutine reads stdin. It ends with stdin, which may be after
+// Serve has returned.
+func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	in := bufio.NewReaderSize(stdin, 4<<10)
+	req, refused := readRequest(in)
+	var p *plan
+	if refused == nil {
+		p, refused = newPlan(ctx, req, host)
+	}
+	if refused != nil {
+		return writeHeader(stdout, refused)
+	}
+	if len(p.queries) == 0 {
+		ix, err := newIndex(ctx, host)
+		if err != nil {
+			return err
+		}
+		if err := writeHeader(stdout, nil); err != nil {
+			return err
+		}
+		return ix.write(stdout, p.json)
+	}
+	opener := &opener{host: host, plan: p, root: logRoot{host.LogRoot()}}
+	sources, refused := opener.openAll(ctx)
+	if refused != nil {
+		return writeHeader(stdout, refused)
+	}
+	defer func() {
+		for _, s := range sources {
+			s.close()
+		}
+	}()
+	if err := writeHeader(stdout, nil); err != nil {
+		return err
+	}
+	s := &stream{
+		sources: sources, out: newOutput(stdout, p, opener.exactTail),
+		follow: p.follow, until: p.filter.until, now: host.Now,
+	}
+	if p.follow {
+		s.stop = watchStop(in)
+	}
+	if err := s.run(ctx); err != nil {
+		// What was read in good order is worth having.
+		return errors.Join(err, s.out.flush())
+	}
+	if p.emitCursor {
+		if err := s.out.trailer(s.cursor()); err != nil {
+			return err
+		}
+	}
+	return s.out.flush()
+}
+
+// readRequest reads the first line. A field that is not known is refused: it might
+// be a filter, and without it the answer would be another one.
+func readRequest(in *bufio.Reader) (*Request, *Error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > MaxRequestBytes {
+			return nil, badRequest("", "the request has more than %d bytes", MaxRequestBytes)
+		}
+		if err == nil || errors.Is(err, io.EOF) && len(line) > 0 {
+			break
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, badRequest("", "the request is missing on standard input: %v", err)
+		}
+	}
+	req := &Request{}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(req); err != nil {
+		return nil, badRequest("", "the request is not valid: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, badRequest("", "the request is not valid: there is something after its end")
+	}
+	return req, nil
+}
+
+func writeHeader(w io.Writer, refused *Error) error {
+	b, err := json.Marshal(Header{Protocol: ProtocolVersion, Error: refused})
+	if err != nil {
+		return fmt.Errorf("encoding the header: %w", err)
+	}
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("writing the header: %w", err)
+	}
+	return nil
+}
+
+// watchStop returns a channel that is closed at a line "stop" or the end of in.
+func watchStop(in *bufio.Reader) <-chan struct{} {
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for {
+			line, err := in.ReadSlice('\n')
+			if string(bytes.TrimSpace(line)) == stopLine || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				return
+			}
+		}
+	}()
+	return stop
+}
+
+func newOutput(w io.Writer, p *plan, exactTail bool) *output {
+	o := &output{
+		w: w, json: p.json, timestamps: p.timestamps, prefix: len(p.queries) > 1,
+		limit: p.limit, skip: make([]int64, len(p.queries)),
+	}
+	for i, q := range p.queries {
+		o.labels = append(o.labels, q.text)
+		if p.resumes != nil {
+			o.skip[i] = p.resumes[i].Skip
+		}
+	}
+	if p.tail != nil && !exactTail {
+		o.tail = &tailBuffer{max: *p.tail}
+	}
+	return o
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// minPoll and maxPoll are how long a follow sleeps when nothing was to be
+	// read: little after something was, more the longer nothing was.
+	minPoll = 25 * time.Millisecond
+	maxPoll = 250 * time.Millisecond
+	// stopBytes is how much is still delivered after the caller said stop. A
+	// caller that stops in the middle of a long log wants the end, not the log.
+	stopBytes = 4 << 20
+	// checkEvery is how many units go by between looks at the context.
+	checkEvery = 256
+)
+
+// stream merges sources into an output.
+type stream struct {
+	sources []source
+	out     *output
+	follow  bool
+	// until, when set, ends a follow: nothing that is wanted can come later.
+	until time.Time
+	now   func() time.Time
+	// stop is closed when the caller wants a follow to end.
+	stop <-chan struct{}
+
+	pending []*unit
+	dry     []bool
+}
+
+// run delivers until the sources have no more or, in a follow, until it is stopped.
+func (s *stream) run(ctx context.Context) error {
+	s.pending = make([]*unit, len(s.sources))
+	s.dry = make([]bool, len(s.sources))
+	timer := time.NewTimer(maxPoll)
+	defer timer.Stop()
+	for wait, settled := minPoll, false; ; {
+		before := s.out.written
+		ended := s.stopped()
+		err := s.pass(ctx)
+		if !settled && (err == nil || errors.Is(err, errStopped)) {
+			settled = true
+			for _, src := range s.sources {
+				src.settle()
+			}
+			if serr := s.out.settle(); serr != nil {
+				err = serr
+			}
+		}
+		if errors.Is(err, errStopped) {
+			ended, err = true, nil
+		}
+		if err != nil && !errors.Is(err, errLimit) {
+			return err
+		}
+		if ended || err != nil || !s.follow || s.past() {
+			return nil
+		}
+		if err := s.out.flush(); err != nil {
+			return err
+		}
+		if s.out.written != before {
+			wait = minPoll
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.stop:
+		case <-timer.C:
+		}
+		wait = min(wait*2, maxPoll)
+	}
+}
+
+// errStopped ends a pass early because the caller said stop.
+var errStopped = errors.New("stopped")
+
+func (s *stream) stopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// past says whether the window of time has closed.
+func (s *stream) past() bool {
+	// A second of grace for what is written late.
+	return !s.until.IsZero() && s.now().After(s.until.Add(time.Second))
+}
+
+// pass delivers, in the order of time, everything that can be read now.
+func (s *stream) pass(ctx context.Context) error {
+	clear(s.dry)
+	var stoppedAt int64 = -1
+	// Blocks are few and long, so the clock of checkEvery does not fit them.
+	check := true
+	for n := 0; ; n++ {
+		if check || n%checkEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if stoppedAt < 0 && s.stopped() {
+				stoppedAt = s.out.written
+			}
+		}
+		if stoppedAt >= 0 && s.out.written-stoppedAt > stopBytes {
+			return errStopped
+		}
+		first := -1
+		for i, src := range s.sources {
+			if s.pending[i] == nil && !s.dry[i] {
+				u, err := src.next(ctx)
+				if err != nil {
+					return err
+				}
+				s.pending[i], s.dry[i] = u, u == nil
+			}
+			if u := s.pending[i]; u != nil && (first < 0 || before(u, s.pending[first])) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return nil
+		}
+		u := s.pending[first]
+		s.pending[first] = nil
+		if u.nothing {
+			if stoppedAt >= 0 {
+				return errStopped
+			}
+			check = true
+			continue
+		}
+		check = u.raw
+		if err := s.out.put(first, u); err != nil {
+			return err
+		}
+	}
+}
+
+// before orders units: what is no record first, then by time. Of equal ones the
+// source that was named first comes first, as the comparison is strict.
+func before(a, b *unit) bool {
+	special := func(u *unit) bool { return u.nothing || u.gap != "" }
+	if special(a) != special(b) {
+		return special(a)
+	}
+	return a.time.Before(b.time)
+}
+
+// cursor is where to continue.
+func (s *stream) cursor() cursor {
+	c := cursor{Version: cursorVersion}
+	for i, src := range s.sources {
+		p := place{at: src.position()}
+		if left, ok := s.out.undelivered[i]; ok {
+			p = left
+		} else if u := s.pending[i]; u != nil {
+			p.at = u.at
+		}
+		r := src.resumeAt(p.at)
+		r.Skip = p.skip + s.out.skip[i]
+		c.Sources = append(c.Sources, r)
+	}
+	return c
+}

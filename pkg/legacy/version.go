@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package legacy
+
+// NodeState is what VersionAnnotation of a Node says about the work left on its host.
+type NodeState string
+
+const (
+	// NodeUnconfigured means that nobody completed the configuration of the host.
+	NodeUnconfigured NodeState = "Unconfigured"
+	// NodeOutdated means that another version configured it.
+	NodeOutdated NodeState = "Outdated"
+	// NodeUpToDate means that the wanted version configured it.
+	NodeUpToDate NodeState = "UpToDate"
+)
+
+// StateOfNode compares the annotations of a Node with the version that is wanted.
+// An empty annotation is how people ask for a new configuration, so it counts as
+// none at all.
+func StateOfNode(annotations map[string]string, version string) NodeState {
+	switch have := annotations[VersionAnnotation]; have {
+	case "":
+		return NodeUnconfigured
+	case version:
+		return NodeUpToDate
+	default:
+		return NodeOutdated
+	}
+}

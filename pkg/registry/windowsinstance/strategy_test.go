@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return scheme
+}
+
+// requestContext is the context of a request as the server makes it.
+func requestContext(subresource string) context.Context {
+	ctx := genericapirequest.WithNamespace(context.Background(), "default")
+	return genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
+		IsResourceRequest: true, APIGroup: v1alpha1.GroupName, APIVersion: "v1alpha1",
+		Resource: "windowsinstances", Subresource: subresource, Namespace: "default",
+	})
+}
+
+func validInstance() *windows.WindowsInstance {
+	return &windows.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", Namespace: "default", Generation: 3, ResourceVersion: "7", UID: "u"},
+		Spec:       windows.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"},
+	}
+}
+
+// TestDeclaredRules checks the rules that are declared on the type, as the server
+// applies them to a new and to a changed object.
+func TestDeclaredRules(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*windows.WindowsInstanceSpec)
+		want   []string // reason and field of each cause
+	}{
+		{"as it should be", func(*windows.WindowsInstanceSpec) {}, nil},
+		{"no address", func(s *windows.WindowsInstanceSpec) { s.Address = "" }, []string{"FieldValueRequired spec.address"}},
+		{"long address", func(s *windows.WindowsInstanceSpec) { s.Address = strings.Repeat("abcdefghi.", 26) + "a" }, []string{"FieldValueInvalid spec.address", "FieldValueTooLong spec.address"}},
+		{"port below", func(s *windows.WindowsInstanceSpec) { s.Port = -1 }, []string{"FieldValueInvalid spec.port"}},
+		{"port above", func(s *windows.WindowsInstanceSpec) { s.Port = 65536 }, []string{"FieldValueInvalid spec.port"}},
+		{"highest port", func(s *windows.WindowsInstanceSpec) { s.Port = 65535 }, nil},
+		{"long user", func(s *windows.WindowsInstanceSpec) { s.Username = strings.Repeat("a", 105) }, []string{"FieldValueTooLong spec.username"}},
+		{"many host keys", func(s *windows.WindowsInstanceSpec) {
+			for range 17 {
+				s.HostKeys = append(s.HostKeys, testHostKey)
+			}
+		}, []string{"FieldValueTooMany spec.hostKeys"}},
+		{"credentials without a name", func(s *windows.WindowsInstanceSpec) { s.CredentialsSecretRef = &windows.SecretReference{} }, []string{"FieldValueRequired spec.credentialsSecretRef.name"}},
+		{"pool without a name", func(s *windows.WindowsInstanceSpec) { s.PoolRef = &windows.PoolReference{} }, []string{"FieldValueRequired spec.poolRef.name"}},
+		{"long provider ID", func(s *windows.WindowsInstanceSpec) { s.ProviderID = strings.Repeat("a", 513) }, []string{"FieldValueTooLong spec.providerID"}},
+		{"written rules, too", func(s *windows.WindowsInstanceSpec) { s.Address, s.Port = "0.0.0.0", -1 }, []string{"FieldValueInvalid spec.address", "FieldValueInvalid spec.port"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			strategy := newStrategy(newScheme())
+			instance := validInstance()
+			test.change(&instance.Spec)
+
+			created := instance.DeepCopy()
+			created.ResourceVersion = ""
+			rest.FillObjectMetaSystemFields(created)
+			checkCauses(t, "create", test.want, rest.BeforeCreate(strategy, requestContext(""), created))
+
+			checkCauses(t, "update", test.want, rest.BeforeUpdate(strategy, requestContext(""), instance, validInstance()))
+		})
+	}
+}
+
+// TestStatusRules checks that a status can be written, and what it is held to.
+func TestStatusRules(t *testing.T) {
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
+	for _, test := range []struct {
+		name   string
+		status windows.WindowsInstanceStatus
+		want   []string
+	}{
+		{"good", windows.WindowsInstanceStatus{Phase: windows.InstanceReady, Conditions: []metav1.Condition{ready}}, nil},
+		{"a condition twice", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{ready, ready}}, []string{"FieldValueDuplicate status.conditions[1]"}},
+		{"a condition without its parts", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{{Type: "Ready"}}}, []string{
+			"FieldValueRequired status.conditions[0].lastTransitionTime", "FieldValueRequired status.conditions[0].reason", "FieldValueRequired status.conditions[0].status",
+		}},
+		{"a host key that is none", windows.WindowsInstanceStatus{HostKeys: []windows.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA"}}}, []string{"FieldValueInvalid status.hostKeys[0].key"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := validInstance()
+			instance.Status = test.status
+			checkCauses(t, "update", test.want, rest.BeforeUpdate(statusStrategy{newStrategy(newScheme())}, requestContext("status"), instance, validInstance()))
+		})
+	}
+}
+
+// checkCauses compares the causes of a Status.
+func checkCauses(t *testing.T, what string, want []string, err error) {
+	t.Helper()
+	var got []string
+	if err != nil {
+		var status apierrors.APIStatus
+		if !asStatus(err, &status) {
+			t.Fatalf("%s: got %v, which is no Status", what, err)
+		}
+		if code := status.Status().Code; code != 422 {
+			t.Errorf("%s: the code is %d", what, code)
+		}
+		for _, cause := range status.Status().Details.Causes {
+			got = append(got, fmt.Sprintf("%s %s", cause.Type, cause.Field))
+		}
+	}
+	if diff := cmp.Diff(want, got, sortStrings); diff != "" {
+		t.Errorf("%s: causes differ (-want +got):\n%s\n%v", what, diff, err)
+	}
+}
+
+func TestPrepareForCreate(t *testing.T) {
+	instance := validInstance()
+	instance.Status.Phase = windows.InstanceReady
+	newStrategy(newScheme()).PrepareForCreate(t.Context(), instance)
+	if instance.Generation != 1 || instance.Status.Phase != "" {
+		t.Errorf("got generation %d, phase %q; want 1 and none", instance.Generation, instance.Status.Phase)
+	}
+}
+
+func TestPrepareForUpdate(t *testing.T) {
+	now := metav1.Now()
+	for _, test := range []struct {
+		name           string
+		change         func(*windows.WindowsInstance)
+		status         bool // through the subresource status
+		wantGeneration int64
+		wantUnchanged  bool // the object is as it was before
+	}{
+		{"spec", func(i *windows.WindowsInstance) { i.Spec.Paused = true }, false, 4, false},
+		{"labels", func(i *windows.WindowsInstance) { i.Labels = map[string]string{"a": "b"} }, false, 3, false},
+		{"deletion begins", func(i *windows.WindowsInstance) { i.DeletionTimestamp = &now }, false, 4, false},
+		{"status", func(i *windows.WindowsInstance) { i.Status.Phase = windows.InstanceReady }, false, 3, true},
+		{"status, through status", func(i *windows.WindowsInstance) { i.Status.Phase = windows.InstanceReady }, true, 3, false},
+		{"spec, through status", func(i *windows.WindowsInstance) { i.Spec.Paused = true }, true, 3, true},
+		{"metadata, through status", func(i *windows.WindowsInstance) {
+			i.Labels = map[string]string{"a": "b"}
+			i.Annotations = map[string]string{"a": "b"}
+			i.Finalizers = []string{"example.com/a"}
+			i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"}}
+		}, true, 3, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := validInstance()
+			instance := validInstance()
+			test.change(instance)
+			strategy := newStrategy(newScheme())
+			if test.status {
+				statusStrategy{strategy}.PrepareForUpdate(t.Context(), instance, old)
+			} else {
+				strategy.PrepareForUpdate(t.Context(), instance, old)
+			}
+			if instance.Generation != test.wantGeneration {
+				t.Errorf("the generation is %d, want %d", instance.Generation, test.wantGeneration)
+			}
+			if diff := cmp.Diff(old, instance); (diff == "") != test.wantUnchanged {
+				t.Errorf("changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGenerationOfADeletedInstance(t *testing.T) {
+	now := metav1.Now()
+	old := validInstance()
+	old.DeletionTimestamp = &now
+	instance := old.DeepCopy()
+	instance.Finalizers = nil
+	newStrategy(newScheme()).PrepareForUpdate(t.Context(), instance, old)
+	if instance.Generation != 3 {
+		t.Errorf("the generation is %d: removing a finalizer is no change of the spec", instance.Generation)
+	}
+}
+
+func TestStrategyFlags(t *testing.T) {
+	strategy := newStrategy(newScheme())
+	if !strategy.NamespaceScoped() {
+		t.Error("instances must have a namespace")
+	}
+	if strategy.AllowCreateOnUpdate(t.Context()) {
+		t.Error("an update must not create")
+	}
+	if strategy.AllowUnconditionalUpdate(t.Context()) {
+		t.Error("an update without resourceVersion must be refused")
+	}
+}
+
+func TestResetFields(t *testing.T) {
+	served := fieldpath.APIVersion("windows.openshift.io/v1alpha1")
+	strategy := newStrategy(newScheme())
+	for _, test := range []struct {
+		name   string
+		fields map[fieldpath.APIVersion]*fieldpath.Set
+		path   []any
+		want   bool
+	}{
+		{"main: status", strategy.GetResetFields(), []any{"status"}, true},
+		{"main: spec", strategy.GetResetFields(), []any{"spec"}, false},
+		{"main: labels", strategy.GetResetFields(), []any{"metadata", "labels"}, false},
+		{"status: status", statusStrategy{strategy}.GetResetFields(), []any{"status"}, false},
+		{"status: spec", statusStrategy{strategy}.GetResetFields(), []any{"spec"}, true},
+		{"status: labels", statusStrategy{strategy}.GetResetFields(), []any{"metadata", "labels"}, true},
+		{"status: annotations", statusStrategy{strategy}.GetResetFields(), []any{"metadata", "annotations"}, true},
+		{"status: finalizers", statusStrategy{strategy}.GetResetFields(), []any{"metadata", "finalizers"}, true},
+		{"status: owners", statusStrategy{strategy}.GetResetFields(), []any{"metadata", "ownerReferences"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := test.fields[served].Has(fieldpath.MakePathOrDie(test.path...)); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestSelectableFields proves that every field label that the served version
+// accepts is one that objects are selected by.
+func TestSelectableFields(t *testing.T) {
+	instance := validInstance()
+	instance.Spec.PoolRef = &windows.PoolReference{Name: "p"}
+	instance.Status = windows.WindowsInstanceStatus{Phase: windows.InstanceReady, Node: &windows.NodeReference{Name: "n"}}
+	want := fields.Set{
+		"metadata.name": "win-1", "metadata.namespace": "default", "spec.address": "10.0.0.1",
+		"spec.poolRef.name": "p", "status.node.name": "n", "status.phase": "Ready",
+	}
+	if diff := cmp.Diff(want, selectableFields(instance)); diff != "" {
+		t.Errorf("fields differ (-want +got):\n%s", diff)
+	}
+	scheme := newScheme()
+	for label, value := range want {
+		if _, _, err := scheme.ConvertFieldLabel(v1alpha1.SchemeGroupVersion.WithKind("WindowsInstance"), label, value); err != nil {
+			t.Errorf("%s is not accepted: %v", label, err)
+		}
+		predicate := match(labels.Everything(), fields.OneTermEqualSelector(label, value))
+		if ok, err := predicate.Matches(instance); !ok || err != nil {
+			t.Errorf("%s=%s selects: %v, %v", label, value, ok, err)
+		}
+		predicate = match(labels.Everything(), fields.OneTermEqualSelector(label, "other"))
+		if ok, err := predicate.Matches(instance); ok || err != nil {
+			t.Errorf("%s=other selects: %v, %v", label, ok, err)
+		}
+	}
+	if _, _, err := getAttrs(&windows.WindowsNodePool{}); err == nil {
+		t.Error("a pool was taken for an instance")
+	}
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func TestStreamLimits(t *testing.T) {
+	type stream struct{ host, user string }
+	for _, test := range []struct {
+		name    string
+		limits  StreamLimits
+		open    []stream
+		refused stream
+		other   stream // is still admitted
+	}{
+		{"per host", StreamLimits{PerHost: 2}, []stream{{"h1", "a"}, {"h1", "b"}}, stream{"h1", "c"}, stream{"h2", "c"}},
+		{"per user", StreamLimits{PerUser: 2}, []stream{{"h1", "a"}, {"h2", "a"}}, stream{"h3", "a"}, stream{"h1", "b"}},
+		{"in total", StreamLimits{Total: 2}, []stream{{"h1", "a"}, {"h2", "b"}}, stream{"h3", "c"}, stream{}},
+	} {
+		for _, tracked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, streams open: %v", test.name, tracked), func(t *testing.T) {
+				s := NewStreams(test.limits)
+				var ends []func()
+				for _, o := range test.open {
+					release, err := s.admit(o.host, o.user)
+					if err != nil {
+						t.Fatal(err)
+					}
+					untrack := func() {}
+					if tracked {
+						untrack = s.track(func() {})
+					}
+					ends = append(ends, func() { untrack(); release() })
+				}
+				_, err := s.admit(test.refused.host, test.refused.user)
+				if !apierrors.IsTooManyRequests(err) {
+					t.Fatalf("got %v, want 429", err)
+				}
+				if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds < 1 {
+					t.Errorf("%v does not say when to try again", err)
+				}
+				if test.other != (stream{}) {
+					release, err := s.admit(test.other.host, test.other.user)
+					if err != nil {
+						t.Errorf("another stream was refused: %v", err)
+					} else {
+						release()
+					}
+				}
+				ends[0]()
+				ends[0]() // a second time changes nothing
+				release, err := s.admit(test.refused.host, test.refused.user)
+				if err != nil {
+					t.Fatalf("after one has ended: %v", err)
+				}
+				if _, err := s.admit(test.refused.host, test.refused.user); err == nil {
+					t.Error("one too many was admitted")
+				}
+				release()
+				ends[1]()
+				if n := s.Open(); n != 0 || len(s.perHost) != 0 || len(s.perUser) != 0 {
+					t.Errorf("%d streams are left, %v, %v", n, s.perHost, s.perUser)
+				}
+			})
+		}
+	}
+}
+
+func TestNoLimits(t *testing.T) {
+	s := NewStreams(StreamLimits{})
+	for range 1000 {
+		if _, err := s.admit("h", "u"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestDrainWaitsForStreams(t *testing.T) {
+	s := NewStreams(StreamLimits{})
+	asked := make(chan struct{}, 2)
+	var ends []func()
+	for range 2 {
+		release, err := s.admit("h", "u")
+		if err != nil {
+			t.Fatal(err)
+		}
+		untrack := s.track(func() { asked <- struct{}{} })
+		ends = append(ends, func() { untrack(); release() })
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(t.Context()) }()
+	<-asked
+	<-asked
+
+	_, err := s.admit("h2", "u2")
+	if !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("while draining: got %v, want 503", err)
+	}
+	ends[0]()
+	select {
+	case err := <-drained:
+		t.Fatalf("returned %v with a stream open", err)
+	default:
+	}
+	ends[1]()
+	if err := <-drained; err != nil {
+		t.Errorf("got %v", err)
+	}
+	// Nothing is left: a second time returns at once.
+	if err := s.Drain(t.Context()); err != nil {
+		t.Errorf("again: got %v", err)
+	}
+}
+
+// TestDrainReachesWhatIsBeingOpened covers a stream that was admitted before the
+// server stops and is open only afterwards.
+func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
+	s := NewStreams(StreamLimits{})
+	release, err := s.admit("h", "u")
+	if err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Drain(canceled); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v with a stream being opened", err)
+	}
+	stopped := false
+	untrack := s.track(func() { stopped = true })
+	if !stopped {
+		t.Error("the stream was not told to end")
+	}
+	untrack()
+	release()
+	if err := s.Drain(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDrainGivesUp(t *testing.T) {
+	s := NewStreams(StreamLimits{})
+	if _, err := s.admit("h", "u"); err != nil {
+		t.Fatal(err)
+	}
+	s.track(func() {})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := s.Drain(ctx)
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	if want := "1 log streams did not end in time: context canceled"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+}
+
+// TestStreamsConcurrently is for the race detector, and checks that the count is
+// right in the end and never above the limit.
+func TestStreamsConcurrently(t *testing.T) {
+	const limit = 8
+	s := NewStreams(StreamLimits{Total: limit})
+	var open, highest, refused atomic.Int64
+	var wait sync.WaitGroup
+	for worker := range 16 {
+		wait.Go(func() {
+			for range 200 {
+				release, err := s.admit(fmt.Sprintf("h%d", worker%3), fmt.Sprintf("u%d", worker%5))
+				if err != nil {
+					refused.Add(1)
+					continue
+				}
+				n := open.Add(1)
+				for {
+					seen := highest.Load()
+					if n <= seen || highest.CompareAndSwap(seen, n) {
+						break
+					}
+				}
+				untrack := s.track(func() {})
+				open.Add(-1)
+				untrack()
+				release()
+			}
+		})
+	}
+	wait.Wait()
+	if highest.Load() > limit {
+		t.Errorf("%d streams were open at one time", highest.Load())
+	}
+	if err := s.Drain(t.Context()); err != nil || s.Open() != 0 {
+		t.Errorf("left over: %d, %v", s.Open(), err)
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rules
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// conditions is where the types and reasons of conditions are.
+const conditions = "pkg/apis/windows/v1alpha1/conditions.go"
+
+// constants returns the values of the string constants of a Go file whose names
+// have one of the prefixes.
+func constants(f sourceFile, prefixes ...string) ([]string, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var values []string
+	for _, declaration := range parsed.Decls {
+		block, ok := declaration.(*ast.GenDecl)
+		if !ok || block.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range block.Specs {
+			value := spec.(*ast.ValueSpec)
+			for i, name := range value.Names {
+				if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name.Name, p) }) || i >= len(value.Values) {
+					continue
+				}
+				text, err := strconv.Unquote(value.Values[i].(*ast.BasicLit).Value)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", name.Name, err)
+				}
+				values = append(values, text)
+			}
+		}
+	}
+	return values, nil
+}
+
+// undocumented returns those of the words that no heading and no first cell of a
+// table of the document has.
+func undocumented(document string, words []string) []string {
+	var missing []string
+	for _, w := range words {
+		pattern := regexp.MustCompile(`(?m)^(#+ .*|\| *)` + "`" + regexp.QuoteMeta(w) + "`")
+		if !pattern.MatchString(document) {
+			missing = append(missing, w)
+		}
+	}
+	return missing
+}
+
+// TestConditionsDocumented keeps docs/troubleshooting.md complete: whoever sees a
+// condition or a reason finds there what to do.
+func TestConditionsDocumented(t *testing.T) {
+	read := func(name string) sourceFile {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sourceFile{name, string(content)}
+	}
+	values, err := constants(read(conditions), "Condition", "Reason")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(values) < 20 {
+		t.Fatalf("found %d conditions and reasons, which cannot be all", len(values))
+	}
+	for _, missing := range undocumented(read("docs/troubleshooting.md").content, values) {
+		t.Errorf("docs/troubleshooting.md has no heading and no row for %s of %s", missing, conditions)
+	}
+}
+
+// link matches the target of a link in Markdown.
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// checkLinks returns the links to files that are not there.
+func checkLinks(f sourceFile, exists func(name string) bool) []string {
+	var problems []string
+	for _, match := range link.FindAllStringSubmatch(f.content, -1) {
+		target, _, _ := strings.Cut(match[1], "#")
+		if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+			continue
+		}
+		if !exists(path.Join(path.Dir(f.path), target)) {
+			problems = append(problems, fmt.Sprintf("%s links to %s, which is not there", f.path, match[1]))
+		}
+	}
+	return problems
+}
+
+func TestLinks(t *testing.T) {
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(root, name))
+		return err == nil
+	}
+	for _, f := range readTree(t) {
+		if path.Ext(f.path) != ".md" {
+			continue
+		}
+		for _, problem := range checkLinks(f, exists) {
+			t.Error(problem)
+		}
+	}
+}
+
+func TestCheckLinks(t *testing.T) {
+	exists := func(name string) bool { return name == "docs/testing.md" }
+	tests := []struct {
+		name, content string
+		want          []string
+	}{
+		{name: "there", content: "see [tests](testing.md#tiers) and [again](../docs/testing.md)"},
+		{name: "not there", content: "see [tests](test.md)", want: []string{"docs/a.md links to test.md, which is not there"}},
+		{name: "elsewhere", content: "see [site](https://example.com/x.md), [above](#top)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, checkLinks(sourceFile{"docs/a.md", tt.content}, exists)); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUndocumented(t *testing.T) {
+	document := "## Something\n\n### `Reachable`\n\n| `NotSSH` | text |\n|`NotTried`|\n\nIn passing: `FirstUse`.\n"
+	got := undocumented(document, []string{"Reachable", "NotSSH", "NotTried", "FirstUse", "SSH"})
+	if diff := cmp.Diff([]string{"FirstUse", "SSH"}, got); diff != "" {
+		t.Errorf("undocumented words (-want +got):\n%s", diff)
+	}
+}
+
+func TestConstants(t *testing.T) {
+	f := sourceFile{"a.go", "package a\nconst (\n\tReasonA = \"A\"\n\tOther = \"B\"\n\tConditionC = \"C\"\n)\nvar ReasonD = \"D\"\n"}
+	got, err := constants(f, "Reason", "Condition")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"A", "C"}, got); diff != "" {
+		t.Errorf("constants (-want +got):\n%s", diff)
+	}
+}

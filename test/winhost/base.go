@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package winhost
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
+	"github.com/openshift/windows-instance-api/test/winhost/internal/winfs"
+)
+
+// hostNumber counts the hosts of this process.
+var hostNumber atomic.Uint32
+
+// addressOf is the loopback address of the n-th host, n counting from 1. It keeps clear of
+// the addresses that other parts of a test bed take, and goes on in 127.0.3.0/24 and so on.
+func addressOf(n uint32) string {
+	n--
+	return fmt.Sprintf("127.0.%d.%d", 2+n/254%200, 1+n%254)
+}
+
+// base is what all tiers have in common.
+type base struct {
+	name, tier, user string
+	dir              string
+	keepDir          bool
+	front            *faultnet.Front
+	logf             func(format string, args ...any)
+
+	// power orders what changes a host as a whole: power, faults, keys. It is held while
+	// a host boots.
+	power sync.Mutex
+
+	mu      sync.Mutex // guards what follows
+	hostKey ssh.Signer
+	keys    []ssh.PublicKey
+	fault   Fault
+}
+
+func newBase(o Options, user string) (*base, error) {
+	b := &base{name: o.Name, tier: o.Tier, user: user, dir: o.Dir, keepDir: o.Dir != "", logf: o.Logf, keys: o.AuthorizedKeys}
+	if b.keepDir {
+		return b, os.MkdirAll(b.dir, 0o700)
+	}
+	dir, err := os.MkdirTemp("", "winhost-"+o.Name+"-")
+	b.dir = dir
+	return b, err
+}
+
+// NewKey makes an Ed25519 key pair, for a client or a host, in the form of an OpenSSH
+// private key file and ready to sign.
+func NewKey() (privatePEM []byte, signer ssh.Signer, err error) {
+	_, k, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(k, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	signer, err = ssh.NewSignerFromKey(k)
+	return pem.EncodeToMemory(block), signer, err
+}
+
+// Name implements [Host].
+func (b *base) Name() string { return b.name }
+
+// Tier implements [Host].
+func (b *base) Tier() string { return b.tier }
+
+// User implements [Host].
+func (b *base) User() string { return b.user }
+
+// Address implements [Host].
+func (b *base) Address() string { return b.front.Addr().IP.String() }
+
+// Port implements [Host].
+func (b *base) Port() int { return b.front.Addr().Port }
+
+// Connections implements [Host].
+func (b *base) Connections() int { return b.front.Connections() }
+
+// HostKey implements [Host].
+func (b *base) HostKey() ssh.PublicKey {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.hostKey.PublicKey()
+}
+
+func (b *base) setHostKey(k ssh.Signer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hostKey = k
+}
+
+func (b *base) currentFault() Fault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.fault
+}
+
+func (b *base) setFault(f Fault) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fault = f
+}
+
+func (b *base) authorizedKeys() []ssh.PublicKey {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.keys
+}
+
+func (b *base) setKeys(keys []ssh.PublicKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys = keys
+}
+
+// authorizedKeysFile is the content of the file of that name.
+func authorizedKeysFile(keys []ssh.PublicKey) []byte {
+	var b bytes.Buffer
+	for _, k := range keys {
+		b.Write(ssh.MarshalAuthorizedKey(k))
+	}
+	return b.Bytes()
+}
+
+// removeFiles removes what the host kept on disk.
+func (b *base) removeFiles() error {
+	if b.keepDir {
+		return nil
+	}
+	return os.RemoveAll(b.dir)
+}
+
+// checkFault is the common beginning of SetFault.
+func checkFault(f Fault) (Fault, error) {
+	if err := f.Validate(); err != nil {
+		return f, fmt.Errorf("winhost: invalid fault: %w", err)
+	}
+	return f.Normalize(), nil
+}
+
+// closeAll runs every step and joins their errors.
+func closeAll(steps ...func() error) error {
+	var errs []error
+	for _, s := range steps {
+		errs = append(errs, s())
+	}
+	return errors.Join(errs...)
+}
+
+// replaceFile writes a file so that no reader ever sees half of it.
+func replaceFile(path string, content []byte) error {
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// driveC finds a Windows path of drive C: below a directory of this machine.
+func driveC(root, hostPath string) (string, error) {
+	fs := winfs.FS{Home: "/C:"}
+	return winfs.Below(root)(fs.Clean(hostPath))
+}
+
+// greets reports whether an SSH server answers at an address.
+func greets(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now()) })
+	defer stop()
+	got := make([]byte, len("SSH-"))
+	_, err = io.ReadFull(c, got)
+	return err == nil && string(got) == "SSH-"
+}

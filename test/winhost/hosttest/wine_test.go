@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hosttest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+func startWine(t *testing.T) (winhost.Host, ssh.Signer) {
+	t.Helper()
+	signer := NewKey(t)
+	return Start(t, winhost.Options{Tier: winhost.TierWine, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}}), signer
+}
+
+func hostname(t *testing.T, h winhost.Host, signer ssh.Signer) string {
+	t.Helper()
+	return strings.ToLower(strings.TrimSpace(string(output(t, h, signer, "hostname", nil))))
+}
+
+// TestWineRename: a new computer name takes effect with the next boot, as on Windows.
+func TestWineRename(t *testing.T) {
+	h, signer := startWine(t)
+	before := hostname(t, h, signer)
+	output(t, h, signer, `reg add HKLM\System\CurrentControlSet\Control\ComputerName\ComputerName /v ComputerName /d NEW-NAME /f`, nil)
+	if got := hostname(t, h, signer); got != before {
+		t.Errorf("before the boot: %q, want %q", got, before)
+	}
+	if err := h.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if got := hostname(t, h, signer); got != "new-name" {
+		t.Errorf("after the boot: %q", got)
+	}
+}
+
+// TestWinePowerLoss: an orderly reboot keeps what was just written to the registry; files
+// survive also the loss of power.
+func TestWinePowerLoss(t *testing.T) {
+	h, signer := startWine(t)
+	output(t, h, signer, `reg add HKLM\Software\Test /v Value /d kept /f`, nil)
+	if err := h.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(output(t, h, signer, `reg query HKLM\Software\Test /v Value`, nil)); !strings.Contains(got, "kept") {
+		t.Errorf("the registry has %q", got)
+	}
+	output(t, h, signer, `echo text> C:\ProgramData\file`, nil)
+	if err := h.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(output(t, h, signer, `type C:\ProgramData\file`, nil)); !strings.Contains(got, "text") {
+		t.Errorf("the file has %q", got)
+	}
+}
+
+// TestWineRestartFromInside: a program of the host restarts it by the Windows API.
+func TestWineRestartFromInside(t *testing.T) {
+	h, signer := startWine(t)
+	program, err := winhost.BuildProgram(t.Context(), "test/winhost/hosttest/testdata/restart", "windows", "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, err := h.LocalPath(`C:\ProgramData\restart.exe`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(local, program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open := dial(t, h, signer)
+	try(t, h, signer, `C:\ProgramData\restart.exe`, "") // its exit code may come too late
+	_ = open.Wait()                                     // the host goes down
+	Eventually(t, "the host is back", func() bool { return try(t, h, signer, "hostname", "") == outcome{atEnd, "ok"} })
+}
+
+// TestWineOwnDrive: a host sees drive C: and nothing of the machine below.
+func TestWineOwnDrive(t *testing.T) {
+	h, signer := startWine(t)
+	if got := try(t, h, signer, `dir Z:\`, ""); got.What == "ok" {
+		t.Error("there is a drive Z:")
+	}
+	local, err := h.LocalPath(`C:\`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(local + "/windows/system32/cmd.exe"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWineFleet(t *testing.T) {
+	Require(t, winhost.TierWine)
+	f, err := winhost.NewFleet(t.Context(), winhost.FleetOptions{Count: 5, Tier: winhost.TierWine, NamePrefix: "wine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, h := range f.Hosts {
+		if got := hostname(t, h, f.Signer); got != h.Name() {
+			t.Errorf("%s calls itself %q", h.Name(), got)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package winhost
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+
+	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
+	"github.com/openshift/windows-instance-api/test/winhost/internal/sshserver"
+	"github.com/openshift/windows-instance-api/test/winhost/internal/winfs"
+)
+
+// InProcessOptions are what only TierInProcess can do.
+type InProcessOptions struct {
+	// Facts changes what the host says about itself. It is called for every answer, with
+	// the facts of a healthy Windows Server 2022. Nil: nothing is changed.
+	Facts func(*hostagent.Facts)
+	// EventLog is the host's event log. Nil: reading it fails.
+	EventLog logs.EventLog
+	// Clock is the host's clock, for clock skew and time zones. Nil: this machine's, UTC.
+	Clock func() time.Time
+	// Command runs command lines that are neither the agent's nor one of the few that
+	// every host knows (ver, hostname, echo, more, exit). It reports false for a command that does not
+	// exist. Nil: none exists.
+	Command func(ctx context.Context, c CommandLine) (exitCode uint32, exists bool)
+	// PowerShell makes PowerShell the default shell instead of cmd.exe, as far as that can
+	// be told from how it refuses a command that does not exist.
+	PowerShell bool
+}
+
+// CommandLine is one command with its standard streams: Line as the client sent it, the
+// User who logged in, Stdin, Stdout and Stderr.
+type CommandLine = sshserver.Command
+
+// inProcessHost is a host of TierInProcess.
+//
+// Real on it: nothing but the SSH and SFTP protocols and the agent's portable code. Its
+// files have Windows paths and are found without regard to case, a running program cannot
+// be replaced, and commands that do not exist are refused in cmd.exe's words; everything
+// else about Windows is made up.
+type inProcessHost struct {
+	*base
+	opts   InProcessOptions
+	driveC string
+
+	mu       sync.Mutex // guards what follows
+	on       bool
+	boots    []boot // newest first
+	commands []string
+	running  map[string]int // local paths of programs, how often each runs
+}
+
+// boot is one start of a host.
+type boot struct {
+	time time.Time
+	id   string
+}
+
+func startInProcess(o Options) (Host, error) {
+	b, err := newBase(o, "Administrator")
+	if err != nil {
+		return nil, err
+	}
+	if o.InProcess.Clock == nil {
+		o.InProcess.Clock = func() time.Time { return time.Now().UTC() }
+	}
+	h := &inProcessHost{base: b, opts: o.InProcess, driveC: filepath.Join(b.dir, "drive_c"), running: map[string]int{}}
+	if err := h.create(o); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *inProcessHost) create(o Options) error {
+	for _, d := range []string{"ProgramData", "Users/Administrator", "Windows/System32", "Windows/Temp", "var/log"} {
+		if err := os.MkdirAll(filepath.Join(h.driveC, d), 0o755); err != nil {
+			return err
+		}
+	}
+	if err := h.RotateHostKey(); err != nil {
+		return err
+	}
+	server := h.server(o.Password)
+	front, err := faultnet.New(o.Address, o.Port, server.Conn)
+	if err != nil {
+		return err
+	}
+	h.front = front
+	return h.PowerOn()
+}
+
+func (h *inProcessHost) server(password string) *sshserver.Server {
+	files := &winfs.FS{
+		Home:   "/C:/Users/" + h.user,
+		Local:  winfs.Below(h.driveC),
+		Drives: func() []string { return []string{"C:"} },
+		Busy:   h.busy,
+		Fault:  h.currentFault,
+	}
+	s := &sshserver.Server{
+		Fault:      h.currentFault,
+		HostKey:    h.signer,
+		Authorized: h.authorized,
+		Exec:       h.exec,
+		SFTP:       files.Serve,
+		Dial: func(ctx context.Context, host string, port int) (net.Conn, error) {
+			return sshserver.DialLoopback(ctx, h.Address(), host, port)
+		},
+		OnCommand: h.record,
+		Logf:      h.logf,
+	}
+	if password != "" {
+		s.Password = func(user, given string) bool { return strings.EqualFold(user, h.user) && given == password }
+	}
+	return s
+}
+
+func (h *inProcessHost) signer() (ssh.Signer, error) {
+	h.base.mu.Lock()
+	defer h.base.mu.Unlock()
+	return h.hostKey, nil
+}
+
+func (h *inProcessHost) authorized(user string, key ssh.PublicKey) bool {
+	return strings.EqualFold(user, h.user) && slices.ContainsFunc(h.authorizedKeys(), func(k ssh.PublicKey) bool {
+		return bytes.Equal(k.Marshal(), key.Marshal())
+	})
+}
+
+func (h *inProcessHost) record(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commands = append(h.commands, line)
+}
+
+// Commands implements [Host].
+func (h *inProcessHost) Commands() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.commands)
+}
+
+func (h *inProcessHost) busy(local string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running[local] > 0
+}
+
+// lock keeps a program's file as it is while the program runs.
+func (h *inProcessHost) lock(local string) (unlock func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running[local]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.running[local]--; h.running[local] == 0 {
+			delete(h.running, local)
+		}
+	}
+}
+
+// LogDir implements [Host].
+func (h *inProcessHost) LogDir() string { return filepath.Join(h.driveC, "var", "log") }
+
+// LocalPath implements [Host].
+func (h *inProcessHost) LocalPath(hostPath string) (string, error) {
+	return driveC(h.driveC, hostPath)
+}
+
+// SetFault implements [Host].
+func (h *inProcessHost) SetFault(f Fault) error {
+	f, err := checkFault(f)
+	if err != nil {
+		return err
+	}
+	h.power.Lock()
+	defer h.power.Unlock()
+	h.setFault(f)
+	return h.front.SetFault(f)
+}
+
+// AuthorizeKey implements [Host].
+func (h *inProcessHost) AuthorizeKey(key ssh.PublicKey) error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	h.setKeys(append(slices.Clone(h.authorizedKeys()), key))
+	return nil
+}
+
+// SetAuthorizedKeys implements [Host].
+func (h *inProcessHost) SetAuthorizedKeys(keys ...ssh.PublicKey) error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	h.setKeys(slices.Clone(keys))
+	return nil
+}
+
+// RotateHostKey implements [Host].
+func (h *inProcessHost) RotateHostKey() error {
+	_, signer, err := NewKey()
+	if err != nil {
+		return err
+	}
+	h.setHostKey(signer)
+	return nil
+}
+
+// PowerOn implements [Host].
+func (h *inProcessHost) PowerOn() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	return h.powerOn()
+}
+
+func (h *inProcessHost) powerOn() error {
+	h.mu.Lock()
+	if h.on {
+		h.mu.Unlock()
+		return nil
+	}
+	h.on = true
+	h.boots = slices.Insert(h.boots, 0, newBoot(h.opts.Clock(), h.boots))
+	h.mu.Unlock()
+	return h.front.Up()
+}
+
+// newBoot is a boot at a time, or just after the last one: boots are told apart by their
+// times, which tests may let come within one tick of the clock.
+func newBoot(now time.Time, before []boot) boot {
+	if len(before) > 0 && !now.After(before[0].time) {
+		now = before[0].time.Add(time.Millisecond)
+	}
+	return boot{time: now, id: rand.Text()}
+}
+
+// PowerOff implements [Host].
+func (h *inProcessHost) PowerOff() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	h.powerOff()
+	return nil
+}
+
+func (h *inProcessHost) powerOff() {
+	h.mu.Lock()
+	h.on = false
+	h.mu.Unlock()
+	if h.front != nil {
+		h.front.Down()
+	}
+}
+
+// Reboot implements [Host].
+func (h *inProcessHost) Reboot() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	h.powerOff()
+	return h.powerOn()
+}
+
+// Close implements [Host].
+func (h *inProcessHost) Close() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	h.powerOff()
+	if h.front == nil {
+		return h.removeFiles()
+	}
+	return closeAll(h.front.Close, h.removeFiles)
+}

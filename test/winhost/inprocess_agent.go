@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package winhost
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+)
+
+// windowsVersion is that of the hosts of every tier: Windows Server 2022 with an update
+// of autumn 2024.
+const (
+	windowsVersion  = "10.0.20348.2700"
+	windowsBuild    = 20348
+	windowsRevision = 2700
+)
+
+// agentHost is an in-process host as the agent sees it.
+type agentHost struct {
+	*inProcessHost
+	executable string // on this machine
+}
+
+var _ hostagent.Host = (*agentHost)(nil)
+
+// LogRoot implements [logs.Host].
+func (a *agentHost) LogRoot() string { return a.LogDir() }
+
+// Now implements [logs.Host].
+func (a *agentHost) Now() time.Time { return a.opts.Clock() }
+
+// BootTimes implements [logs.Host].
+func (a *agentHost) BootTimes(context.Context) ([]time.Time, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	times := make([]time.Time, 0, len(a.boots))
+	for _, b := range a.boots {
+		times = append(times, b.time)
+	}
+	return times, nil
+}
+
+// EventLog implements [logs.Host].
+func (a *agentHost) EventLog() (logs.EventLog, error) {
+	if a.opts.EventLog == nil {
+		return nil, fmt.Errorf("the event log service is not available: %w", logs.ErrNoEventLog)
+	}
+	return a.opts.EventLog, nil
+}
+
+// Executable implements [hostagent.Host].
+func (a *agentHost) Executable() (string, error) { return a.executable, nil }
+
+// Facts implements [hostagent.Host].
+func (a *agentHost) Facts(context.Context) *hostagent.Facts {
+	a.mu.Lock()
+	last := a.boots[0]
+	a.mu.Unlock()
+	f := a.healthyFacts(last)
+	if a.opts.Facts != nil {
+		a.opts.Facts(f)
+	}
+	return f
+}
+
+// healthyFacts describe a host that passes every preflight check.
+func (a *agentHost) healthyFacts(last boot) *hostagent.Facts {
+	const gib = 1 << 30
+	now := a.Now()
+	zone, offset := now.Zone()
+	no := false
+	return &hostagent.Facts{
+		Time: hostagent.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset},
+		System: hostagent.SystemFacts{
+			OS: "windows", Architecture: "amd64",
+			Product: "Windows Server 2022 Datacenter", Edition: "ServerDatacenter", InstallationType: "Server Core", Release: "21H2",
+			Version: windowsVersion, Build: windowsBuild, Revision: windowsRevision, Server: true,
+		},
+		Name:   hostagent.NameFacts{Hostname: a.name, FQDN: a.name, NetBIOS: strings.ToUpper(a.name)},
+		CPUs:   4,
+		Memory: hostagent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
+		Disks:  []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
+		Boot:   hostagent.BootFacts{Time: last.time, UptimeSeconds: int64(now.Sub(last.time) / time.Second), ID: last.id},
+		User:   hostagent.UserFacts{Name: strings.ToUpper(a.name) + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
+		Services: []hostagent.Service{
+			{Name: "sshd", DisplayName: "OpenSSH SSH Server", State: "Running", StartType: "Automatic", PID: 1804, Path: `C:\Windows\System32\OpenSSH\sshd.exe`, Account: "LocalSystem"},
+			{Name: "vmcompute", DisplayName: "Hyper-V Host Compute Service", State: "Running", StartType: "Manual", PID: 2012, Path: `C:\Windows\system32\vmcompute.exe`, Account: "LocalSystem"},
+			{Name: "hns", DisplayName: "Host Network Service", State: "Running", StartType: "Manual", PID: 2044, Path: `C:\Windows\system32\svchost.exe -k NetSvcs -p`, Account: "LocalSystem"},
+			{Name: "W32Time", DisplayName: "Windows Time", State: "Running", StartType: "Automatic", PID: 988, Path: `C:\Windows\system32\svchost.exe -k LocalService`, Account: `NT AUTHORITY\LocalService`},
+		},
+		Network: hostagent.NetworkFacts{
+			Interfaces: []hostagent.Interface{{
+				Name: "Ethernet", Index: 4, MAC: "00:50:56:9a:10:01", MTU: 1500, Up: true, DHCP: &no,
+				Addresses: []string{a.Address() + "/24"}, Gateways: []string{"127.0.2.254"}, DNSServers: []string{"127.0.2.254"},
+			}},
+			Listening: []hostagent.Listener{{Port: 22, Address: "0.0.0.0", PID: 1804}},
+		},
+	}
+}

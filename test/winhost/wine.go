@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package winhost
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
+	"github.com/openshift/windows-instance-api/test/winhost/internal/wineproto"
+)
+
+// Limits of the patience with a Wine host. Both are far above what a loaded machine needs;
+// booting takes half a second on an idle one.
+const (
+	wineBootTimeout     = 90 * time.Second
+	wineShutdownTimeout = 20 * time.Second
+)
+
+// wineScript is the life of a Wine host. -p keeps the Wine server, and so the services, when
+// no ordinary program is left; it returns when the server is ready, and two that start at a
+// time could get into each other's way. The service control manager comes up with the first
+// program.
+const wineScript = wineServer + ` -p </dev/null || exit
+` + wineProgram + ` cmd.exe /c exit </dev/null
+read -r _
+` + wineServer + ` -k
+` + wineServer + ` -w`
+
+// wineHost is a host of TierWine.
+//
+// Real on it: the service control manager (create, configure, start, stop, delete), the
+// registry and the machine environment, certificate stores, files as Windows locks and
+// renames them, job objects, mutexes, adapters, the clock since boot, a rename that takes
+// effect with the next boot.
+//
+// Not there: PowerShell, netsh, the event log's content, ACLs beyond mode bits, junctions,
+// HNS and HCS, dependency order and recovery actions of services, the account LocalSystem.
+// The shim DLL makes four calls kinder than Wine has them (see shim/bcryptprimitives.c):
+// a green test proves nothing about Windows for those.
+type wineHost struct {
+	*base
+	prefix, sockets, control string
+
+	booted   bool           // ever; guarded by power
+	watchers sync.WaitGroup // one per boot
+
+	mu       sync.Mutex // guards what follows
+	machine  *machine   // nil: off
+	last     *machine   // the newest, on or off
+	upstream string     // address of the SSH server inside
+}
+
+func startWine(ctx context.Context, o Options) (Host, error) {
+	if err := WineAvailable(); err != nil {
+		return nil, err
+	}
+	template, err := wineTemplate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sshd, err := winsshd()
+	if err != nil {
+		return nil, err
+	}
+	b, err := newBase(o, "Administrator")
+	if err != nil {
+		return nil, err
+	}
+	h := &wineHost{base: b, prefix: filepath.Join(b.dir, "prefix"), sockets: filepath.Join(b.dir, "sockets")}
+	h.control = filepath.Join(h.prefix, "drive_c", wineproto.Rel)
+	if err := h.create(o, template, sshd); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	if err := h.powerOn(ctx); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// winsshd is the SSH server of the hosts, built once per process.
+var winsshd = sync.OnceValues(func() ([]byte, error) {
+	return BuildProgram(context.Background(), "test/winhost/winsshd", "windows", "amd64")
+})
+
+// create makes the host's disk.
+func (h *wineHost) create(o Options, template string, sshd []byte) (err error) {
+	if err := os.CopyFS(h.prefix, os.DirFS(template)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(h.sockets, 0o700); err != nil {
+		return err
+	}
+	config, err := json.Marshal(wineproto.Config{Listen: o.Address, User: h.user, Password: o.Password})
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{
+		"winsshd.exe":          sshd,
+		wineproto.ConfigFile:   config,
+		wineproto.KeysFile:     authorizedKeysFile(o.AuthorizedKeys),
+		wineproto.CommandsFile: nil,
+	} {
+		if err := h.write(name, content); err != nil {
+			return err
+		}
+	}
+	if err := h.replaceHostKey(); err != nil {
+		return err
+	}
+	h.front, err = faultnet.New(o.Address, o.Port, h.forward)
+	return err
+}
+
+// write replaces a file that the SSH server reads.
+func (h *wineHost) write(name string, content []byte) error {
+	return replaceFile(filepath.Join(h.control, name), content)
+}
+
+func (h *wineHost) replaceHostKey() error {
+	pem, signer, err := NewKey()
+	if err != nil {
+		return err
+	}
+	if err := h.write(wineproto.HostKeyFile, pem); err != nil {
+		return err
+	}
+	h.setHostKey(signer)
+	return nil
+}
+
+// forward carries one connection between the host's address and the SSH server inside.
+func (h *wineHost) forward(ctx context.Context, client net.Conn) {
+	h.mu.Lock()
+	upstream := h.upstream
+	h.mu.Unlock()
+	faultnet.Forward(ctx, client, upstream)
+}
+
+// LogDir implements [Host].
+func (h *wineHost) LogDir() string { return filepath.Join(h.prefix, "drive_c", "var", "log") }
+
+// LocalPath implements [Host].
+func (h *wineHost) LocalPath(hostPath string) (string, error) {
+	return driveC(filepath.Join(h.prefix, "drive_c"), hostPath)
+}
+
+// PowerOn implements [Host].
+func (h *wineHost) PowerOn() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	return h.powerOn(context.Background())
+}
+
+func (h *wineHost) powerOn(ctx context.Context) error {
+	if h.current() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wineBootTimeout)
+	defer cancel()
+	hostname, err := h.nextHostname()
+	if err != nil {
+		return err
+	}
+	address := filepath.Join(h.control, wineproto.AddressFile)
+	for _, old := range []string{address, filepath.Join(h.control, wineproto.ShutdownFile)} {
+		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	m, err := startMachine(machineSpec{
+		hostname: hostname,
+		script:   wineScript,
+		env:      wineEnv(h.prefix, h.dir, h.sockets),
+		dir:      filepath.Join(h.prefix, "drive_c"),
+		console:  filepath.Join(h.dir, "console.log"),
+		after:    h.previous(),
+	})
+	if err != nil {
+		return err
+	}
+	err = m.poll(ctx, "its SSH server came up", func() bool {
+		b, err := os.ReadFile(address)
+		return err == nil && len(b) > 0 && greets(ctx, string(b))
+	})
+	if err != nil {
+		m.kill()
+		return err
+	}
+	upstream, err := os.ReadFile(address)
+	if err != nil {
+		m.kill()
+		return err
+	}
+	h.mu.Lock()
+	h.machine, h.last, h.upstream = m, m, string(upstream)
+	h.mu.Unlock()
+	h.watchers.Go(func() { h.watch(m) })
+	return h.front.Up()
+}
+
+// watch carries out what a program of the host asks of InitiateSystemShutdownEx. It ends
+// with the machine.
+func (h *wineHost) watch(m *machine) {
+	file := filepath.Join(h.control, wineproto.ShutdownFile)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.ended:
+			return
+		case <-tick.C:
+		}
+		what, err := os.ReadFile(file)
+		if err != nil {
+			continue // nobody asked
+		}
+		if err := h.shutdownFromInside(m, string(what)); err != nil {
+			h.logf("%s: %s: %v", h.name, what, err)
+		}
+		return
+	}
+}
+
+func (h *wineHost) shutdownFromInside(m *machine, what string) error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	if h.current() != m { // somebody was faster
+		return nil
+	}
+	if m := h.takeMachine(); m != nil {
+		m.shutdown(wineShutdownTimeout)
+	}
+	if what == wineproto.Restart {
+		return h.powerOn(context.Background())
+	}
+	return nil
+}
+
+func (h *wineHost) previous() *machine {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+func (h *wineHost) current() *machine {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machine
+}
+
+// takeMachine closes the host's port and hands the machine to be ended over, if it is on.
+func (h *wineHost) takeMachine() *machine {
+	if h.front != nil {
+		h.front.Down()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.machine
+	h.machine, h.upstream = nil, ""
+	return m
+}
+
+// nextHostname is the computer name that the host boots with. Wine always takes the name
+// of the machine below; a SetComputerNameEx is only kept in the registry, and takes effect
+// with the next boot as on Windows because it is fed back here.
+func (h *wineHost) nextHostname() (string, error) {
+	b, err := os.ReadFile(filepath.Join(h.prefix, "system.reg"))
+	if err != nil {
+		return "", err
+	}
+	if h.booted {
+		if name := pendingComputerName(b); name != "" {
+			return name, nil
+		}
+	}
+	h.booted = true
+	return h.name, nil
+}
+
+// pendingComputerName finds the computer name in a registry file of Wine, or "".
+func pendingComputerName(systemReg []byte) string {
+	const key, value = `[System\\CurrentControlSet\\Control\\ComputerName\\ComputerName]`, `"ComputerName"="`
+	within := false
+	for line := range bytes.Lines(systemReg) {
+		text := strings.TrimSpace(string(line))
+		if strings.HasPrefix(text, "[") {
+			within = strings.HasPrefix(text, key)
+		}
+		if name, ok := strings.CutPrefix(text, value); ok && within {
+			return strings.ToLower(strings.TrimSuffix(name, `"`))
+		}
+	}
+	return ""
+}
+
+// PowerOff implements [Host].
+func (h *wineHost) PowerOff() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	if m := h.takeMachine(); m != nil {
+		m.kill()
+	}
+	return nil
+}
+
+// Reboot implements [Host].
+func (h *wineHost) Reboot() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	if m := h.takeMachine(); m != nil {
+		m.shutdown(wineShutdownTimeout)
+	}
+	return h.powerOn(context.Background())
+}
+
+// SetFault implements [Host].
+func (h *wineHost) SetFault(f Fault) error {
+	f, err := checkFault(f)
+	if err != nil {
+		return err
+	}
+	h.power.Lock()
+	defer h.power.Unlock()
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	if err := h.write(wineproto.FaultFile, b); err != nil {
+		return err
+	}
+	return h.front.SetFault(f)
+}
+
+// AuthorizeKey implements [Host].
+func (h *wineHost) AuthorizeKey(key ssh.PublicKey) error {
+	return h.SetAuthorizedKeys(append(slices.Clone(h.authorizedKeys()), key)...)
+}
+
+// SetAuthorizedKeys implements [Host].
+func (h *wineHost) SetAuthorizedKeys(keys ...ssh.PublicKey) error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	if err := h.write(wineproto.KeysFile, authorizedKeysFile(keys)); err != nil {
+		return err
+	}
+	h.setKeys(slices.Clone(keys))
+	return nil
+}
+
+// RotateHostKey implements [Host].
+func (h *wineHost) RotateHostKey() error {
+	h.power.Lock()
+	defer h.power.Unlock()
+	return h.replaceHostKey()
+}
+
+// Commands implements [Host].
+func (h *wineHost) Commands() []string {
+	b, err := os.ReadFile(filepath.Join(h.control, wineproto.CommandsFile))
+	if err != nil {
+		h.logf("%s: reading the commands: %v", h.name, err)
+		return nil
+	}
+	var commands []string
+	for line := range bytes.Lines(b) {
+		var c string
+		if err := json.Unmarshal(line, &c); err == nil { // the last one may still be being written
+			commands = append(commands, c)
+		}
+	}
+	return commands
+}
+
+// Close implements [Host].
+func (h *wineHost) Close() error {
+	defer h.watchers.Wait() // with power unlocked, which a watcher may be waiting for
+	h.power.Lock()
+	defer h.power.Unlock()
+	if m := h.takeMachine(); m != nil {
+		m.kill()
+	}
+	if h.front == nil {
+		return h.removeFiles()
+	}
+	return closeAll(h.front.Close, h.removeFiles)
+}
