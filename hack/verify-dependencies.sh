@@ -10,17 +10,21 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 
-# direct prints path and version of what go.mod requires itself.
+# direct prints path and version of the modules that a module asks for itself:
+# those that its packages import, and those of its tools, which go.mod has as indirect.
 direct() {
-  go -C "$1" list -mod=readonly -m -f '{{if not (or .Main .Indirect)}}{{.Path}} {{.Version}}{{end}}' all
+  go -C "$1" list -m -f '{{if not (or .Main .Indirect)}}{{.Path}} {{.Version}}{{end}}' all || return 1
+  if grep --quiet '^tool' "$1/go.mod"; then
+    go -C "$1" list -f '{{.Module.Path}} {{.Module.Version}}' tool || return 1
+  fi
 }
 
 # argued PATH VERSION says whether the file explains why it is this version. Lines
 # are: path, version, reason.
 argued() { grep --quiet --extended-regexp "^$1 +$2( |$)" hack/lagging-dependencies.txt; }
 
-for dir in . test/controlplane/binaries; do
-  if ! modules=$(direct "$dir" 2>/dev/null); then
+for dir in . hack/tools test/controlplane/binaries; do
+  if ! modules=$(set -e; direct "$dir" 2>/dev/null | sed '/^$/d' | sort --unique); then
     echo "note: the dependencies of $dir/go.mod cannot be listed; is the module proxy unreachable?"
     continue
   fi
@@ -35,12 +39,17 @@ for dir in . test/controlplane/binaries; do
     fi
   done <<<"$modules"
   ((${#queries[@]} > 0)) || continue
-  if ! newest=$(timeout 120 go -C "$dir" list -mod=readonly -m -e -f '{{if not .Error}}{{.Path}} {{.Version}}{{end}}' "${queries[@]}" 2>/dev/null); then
+  if ! newest=$(timeout 120 go -C "$dir" list -m -e -f '{{.Path}} {{if .Error}}unknown{{else}}{{.Version}}{{end}}' "${queries[@]}" 2>/dev/null); then
     echo "note: the module proxy does not tell the newest releases for $dir/go.mod"
     continue
   fi
   while read -r path version; do
     [[ -n $path && $version != "${current[$path]}" ]] || continue
-    argued "$path" "${current[$path]}" || echo "note: $dir: $path is at ${current[$path]}, there is $version"
+    ! argued "$path" "${current[$path]}" || continue
+    if [[ $version == unknown ]]; then
+      echo "note: $dir: the newest patch release of $path cannot be told; in use is ${current[$path]}"
+    else
+      echo "note: $dir: $path is at ${current[$path]}, there is $version"
+    fi
   done <<<"$newest"
 done

@@ -58,19 +58,14 @@ verify_scripts() {
 }
 
 verify_files() {
-  local limit=$((1 << 20)) status=0 file
-  while IFS= read -r -d '' file; do
-    if (($(stat --format=%s "$file") > limit)); then
-      echo "$file is larger than 1 MiB"
-      status=1
-    fi
-    # grep -I takes a file with a NUL byte for one without a match.
-    if [[ -s $file ]] && ! grep --quiet --binary-files=without-match '' "$file"; then
-      echo "$file is a binary file"
-      status=1
-    fi
-  done < <(files)
-  return "$status"
+  local large binary
+  large=$(files | xargs -0 stat --format='%s %n' | awk '$1 > 1024 * 1024')
+  # Without a match are, to grep -I, files with a NUL byte, and empty ones.
+  binary=$(files | xargs -0 grep --files-without-match --binary-files=without-match '' |
+    while IFS= read -r file; do [[ ! -s $file ]] || printf '%s\n' "$file"; done) || true
+  [[ -z $large ]] || printf 'larger than 1 MiB:\n%s\n' "$large"
+  [[ -z $binary ]] || printf 'binary:\n%s\n' "$binary"
+  [[ -z $large$binary ]]
 }
 
 verify_rules() { go test ./test/rules; }

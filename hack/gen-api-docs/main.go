@@ -27,7 +27,7 @@ func main() {
 }
 
 func run() error {
-	definitions := openapi.GetOpenAPIDefinitions(func(name string) spec.Ref { return spec.MustCreateRef(name) })
+	definitions := openapi.GetOpenAPIDefinitions(spec.MustCreateRef)
 	document, err := render(definitions)
 	if err != nil {
 		return err

@@ -49,6 +49,9 @@ func NewOptions() *Options {
 		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, Total: 2048},
 		DrainTimeout:    10 * time.Second,
 	}
+	// Watches are told to end when the server stops. Without this they keep it from
+	// stopping until they end by themselves.
+	o.Run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
 	// A port that needs no privilege; a Service maps 443 to it.
 	o.Recommended.SecureServing.BindPort = 8443
 	// The certificate is given: nobody could verify one that is made up at start.

@@ -386,9 +386,13 @@ func newPool(t testing.TB, o sshpool.Options) *sshpool.Pool {
 		if err := p.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		// Close waits for the goroutines, so there is nothing to wait for here.
-		if stacks := poolGoroutines(); stacks != "" {
-			t.Errorf("goroutines of the pool are left after Close:\n%s", stacks)
+		// What Close does not wait for are a few goroutines in their last instructions.
+		deadline := time.Now().Add(patience)
+		for stacks := poolGoroutines(); stacks != ""; stacks = poolGoroutines() {
+			if time.Now().After(deadline) {
+				t.Fatalf("goroutines of the pool are left after Close:\n%s", stacks)
+			}
+			time.Sleep(time.Millisecond) // between looks at the condition
 		}
 	})
 	return p

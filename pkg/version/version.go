@@ -9,4 +9,4 @@ package version
 //	-ldflags "-X github.com/openshift/windows-instance-api/pkg/version.Version=v1.2.3"
 //
 // It is not that of Kubernetes: the libraries take theirs from component-base.
-var Version = "v0.0.0-dev"
+var Version = "v0.0.0-unreleased"

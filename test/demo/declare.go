@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/template"
@@ -72,6 +71,17 @@ spec:
         machine.openshift.io/cluster-api-machineset: winworker
         machine.openshift.io/os-id: Windows
     spec: {}
+---
+# The kubelet of this host has not reported for long: its logs can be read all the same.
+apiVersion: v1
+kind: Node
+metadata:
+  name: {{.DeadNode}}
+  labels: {kubernetes.io/os: windows, node-role.kubernetes.io/worker: ""}
+`))
+
+// machinesOf is what the Machine API makes of the MachineSet.
+var machinesOf = template.Must(template.New("").Parse(`
 {{- range .Machines}}
 ---
 apiVersion: machine.openshift.io/v1beta1
@@ -82,15 +92,10 @@ metadata:
   labels:
     machine.openshift.io/cluster-api-machineset: winworker
     machine.openshift.io/os-id: Windows
+  ownerReferences:
+  - {apiVersion: machine.openshift.io/v1beta1, kind: MachineSet, name: winworker, uid: {{$.SetUID}}, controller: true, blockOwnerDeletion: true}
 spec: {}
 {{- end}}
----
-# The kubelet of this host has not reported for long: its logs can be read all the same.
-apiVersion: v1
-kind: Node
-metadata:
-  name: {{.DeadNode}}
-  labels: {kubernetes.io/os: windows, node-role.kubernetes.io/worker: ""}
 `))
 
 type entry struct {
@@ -105,9 +110,10 @@ type machine struct{ Name, Address string }
 func (s *site) declare(ctx context.Context, sys *system.System) error {
 	last := s.fromConfigMap[len(s.fromConfigMap)-1]
 	data := struct {
-		Namespace, MachineNamespace, DeadNode string
-		Entries                               []entry
-		Machines                              []machine
+		Namespace, MachineNamespace, DeadNode, SetUID string
+
+		Entries  []entry
+		Machines []machine
 	}{Namespace: system.Namespace, MachineNamespace: machineNamespace, DeadNode: last.Name()}
 	for _, host := range s.fromConfigMap {
 		data.Entries = append(data.Entries, entryOf(host))
@@ -115,15 +121,15 @@ func (s *site) declare(ctx context.Context, sys *system.System) error {
 	for i, host := range s.fromMachines {
 		data.Machines = append(data.Machines, machine{Name: fmt.Sprintf("winworker-%s", []string{"x7k2p", "q9d4c"}[i]), Address: host.Address()})
 	}
-	var manifest bytes.Buffer
-	if err := inputs.Execute(&manifest, data); err != nil {
+	if err := apply(ctx, sys, inputs, data); err != nil {
 		return err
 	}
-	file := filepath.Join(sys.Dir(), "inputs.yaml")
-	if err := os.WriteFile(file, manifest.Bytes(), 0o600); err != nil {
+	uid, err := sys.Kubectl(ctx, "get", "machineset", "winworker", "-n", machineNamespace, "-o", "jsonpath={.metadata.uid}")
+	if err != nil {
 		return err
 	}
-	if _, err := sys.Kubectl(ctx, "apply", "--server-side", "-f", file); err != nil {
+	data.SetUID = uid
+	if err := apply(ctx, sys, machinesOf, data); err != nil {
 		return err
 	}
 	if _, err := sys.Kubectl(ctx, "patch", "infrastructure", "cluster", "--subresource=status", "--type=merge",
@@ -136,13 +142,26 @@ func (s *site) declare(ctx context.Context, sys *system.System) error {
 			return err
 		}
 	}
-	_, err := sys.Kubectl(ctx, "patch", "node", data.DeadNode, "--subresource=status", "--type=merge",
+	_, err = sys.Kubectl(ctx, "patch", "node", data.DeadNode, "--subresource=status", "--type=merge",
 		"-p", fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown","message":"Kubelet stopped posting node status."}]}}`, last.Address()))
 	return err
 }
 
-// entryOf is the entry of a host in the ConfigMap. Hosts on other ports share
-// addresses, so their keys are made unique by another name for the same address.
+// apply renders manifests and applies them.
+func apply(ctx context.Context, sys *system.System, manifests *template.Template, data any) error {
+	var rendered bytes.Buffer
+	if err := manifests.Execute(&rendered, data); err != nil {
+		return err
+	}
+	cmd := sys.KubectlCommand(ctx, sys.KubeconfigPath(), "apply", "--server-side", "-f", "-")
+	cmd.Stdin = &rendered
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// entryOf is the entry of a host in the ConfigMap.
 func entryOf(host winhost.Host) entry {
 	return entry{Key: host.Address(), Name: host.Name(), User: host.User(), Port: host.Port()}
 }

@@ -133,4 +133,3 @@ func appendTo(path, line string) error {
 	_, err = file.WriteString(line)
 	return errors.Join(err, file.Close())
 }
-

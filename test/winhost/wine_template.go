@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/openshift/windows-instance-api/test/winhost/internal/wineproto"
 )
@@ -106,8 +107,12 @@ func wineTemplate(ctx context.Context) (string, error) {
 	}
 	template := filepath.Join(cache, "wine-"+hash)
 	return template, locked(cache, "wine", func() error {
-		if _, err := os.Stat(template); err == nil {
-			return nil
+		now := time.Now()
+		if err := os.Chtimes(template, now, now); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := removeOldTemplates(cache, now); err != nil {
+			return err
 		}
 		work, err := os.MkdirTemp(cache, "wine-building-")
 		if err != nil {
@@ -121,6 +126,23 @@ func wineTemplate(ctx context.Context) (string, error) {
 		}
 		return os.RemoveAll(work)
 	})
+}
+
+// removeOldTemplates removes the templates that nobody has used for a week. Those of other
+// versions of the sources stay as long as somebody goes back and forth between them.
+func removeOldTemplates(cache string, now time.Time) error {
+	templates, err := filepath.Glob(filepath.Join(cache, "wine-*"))
+	if err != nil {
+		return err
+	}
+	for _, t := range templates {
+		if st, err := os.Stat(t); err == nil && st.IsDir() && now.Sub(st.ModTime()) > 7*24*time.Hour {
+			if err := os.RemoveAll(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // templateHash covers everything that a template is made from.

@@ -2,16 +2,14 @@
 // Copyright The Windows Instance API Authors.
 
 // Package apply writes WindowsNodePools and WindowsInstances by server-side apply,
-// and only when a write would change something: what a field manager applied last
-// is read back from the managed fields of the object and compared with what it
-// wants now. It imports nothing of this project but the API and its generated code.
+// and only when a write would change something. It imports nothing of this project
+// but the API and its generated code.
 package apply
 
 import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -58,8 +56,9 @@ func (a *Applier) Instance(ctx context.Context, current *windowsv1alpha1.Windows
 		if err != nil {
 			return false, fmt.Errorf("read managed fields of WindowsInstance %s: %w", key, err)
 		}
-		if equality.Semantic.DeepEqual(have, want) {
-			return false, nil
+		have.Status = nil
+		if same, err := equal(have, want); err != nil || same {
+			return false, err
 		}
 		// With the UID, an instance that was deleted meanwhile is not made again.
 		want.WithUID(current.UID)
@@ -83,8 +82,9 @@ func (a *Applier) Pool(ctx context.Context, current *windowsv1alpha1.WindowsNode
 		if err != nil {
 			return false, fmt.Errorf("read managed fields of WindowsNodePool %s: %w", key, err)
 		}
-		if equality.Semantic.DeepEqual(have, want) {
-			return false, nil
+		have.Status = nil
+		if same, err := equal(have, want); err != nil || same {
+			return false, err
 		}
 		want.WithUID(current.UID)
 	}
@@ -94,17 +94,14 @@ func (a *Applier) Pool(ctx context.Context, current *windowsv1alpha1.WindowsNode
 	return true, nil
 }
 
-// PoolStatus makes the part of the status of current that this field manager owns
-// what want says. Conditions are a map by type, so that several field managers can
-// each own some of them.
+// PoolStatus makes the part of the status of current that want has what want says.
+// A field manager must always want the same fields and types of conditions: those
+// it leaves out later are not noticed. Several field managers can each own some of
+// the conditions, because these are a map by type.
 func (a *Applier) PoolStatus(ctx context.Context, current *windowsv1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration) (bool, error) {
 	key := client.ObjectKeyFromObject(current)
-	have, err := acwindowsv1alpha1.ExtractWindowsNodePoolStatus(current, a.FieldManager)
-	if err != nil {
-		return false, fmt.Errorf("read managed fields of WindowsNodePool %s: %w", key, err)
-	}
-	if equality.Semantic.DeepEqual(have.Status, want) {
-		return false, nil
+	if has, err := contains(&current.Status, want); err != nil || has {
+		return false, err
 	}
 	pool := acwindowsv1alpha1.WindowsNodePool(current.Name, current.Namespace).WithUID(current.UID).WithStatus(want)
 	if err := a.Client.Status().Apply(ctx, pool, client.FieldOwner(a.FieldManager), client.ForceOwnership); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,7 @@ import (
 	clientgoapply "k8s.io/client-go/applyconfigurations"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -32,7 +34,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
-	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
@@ -66,7 +67,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{T: t, events: events.NewFakeRecorder(100), dns: map[string]Resolution{}}
+	f := &fixture{T: t, events: events.NewFakeRecorder(1000), dns: map[string]Resolution{}}
 	record := func(verb string, obj any) error {
 		write := verb
 		if named, ok := obj.(interface{ GetName() *string }); ok {
@@ -128,12 +129,15 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	return f
 }
 
+// quiet is the context of a test with a logger that says nothing.
+func quiet(t *testing.T) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }
+
 // pass makes one pass over a pool.
 func (f *fixture) pass() { f.Helper(); f.passOver(theConfigMap) }
 
 func (f *fixture) passOver(pool types.NamespacedName) {
 	f.Helper()
-	if _, err := f.r.Reconcile(f.Context(), ctrl.Request{NamespacedName: pool}); err != nil {
+	if _, err := f.r.Reconcile(quiet(f.T), ctrl.Request{NamespacedName: pool}); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -351,9 +355,9 @@ func TestUnchangedWorldCausesNoWrites(t *testing.T) {
 	if err := f.Status().Update(t.Context(), &instance); err != nil {
 		t.Fatal(err)
 	}
-	err := f.WithWatch.Status().Apply(t.Context(), acwindowsv1alpha1.WindowsNodePool(theConfigMap.Name, theConfigMap.Namespace).
-		WithStatus(acwindowsv1alpha1.WindowsNodePoolStatus().WithReadyReplicas(1).WithPhase(windowsv1alpha1.PoolDegraded)), client.FieldOwner("another"))
-	if err != nil {
+	pool := f.pool()
+	pool.Status.ReadyReplicas, pool.Status.Phase = 1, windowsv1alpha1.PoolDegraded
+	if err := f.Status().Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	f.takeWrites()
@@ -511,7 +515,7 @@ func TestInstanceThatTheCacheDoesNotKnowIsNotTakenOver(t *testing.T) {
 	f.r.client = interceptor.NewClient(f.WithWatch, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
 	})
-	result, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: theConfigMap})
+	result, err := f.r.Reconcile(quiet(t), ctrl.Request{NamespacedName: theConfigMap})
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("got %+v, %v, want another pass soon", result, err)
 	}
@@ -532,7 +536,7 @@ func TestOneFailingWriteHoldsUpNoOther(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: theConfigMap})
+	_, err := f.r.Reconcile(quiet(t), ctrl.Request{NamespacedName: theConfigMap})
 	if !apierrors.IsInternalError(errors.Unwrap(err)) && !strings.Contains(fmt.Sprint(err), "etcd is slow") {
 		t.Errorf("got %v, want the failure, so that it is tried again", err)
 	}

@@ -385,7 +385,10 @@ func (e *evaluation) ready() {
 		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused, e.paused)
 		return
 	}
-	c := e.obstacle(append(slices.Clone(checks), windowsv1alpha1.ConditionNodeReady))
+	c := e.obstacle(checks)
+	if c == nil {
+		c = e.obstacle([]string{windowsv1alpha1.ConditionNodeReady})
+	}
 	switch {
 	case c == nil:
 		e.set(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonAllChecksPassed, "The host is logged in to and fit, and its Node is ready.")

@@ -149,7 +149,7 @@ func fileError(name string, err error) *Error {
 		return badRequest("", "%s is a directory; a request without a query lists the files", name)
 	case errors.Is(err, errNotRegular):
 		return &Error{Code: 403, Reason: ReasonForbidden, Message: name + " is not a regular file"}
-	case errors.Is(err, errOutsideRoot):
+	case errors.Is(err, errOutsideRoot), errors.Is(err, errLinkLoop):
 		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("%s: %v", name, err)}
 	case errors.Is(err, fs.ErrPermission):
 		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("the agent's account may not read %s", name)}

@@ -119,7 +119,7 @@ func TestLinks(t *testing.T) {
 		{name: "relative out", path: "evil/relative", code: 403},
 		{name: "directory out", path: "evil/dir/secret", code: 403},
 		{name: "root's name as a prefix", path: "evil/prefix", code: 403},
-		{name: "loop", path: "evil/loop", code: 500},
+		{name: "loop", path: "evil/loop", code: 403},
 		{name: "dangling", path: "evil/dangling", code: 404},
 		{name: "directory", path: "pods/p", code: 400},
 	}

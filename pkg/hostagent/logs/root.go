@@ -5,7 +5,6 @@ package logs
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -19,6 +18,7 @@ var (
 	errOutsideRoot = errors.New("the path leads out of the log directory through a link")
 	errNotRegular  = errors.New("not a regular file")
 	errIsDirectory = errors.New("is a directory")
+	errLinkLoop    = errors.New("the path leads through too many links")
 )
 
 // maxLinks bounds the links that are followed for one name.
@@ -101,7 +101,7 @@ func (r logRoot) resolve(root *os.Root, name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fmt.Errorf("%s: too many links", name)
+			return "", errLinkLoop
 		}
 		if isAbsolute(target) {
 			if target, err = r.relative(target); err != nil {
@@ -153,5 +153,16 @@ func (r logRoot) list(dir string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer root.Close() //nolint:errcheck // a directory opened for reading
-	return fs.ReadDir(root.FS(), path.Clean(dir))
+	entries, err := fs.ReadDir(root.FS(), path.Clean(dir))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return entries, err
+	}
+	target, rerr := r.resolve(root, dir)
+	if rerr != nil {
+		return nil, rerr
+	}
+	if target == dir {
+		return nil, err
+	}
+	return fs.ReadDir(root.FS(), target)
 }

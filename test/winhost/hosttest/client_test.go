@@ -54,33 +54,38 @@ type client struct {
 	conn *spiedConn
 }
 
-// spiedConn knows why reading ended, which x/crypto/ssh does not tell, and how much came.
+// spiedConn knows what ended it, which x/crypto/ssh does not tell, and how much came.
 type spiedConn struct {
 	net.Conn
-	received, sent atomic.Int64
+	received atomic.Int64
 
 	mu  sync.Mutex
-	err error
+	err error // the first one
 }
 
 func (s *spiedConn) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	s.received.Add(int64(n))
-	if err != nil {
-		s.mu.Lock()
-		s.err = err
-		s.mu.Unlock()
-	}
+	s.note(err)
 	return n, err
 }
 
 func (s *spiedConn) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
-	s.sent.Add(int64(n))
+	s.note(err)
 	return n, err
 }
 
-func (s *spiedConn) readError() error {
+func (s *spiedConn) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// end is why the connection ended.
+func (s *spiedConn) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
@@ -187,9 +192,9 @@ func try(t *testing.T, h winhost.Host, signer ssh.Signer, line string, hang step
 
 func (c *client) outcome(err error) outcome {
 	s, conn := c.progress()
-	var read error
+	var end error
 	if conn != nil {
-		read = conn.readError()
+		end = conn.end()
 	}
 	var exit *ssh.ExitError
 	var rejected *ssh.OpenChannelError
@@ -202,14 +207,14 @@ func (c *client) outcome(err error) outcome {
 		return outcome{s, "rejected"}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return outcome{s, "refused"}
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(read, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(end, syscall.ECONNRESET), errors.Is(end, syscall.EPIPE):
 		if s == atConnect {
 			s = atHandshake // whether connect or the first read is told is a matter of time
 		}
 		return outcome{s, "reset"}
 	case strings.Contains(err.Error(), "unable to authenticate"):
 		return outcome{s, "denied"}
-	case errors.Is(read, io.EOF):
+	case errors.Is(end, io.EOF):
 		return outcome{s, "closed"}
 	default:
 		return outcome{s, err.Error()}

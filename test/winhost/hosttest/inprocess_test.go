@@ -105,7 +105,7 @@ func TestInProcessLogs(t *testing.T) {
 	if err := s.Start(program + " logs"); err != nil {
 		t.Fatal(err)
 	}
-	request, err := json.Marshal(hostagent.LogRequest{Queries: []string{"/kubelet.log"}, Follow: true})
+	request, err := json.Marshal(hostagent.LogRequest{Queries: []string{"./kubelet.log"}, Follow: true})
 	if err != nil {
 		t.Fatal(err)
 	}

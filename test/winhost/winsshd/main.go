@@ -33,13 +33,15 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/internal/winfs"
 )
 
+// logger writes to the service's log file; a service has no standard error.
+var logger = log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds)
+
 func main() {
 	service := flag.Bool("service", false, "run as a service (under Wine a service cannot find out by itself that it is one)")
 	flag.Parse()
 	if f, err := os.OpenFile(file(wineproto.LogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil {
-		log.SetOutput(f)
+		logger.SetOutput(f)
 	}
-	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
 	var err error
 	if *service {
 		err = svc.Run(wineproto.ServiceName, handler{})
@@ -47,8 +49,7 @@ func main() {
 		err = listenAndServe(context.Background(), func() {})
 	}
 	if err != nil {
-		log.Print(err)
-		os.Exit(1)
+		logger.Fatal(err)
 	}
 }
 
@@ -69,7 +70,7 @@ func (handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status cha
 			listening = nil
 			status <- svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 		case err := <-ended:
-			log.Print(err)
+			logger.Print(err)
 			return true, 1
 		case r := <-requests:
 			switch r.Cmd {
@@ -78,7 +79,7 @@ func (handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status cha
 			case svc.Stop, svc.Shutdown:
 				status <- svc.Status{State: svc.StopPending}
 				cancel()
-				<-ended
+				logger.Print("stopped: ", <-ended)
 				return false, 0
 			}
 		}
@@ -104,7 +105,7 @@ func listenAndServe(ctx context.Context, listening func()) error {
 	if err := writeFile(wineproto.AddressFile, l.Addr().String()); err != nil {
 		return err
 	}
-	log.Print("listening on ", l.Addr())
+	logger.Print("listening on ", l.Addr())
 	listening()
 
 	server := newServer(cfg)
@@ -144,7 +145,7 @@ func newServer(cfg wineproto.Config) *sshserver.Server {
 		Authorized: func(user string, key ssh.PublicKey) bool { return sameUser(user) && authorized(key) },
 		OnCommand: func(line string) {
 			if err := record(line); err != nil {
-				log.Print("recording a command: ", err)
+				logger.Print("recording a command: ", err)
 			}
 		},
 		Exec: newRunner(cfg.User).run,
@@ -152,7 +153,7 @@ func newServer(cfg wineproto.Config) *sshserver.Server {
 		Dial: func(ctx context.Context, host string, port int) (net.Conn, error) {
 			return sshserver.DialLoopback(ctx, cfg.Listen, host, port)
 		},
-		Logf: log.Printf,
+		Logf: logger.Printf,
 	}
 	if cfg.Password != "" {
 		s.Password = func(user, password string) bool { return sameUser(user) && password == cfg.Password }
@@ -178,7 +179,7 @@ func readFault() fault.Fault {
 		err = json.Unmarshal(b, &f)
 	}
 	if err != nil {
-		log.Print("reading the fault: ", err)
+		logger.Print("reading the fault: ", err)
 	}
 	return f
 }
@@ -194,7 +195,7 @@ func readHostKey() (ssh.Signer, error) {
 func authorized(key ssh.PublicKey) bool {
 	rest, err := os.ReadFile(file(wineproto.KeysFile))
 	if err != nil {
-		log.Print("reading the authorized keys: ", err)
+		logger.Print("reading the authorized keys: ", err)
 		return false
 	}
 	for len(rest) > 0 {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"os/exec"
 	"strings"
@@ -56,7 +55,7 @@ func (r *runner) run(ctx context.Context, c sshserver.Command) uint32 {
 	}
 	code, err := r.runInJob(ctx, c)
 	if err != nil {
-		log.Printf("exec %q: %v", c.Line, err)
+		logger.Printf("exec %q: %v", c.Line, err)
 		_, _ = fmt.Fprintln(c.Stderr, err)
 		return 1
 	}
@@ -88,14 +87,18 @@ func (r *runner) runInJob(ctx context.Context, c sshserver.Command) (uint32, err
 		return 0, err
 	}
 	if err := assign(job, cmd.Process.Pid); err != nil {
-		log.Print("job object: ", err) // the process has ended already, or will not be ended with its session
+		logger.Print("job object: ", err) // the process has ended already, or will not be ended with its session
 	}
 	go func() { // ends with the session's channel
 		_, _ = io.Copy(stdin, c.Stdin)
 		_ = stdin.Close()
 	}()
 	_ = cmd.Wait() // the exit code says it all
-	return uint32(cmd.ProcessState.ExitCode()), nil
+	code := uint32(cmd.ProcessState.ExitCode())
+	if code == wineNotFound {
+		code = 1
+	}
+	return code, nil
 }
 
 // newJob makes a job object that ends its processes when it is closed.

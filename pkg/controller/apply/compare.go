@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package apply
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// equal says whether two apply configurations say the same. Objects without any
+// member say nothing: a server that works on Go types adds them for structs.
+func equal(a, b any) (bool, error) {
+	treeA, err := toTree(a)
+	if err != nil {
+		return false, err
+	}
+	treeB, err := toTree(b)
+	if err != nil {
+		return false, err
+	}
+	return reflect.DeepEqual(prune(treeA), prune(treeB)), nil
+}
+
+// contains says whether all that want says holds of have. Objects in lists are told
+// apart by their type, as conditions are.
+func contains(have, want any) (bool, error) {
+	treeHave, err := toTree(have)
+	if err != nil {
+		return false, err
+	}
+	treeWant, err := toTree(want)
+	if err != nil {
+		return false, err
+	}
+	return covers(treeHave, treeWant), nil
+}
+
+func toTree(v any) (any, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", v, err)
+	}
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return nil, fmt.Errorf("decode %T: %w", v, err)
+	}
+	return tree, nil
+}
+
+// prune takes members without content out of a tree.
+func prune(tree any) any {
+	switch tree := tree.(type) {
+	case map[string]any:
+		for key, value := range tree {
+			if tree[key] = prune(value); tree[key] == nil {
+				delete(tree, key)
+			}
+		}
+		if len(tree) == 0 {
+			return nil
+		}
+	case []any:
+		if len(tree) == 0 {
+			return nil
+		}
+	}
+	return tree
+}
+
+func covers(have, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		have, _ := have.(map[string]any)
+		for key, value := range want {
+			if !covers(have[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		have, _ := have.([]any)
+		for _, item := range want {
+			if !anyCovers(have, item) {
+				return false
+			}
+		}
+		return true
+	default:
+		// A zero value may be left out where it means the same.
+		return have == want || have == nil && reflect.ValueOf(want).IsZero()
+	}
+}
+
+// anyCovers says whether the item of the same type covers want.
+func anyCovers(have []any, want any) bool {
+	wanted, _ := want.(map[string]any)
+	for _, item := range have {
+		if found, ok := item.(map[string]any); ok && found["type"] == wanted["type"] {
+			return covers(found, wanted)
+		}
+	}
+	return false
+}

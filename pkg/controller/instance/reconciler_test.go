@@ -1,0 +1,711 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// fixture is a reconciler with a fake cluster and scripted hosts.
+type fixture struct {
+	t       *testing.T
+	client  client.Client
+	hosts   *scriptedHosts
+	journal *journal
+	clock   *testingclock.FakeClock
+	r       *Reconciler
+	stop    func()
+
+	mu sync.Mutex
+	// failWrite, when set, is what writing a status answers instead.
+	failWrite error
+}
+
+// journalRecorder notes events.
+type journalRecorder struct{ journal *journal }
+
+func (r journalRecorder) Eventf(regarding, _ kruntime.Object, eventtype, reason, _, _ string, _ ...any) {
+	name := ""
+	if o, ok := regarding.(client.Object); ok {
+		name = o.GetName()
+	}
+	r.journal.add("event " + name + " " + eventtype + " " + reason)
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	f := &fixture{t: t, journal: &journal{}, clock: testingclock.NewFakeClock(testNow)}
+	scheme := kruntime.NewScheme()
+	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				f.mu.Lock()
+				fail := f.failWrite
+				f.mu.Unlock()
+				if fail != nil {
+					return fail
+				}
+				if obj.GetResourceVersion() == "" {
+					t.Error("a status was written without a resource version, so that it could overwrite another")
+				}
+				f.journal.add("write " + obj.GetName())
+				return c.SubResource(sub).Update(ctx, obj, opts...)
+			},
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return errors.New("a status was patched")
+			},
+			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+				return errors.New("a spec was written")
+			},
+		})
+	for _, index := range indexes() {
+		builder = builder.WithIndex(index.object, index.field, index.extract)
+	}
+	f.client = builder.Build()
+	f.hosts = newScriptedHosts(f.journal)
+	r, err := newReconciler(f.client, journalRecorder{f.journal}, Options{
+		Hosts: f.hosts, Namespace: homeNamespace, clock: f.clock, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.r = r
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.prober.Start(ctx) }()
+	var once sync.Once
+	f.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := receive(t, stopped, "the prober to stop"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(f.stop)
+	return f
+}
+
+// reconcile runs the reconciler once.
+func (f *fixture) reconcile(name string) reconcile.Result {
+	f.t.Helper()
+	result, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: name}})
+	if err != nil {
+		f.t.Fatalf("reconcile %s: %v", name, err)
+	}
+	return result
+}
+
+// settle reconciles one instance until there is nothing to do before some time has passed.
+func (f *fixture) settle(name string) reconcile.Result {
+	f.t.Helper()
+	for range 20 {
+		result := f.reconcile(name)
+		if !f.r.prober.busy(types.NamespacedName{Namespace: testNamespace, Name: name}) {
+			if result.RequeueAfter > 0 || !f.awoken() {
+				return result
+			}
+			continue
+		}
+		e := receive(f.t, f.r.wake, "a probe to end")
+		if got := e.Object.GetName(); got != name {
+			f.t.Fatalf("%s was woken", got)
+		}
+	}
+	f.t.Fatalf("%s does not settle", name)
+	return reconcile.Result{}
+}
+
+// awoken takes a wake-up that is there already.
+func (f *fixture) awoken() bool {
+	select {
+	case <-f.r.wake:
+		return true
+	default:
+		return false
+	}
+}
+
+func (f *fixture) get(name string) *windowsv1alpha1.WindowsInstance {
+	f.t.Helper()
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: testNamespace, Name: name}, instance); err != nil {
+		f.t.Fatal(err)
+	}
+	return instance
+}
+
+// update changes the spec of an instance as a user would.
+func (f *fixture) update(name string, change func(*windowsv1alpha1.WindowsInstance)) {
+	f.t.Helper()
+	instance := f.get(name)
+	before := instance.DeepCopy()
+	change(instance)
+	instance.Generation++
+	if err := f.client.Patch(context.Background(), instance, client.MergeFrom(before)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) expect(name string, phase windowsv1alpha1.WindowsInstancePhase, conditions ...string) {
+	f.t.Helper()
+	status := f.get(name).Status
+	got := conditionsOf(&status)
+	for _, want := range conditions {
+		if !slices.Contains(got, want) {
+			f.t.Errorf("%s: %s is missing in %v", name, want, got)
+		}
+	}
+	if status.Phase != phase {
+		f.t.Errorf("%s: phase is %s, want %s", name, status.Phase, phase)
+	}
+}
+
+func (f *fixture) expectJournal(want ...string) {
+	f.t.Helper()
+	if diff := cmp.Diff(want, f.journal.take()); diff != "" {
+		f.t.Errorf("what happened (-want +got)\n%s", diff)
+	}
+}
+
+func TestReconcileFirstContact(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"), newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+
+	result := f.settle("win-1")
+
+	// Nothing is authenticated or run before the key is in the stored status.
+	f.expectJournal(
+		"write win-1",
+		"Resolve win-1", "HostKey win-1",
+		"write win-1", "event win-1 Normal HostKeyRecorded",
+		"Resolve win-1", "Login win-1", "Facts win-1",
+		"write win-1", "event win-1 Normal Authenticated", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed", "event win-1 Normal NodeReady",
+	)
+	f.expect("win-1", windowsv1alpha1.InstanceReady, "HostKeyTrusted=True/FirstUse", "UpToDate=True/RevisionCurrent", "Ready=True/AllChecksPassed")
+	status := f.get("win-1").Status
+	if status.Node == nil || status.Node.Name != "win-1" || status.System.Product != "Windows Server 2022 Datacenter" || status.Version != "v0.1.0" || status.CurrentRevision != testRevision || status.ObservedGeneration != 1 {
+		t.Errorf("got status %+v", status)
+	}
+	if result.RequeueAfter < 4*time.Minute || result.RequeueAfter > 6*time.Minute {
+		t.Errorf("the host is looked at again after %s", result.RequeueAfter)
+	}
+}
+
+func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.reconcile("win-1")
+	receive(t, f.r.wake, "the host key")
+	f.journal.take()
+	conflict := apierrors.NewConflict(windowsv1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
+
+	for _, fail := range []error{conflict, apierrors.NewInternalError(errors.New("storage is full"))} {
+		f.mu.Lock()
+		f.failWrite = fail
+		f.mu.Unlock()
+		_, err := f.r.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}})
+		if isConflict := apierrors.IsConflict(fail); (err == nil) != isConflict {
+			t.Errorf("%v: got error %v", fail, err)
+		}
+		if f.r.prober.busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {
+			t.Errorf("%v: the host is contacted although its key was not recorded", fail)
+		}
+		f.expectJournal()
+	}
+
+	f.mu.Lock()
+	f.failWrite = nil
+	f.mu.Unlock()
+	f.settle("win-1")
+	got := f.journal.take()
+	if len(got) == 0 || got[0] != "write win-1" {
+		t.Errorf("got %v", got)
+	}
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/FirstUse")
+}
+
+func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
+	instance := newInstance("win-1", "10.1.42.1")
+	instance.Spec.HostKeys = []string{keyLine(newKey(t, "host"))}
+	f := newFixture(t, instance)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+
+	f.settle("win-1")
+
+	f.expectJournal("write win-1", "Resolve win-1", "Login win-1", "Facts win-1", "write win-1",
+		"event win-1 Normal Authenticated", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed")
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned", "NodeReady=False/NoNode")
+	if keys := f.get("win-1").Status.HostKeys; len(keys) != 1 || keys[0].TrustedBy != windowsv1alpha1.TrustedBySpec {
+		t.Errorf("got host keys %+v", keys)
+	}
+}
+
+func TestReconcileWritesNothingWhenNothingChanges(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"), newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.journal.take()
+	version := f.get("win-1").ResourceVersion
+
+	for i := range 3 {
+		f.clock.Step(10 * time.Minute)
+		f.hosts.set("10.1.42.1", func(h *scriptedHost) { // time goes by on the host as well
+			facts := goodFacts()
+			facts.Time.Now = f.clock.Now()
+			facts.Boot.Time = facts.Boot.Time.Add(time.Duration(i*40) * time.Second)
+			facts.Boot.UptimeSeconds += int64(i * 600)
+			facts.Memory.AvailableBytes -= uint64(i) << 20
+			facts.Disks[0].FreeBytes -= uint64(i) << 20
+			h.facts = facts
+		})
+		f.settle("win-1")
+		f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1")
+	}
+	f.reconcile("win-1")
+	if got := f.get("win-1").ResourceVersion; got != version {
+		t.Errorf("the object was written: resource version %s instead of %s", got, version)
+	}
+	f.expectJournal()
+}
+
+func TestReconcileFailures(t *testing.T) {
+	sshErr := func(layer sshpool.Layer, reason sshpool.Reason) error {
+		return &sshpool.Error{Layer: layer, Reason: reason, Address: "10.1.42.1:22", Err: errors.New("cause")}
+	}
+	for _, test := range []struct {
+		name      string
+		at        step
+		err       error
+		want      string
+		wantPhase windowsv1alpha1.WindowsInstancePhase
+		wantCalls []string
+	}{
+		{"DNS", stepResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonNameNotResolved), "Resolved=False/NameNotResolved", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
+		{"address policy", stepResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonAddressRefused), "Resolved=False/AddressRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1"}},
+		{"refused", stepLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"timed out", stepLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no SSH", stepLogin, sshErr(sshpool.LayerHandshake, sshpool.ReasonNotSSH), "Reachable=False/NotSSH", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"another host key", stepLogin, verifyAs(newKey(t, "other"), known(t)), "HostKeyTrusted=False/HostKeyChanged", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"no Secret", stepLogin, &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
+		{"credentials refused", stepLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"silent while logging in", stepLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no session", stepLogin, sshErr(sshpool.LayerSession, sshpool.ReasonSessionRefused), "Authenticated=False/SessionRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"lost", stepFacts, sshErr(sshpool.LayerSession, sshpool.ReasonConnectionLost), "Authenticated=False/ConnectionLost", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"no agent", stepFacts, &hostaccess.AgentError{Step: hostaccess.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"agent failed", stepFacts, &hostaccess.AgentError{Step: hostaccess.StepRun, Err: &sshpool.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+			f.settle("win-1")
+			f.journal.take()
+			reason := test.want[strings.LastIndex(test.want, "/")+1:]
+
+			// It fails.
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.fail[test.at] = test.err })
+			f.clock.Step(10 * time.Minute)
+			first := f.settle("win-1")
+			f.expectJournal(append(slices.Clone(test.wantCalls), "write win-1", "event win-1 Warning "+reason)...)
+			f.expect("win-1", test.wantPhase, test.want, "Ready=False/"+reason, "UpToDate=Unknown/NotTried")
+			if first.RequeueAfter < 4*time.Second || first.RequeueAfter > 6*time.Second {
+				t.Errorf("tried again after %s", first.RequeueAfter)
+			}
+
+			// It still fails: it is tried again, later each time, and nothing is written or told.
+			f.clock.Step(first.RequeueAfter)
+			second := f.settle("win-1")
+			f.expectJournal(test.wantCalls...)
+			if second.RequeueAfter < 6800*time.Millisecond || second.RequeueAfter > 10200*time.Millisecond {
+				t.Errorf("tried again after %s", second.RequeueAfter)
+			}
+
+			// It recovers.
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.fail = map[step]error{} })
+			f.clock.Step(second.RequeueAfter)
+			if third := f.settle("win-1"); third.RequeueAfter < 4*time.Minute {
+				t.Errorf("a host that is well is looked at again after %s", third.RequeueAfter)
+			}
+			f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
+			f.expect("win-1", windowsv1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed")
+		})
+	}
+}
+
+// Nothing is done on a host that presents another key, until somebody pins it.
+func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+
+	presented := newKey(t, "new")
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = presented })
+	f.clock.Step(10 * time.Minute)
+	f.settle("win-1")
+	f.expect("win-1", windowsv1alpha1.InstanceFailed, "HostKeyTrusted=False/HostKeyChanged", "Authenticated=Unknown/NotTried")
+	status := f.get("win-1").Status
+	if text := message(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, keyLine(presented)) {
+		t.Errorf("the message does not say how to accept the key: %s", text)
+	}
+	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, nil).keys, presented), "", metav1.Now())[0].Key {
+		t.Error("the new key was recorded by itself")
+	}
+	f.journal.take()
+	f.hosts.takeForgotten()
+
+	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{keyLine(presented)} })
+	f.settle("win-1") // at once, without waiting for the backoff
+	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned")
+	if got := f.hosts.takeForgotten(); len(got) != 1 {
+		t.Errorf("connections made with the old keys were kept: %v", got)
+	}
+}
+
+func TestReconcilePaused(t *testing.T) {
+	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}
+	pool.Spec.Paused = true
+	byPool, bySelf := newInstance("by-pool", "10.1.42.1"), newInstance("by-self", "10.1.42.2")
+	byPool.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "rack-1"}
+	bySelf.Spec.Paused = true
+	f := newFixture(t, pool, byPool, bySelf)
+	for _, address := range []string{"10.1.42.1", "10.1.42.2"} {
+		f.hosts.set(address, func(h *scriptedHost) { h.key = newKey(t, address) })
+	}
+	for _, name := range []string{"by-pool", "by-self"} {
+		f.settle(name)
+		f.expectJournal("write " + name)
+		f.expect(name, windowsv1alpha1.InstancePending, "Ready=Unknown/Paused", "Resolved=Unknown/Paused")
+	}
+
+	f.update("by-self", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = false })
+	f.settle("by-self")
+	f.expect("by-self", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.journal.take()
+
+	f.update("by-self", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true })
+	f.clock.Step(time.Hour)
+	f.settle("by-self")
+	f.expectJournal("write by-self")
+	f.expect("by-self", windowsv1alpha1.InstancePending, "Ready=Unknown/Paused", "Authenticated=True/LoggedIn")
+}
+
+func TestReconcilePauseEndsAProbe(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
+	f.reconcile("win-1")
+	receive(t, f.hosts.entered, "the probe")
+	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true })
+	f.reconcile("win-1")
+	f.stop() // returns when the probe has ended, which it does not by itself
+	if f.awoken() {
+		t.Error("the canceled probe woke the reconciler")
+	}
+}
+
+func TestReconcileDuplicate(t *testing.T) {
+	older, newer, literal, foreign := newInstance("older", "win-1.example.com"), newInstance("newer", "alias.example.com"), newInstance("literal", "10.1.42.1"), newInstance("foreign", "10.1.42.1")
+	older.CreationTimestamp = metav1.NewTime(testNow.Add(-2 * time.Hour))
+	foreign.Spec.Port = 2222 // another host behind the same address
+	f := newFixture(t, older, newer, literal, foreign)
+	for _, address := range []string{"win-1.example.com", "alias.example.com", "10.1.42.1"} {
+		f.hosts.set(address, func(h *scriptedHost) { h.key, h.addresses = newKey(t, "host"), []string{"10.1.42.1"} })
+	}
+	f.settle("older")
+	f.expect("older", windowsv1alpha1.InstanceConnected)
+	f.journal.take()
+
+	f.settle("newer")
+	f.expectJournal("write newer", "Resolve newer", "write newer", "event newer Warning DuplicateHost")
+	f.expect("newer", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "NodeReady=Unknown/NotTried")
+	status := f.get("newer").Status
+	if text := message(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already stands for this host") {
+		t.Errorf("got %q", text)
+	}
+	f.settle("literal")
+	f.expectJournal("write literal", "event literal Warning DuplicateHost")
+	f.settle("foreign")
+	f.expect("foreign", windowsv1alpha1.InstanceConnected)
+
+	// The older one goes: of the rest the first takes its place.
+	if err := f.client.Delete(context.Background(), f.get("older")); err != nil {
+		t.Fatal(err)
+	}
+	f.reconcile("older")
+	f.settle("literal")
+	f.expect("literal", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.settle("newer")
+	f.expect("newer", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
+}
+
+func TestReconcileDeletionEndsTheProbe(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		delete func(*fixture)
+	}{
+		{"gone", func(f *fixture) {
+			if err := f.client.Delete(context.Background(), f.get("win-1")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
+			f.reconcile("win-1")
+			receive(t, f.hosts.entered, "the probe")
+			test.delete(f)
+
+			f.reconcile("win-1")
+
+			if f.r.prober.busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {
+				t.Error("the probe goes on")
+			}
+			if got := f.hosts.takeForgotten(); len(got) != 1 || got[0] != "10.1.42.1" {
+				t.Errorf("forgotten are the connections of %v", got)
+			}
+			if len(f.r.tracker.hosts) != 0 {
+				t.Error("the host is still remembered")
+			}
+			f.stop()
+			if f.awoken() {
+				t.Error("the canceled probe woke the reconciler")
+			}
+		})
+	}
+}
+
+func TestReconcileSpecChangeEndsTheProbe(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
+	f.hosts.set("10.1.42.2", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.reconcile("win-1")
+	receive(t, f.hosts.entered, "the probe of the old address")
+
+	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" })
+	f.settle("win-1")
+
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	if got := f.get("win-1").Status; !slices.Equal(got.Addresses, []string{"10.1.42.2"}) || got.ObservedGeneration != 2 {
+		t.Errorf("got addresses %v, generation %d", got.Addresses, got.ObservedGeneration)
+	}
+	if got := f.hosts.takeForgotten(); len(got) != 1 || got[0] != "10.1.42.1" {
+		t.Errorf("forgotten are the connections of %v", got)
+	}
+}
+
+// 200 new hosts, of which 20 hang in the first step that contacts them.
+func TestReconcileHangingHostsDoNotDelayOthers(t *testing.T) {
+	const all, hanging = 200, 20
+	var objects []client.Object
+	for i := range all {
+		objects = append(objects, newInstance(fmt.Sprintf("win-%d", i), fmt.Sprintf("10.1.42.%d", i)))
+	}
+	f := newFixture(t, objects...)
+	for i := range all {
+		f.hosts.set(fmt.Sprintf("10.1.42.%d", i), func(h *scriptedHost) {
+			h.key, h.hang = newKey(t, "host"), i < hanging
+		})
+	}
+	for i := range all {
+		f.reconcile(fmt.Sprintf("win-%d", i))
+	}
+	// The lane has four places. All of them are taken by hosts that hang, until these have
+	// used up the patience for them.
+	for range hanging / 4 {
+		for range 4 {
+			receive(t, f.hosts.entered, "a host that hangs")
+		}
+		f.clock.Step(defaultPatience)
+	}
+	for connected := 0; connected < all-hanging; {
+		name := receive(t, f.r.wake, "a good host").Object.GetName()
+		f.reconcile(name)
+		if f.get(name).Status.Phase == windowsv1alpha1.InstanceConnected {
+			connected++
+		}
+	}
+}
+
+// A host that hung last time is tried again among its like.
+func TestReconcileHungHostGoesToTheSlowLane(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.key = newKey(t, "host")
+		h.fail[stepHostKey] = &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionTimedOut}
+	})
+	f.clock.Step(f.settle("win-1").RequeueAfter)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
+	f.reconcile("win-1")
+	receive(t, f.hosts.entered, "the second try")
+	if running, _ := f.r.prober.load(laneSlow); running != 1 {
+		t.Errorf("%d probes run in the slow lane", running)
+	}
+}
+
+func TestReconcileNode(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.journal.take()
+
+	node := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	if err := f.client.Create(context.Background(), node); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.r.hostsOf(context.Background(), node); len(got) != 1 || got[0].Name != "win-1" {
+		t.Fatalf("the Node wakes %v", got)
+	}
+	f.settle("win-1")
+	f.expectJournal("write win-1", "event win-1 Normal NodeReady") // without contacting the host
+	f.expect("win-1", windowsv1alpha1.InstanceReady, "Ready=True/AllChecksPassed")
+
+	// The Node goes down a minute later: is it the host or the kubelet?
+	f.clock.Step(time.Minute)
+	node.Status.Conditions[0].Status = corev1.ConditionUnknown
+	if err := f.client.SubResource("status").Patch(context.Background(), node, client.Merge); err == nil {
+		t.Log("patched") // the interceptor refuses it; the object is replaced below
+	}
+	if err := f.client.Delete(context.Background(), node); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("win-1")
+	f.expectJournal("write win-1", "event win-1 Warning NoNode", "Resolve win-1", "Login win-1", "Facts win-1")
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "NodeReady=False/NoNode", "Ready=False/NoNode")
+}
+
+// After a restart of the controller, hosts that are known come one after the other.
+func TestReconcileAfterRestart(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.journal.take()
+
+	restarted, err := newReconciler(f.client, journalRecorder{f.journal}, f.r.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := restarted.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.RequeueAfter <= 0 || result.RequeueAfter > 5*time.Minute {
+		t.Errorf("the host is looked at after %s", result.RequeueAfter)
+	}
+	f.expectJournal()
+}
+
+func TestReconcileOurOwnLimitsSayNothingAboutAHost(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.journal.take()
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.fail[stepLogin] = &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonLimitReached}
+	})
+	f.clock.Step(10 * time.Minute)
+	result := f.settle("win-1")
+	f.expectJournal("Resolve win-1", "Login win-1")
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	if result.RequeueAfter <= 0 || result.RequeueAfter > 6*time.Second {
+		t.Errorf("tried again after %s", result.RequeueAfter)
+	}
+}
+
+func TestReconcileRestartOfAHostIsToldOnce(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.journal.take()
+	f.clock.Step(10 * time.Minute)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.facts = goodFacts()
+		h.facts.Time.Now, h.facts.Boot.Time = f.clock.Now(), f.clock.Now()
+		h.facts.PendingReboot = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootWindowsUpdate}}
+	})
+	f.settle("win-1")
+	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal RebootPending")
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "RebootRequired=True/RebootPending", "PreflightPassed=True/PreflightPassed")
+}
+
+func TestReconcileLeavesNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	var objects []client.Object
+	for i := range 8 {
+		objects = append(objects, newInstance(fmt.Sprintf("win-%d", i), fmt.Sprintf("10.1.42.%d", i)))
+	}
+	f := newFixture(t, objects...)
+	for i := range 8 {
+		f.hosts.set(fmt.Sprintf("10.1.42.%d", i), func(h *scriptedHost) { h.hang = true })
+		f.reconcile(fmt.Sprintf("win-%d", i))
+	}
+	for range 4 {
+		receive(t, f.hosts.entered, "a full lane")
+	}
+	f.stop()
+	for deadline := time.Now().Add(testDeadline); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	registry := prometheus.NewPedanticRegistry()
+	if err := f.r.metrics.register(registry, f.r.prober); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("win-1")
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if c := m.GetCounter(); c != nil {
+				got = append(got, fmt.Sprintf("%s %s %v", family.GetName(), m.GetLabel()[0].GetValue(), c.GetValue()))
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"windows_instance_probes_total Healthy 1", "windows_instance_probes_total HostKeyRecorded 1"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
