@@ -23,9 +23,12 @@ import (
 )
 
 // Where the agent lives on a host. The paths have no space, so that they can be
-// run from cmd.exe and from PowerShell alike, as they are.
+// run from cmd.exe and from PowerShell alike, as they are. Below C:\Windows only
+// administrators can create anything: in C:\ProgramData or in the root of the drive
+// any user could make the directory first and put a program of his own into it,
+// which we would then run as administrator.
 var agentDirs = map[platform]string{
-	windows: `C:\ProgramData\windows-node-agent`,
+	windows: `C:\Windows\windows-node-agent`,
 	unix:    "/var/lib/windows-node-agent",
 }
 

@@ -17,7 +17,7 @@ import (
 
 // agentPath matches the agent where the product puts it, under its final name or one that
 // it has while it is being put there.
-var agentPath = regexp.MustCompile(`(?i)^C:\\ProgramData\\windows-node-agent\\[^\\]*\.exe$`)
+var agentPath = regexp.MustCompile(`(?i)^C:\\Windows\\windows-node-agent\\[^\\]*\.exe$`)
 
 // exec is what the SSH server runs command lines with.
 func (h *inProcessHost) exec(ctx context.Context, c CommandLine) uint32 {

@@ -243,7 +243,7 @@ func classifyAgent(agent *hostaccess.AgentError, instance *windowsv1alpha1.Windo
 			"The program windows-node-agent failed on the host: %s.", cause(agent.Err))
 	}
 	return unknown(windowsv1alpha1.ConditionPreflightPassed, windowsv1alpha1.ReasonAgentNotInstalled,
-		"The program windows-node-agent could not be put on the host: %s. User %s needs to be able to write to C:\\ProgramData\\windows-node-agent, and security software must let the program be there and run.", cause(agent.Err), instance.Spec.Username)
+		"The program windows-node-agent could not be put on the host: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and security software must let the program be there and run.", cause(agent.Err), instance.Spec.Username)
 }
 
 // beforeSession says whether a layer comes before a session is open, so that an

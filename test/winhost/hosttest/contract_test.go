@@ -136,8 +136,8 @@ func (c contract) commands(t *testing.T) {
 }
 
 func (c contract) unknownProgram(t *testing.T) {
-	line, code, text := `C:\ProgramData\windows-node-agent\windows-node-agent-0123456789abcdef.exe version`, 1,
-		`'C:\ProgramData\windows-node-agent\windows-node-agent-0123456789abcdef.exe' is not recognized as an internal or external command`
+	line, code, text := `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe version`, 1,
+		`'C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe' is not recognized as an internal or external command`
 	if c.host.Tier() == winhost.TierOpenSSH {
 		line, code, text = "/var/lib/windows-node-agent/windows-node-agent-0123456789abcdef version", 127, "not found"
 	}
@@ -242,7 +242,7 @@ func sftpClient(t *testing.T, h winhost.Host, signer ssh.Signer) *sftp.Client {
 // uploadDir is where the product puts the agent.
 func uploadDir(t *testing.T, h winhost.Host, files *sftp.Client) string {
 	t.Helper()
-	dir := "/C:/ProgramData/windows-node-agent"
+	dir := "/C:/Windows/windows-node-agent"
 	if h.Tier() == winhost.TierOpenSSH {
 		dir = "/var/lib/windows-node-agent"
 	}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"testing"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestAddress(t *testing.T) {
+	type addresses = []corev1.NodeAddress
+	tests := []struct {
+		name      string
+		addresses addresses
+		want      string
+	}{
+		{name: "none"},
+		{name: "empty", addresses: addresses{{}}},
+		{name: "IPv4", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}, want: "10.0.0.5"},
+		{name: "first IPv4", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.6"}}, want: "10.0.0.5"},
+		{name: "IPv4 behind everything else", addresses: addresses{
+			{Type: corev1.NodeHostName, Address: "win-1"}, {Type: corev1.NodeInternalDNS, Address: "win-1.internal"},
+			{Type: corev1.NodeInternalIP, Address: "fd00::5"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.5"},
+		}, want: "10.0.0.5"},
+		{name: "IPv6 when there is no IPv4", addresses: addresses{{Type: corev1.NodeHostName, Address: "win-1"}, {Type: corev1.NodeInternalIP, Address: "FD00:0::5"}}, want: "fd00::5"},
+		{name: "IPv4 in the form of IPv6", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "::ffff:10.0.0.5"}}, want: "10.0.0.5"},
+		{name: "no address from DHCP yet", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "169.254.10.20"}, {Type: corev1.NodeInternalIP, Address: "fe80::1"}}},
+		{name: "link-local first", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "169.254.10.20"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}, want: "10.0.0.5"},
+		{name: "IPv6 loopback", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "::1"}}},
+		{name: "internal DNS before host name", addresses: addresses{{Type: corev1.NodeHostName, Address: "win-1"}, {Type: corev1.NodeInternalDNS, Address: "win-1.internal"}}, want: "win-1.internal"},
+		{name: "host name", addresses: addresses{{Type: corev1.NodeHostName, Address: "win-1"}}, want: "win-1"},
+		{name: "external addresses do not count", addresses: addresses{{Type: corev1.NodeExternalIP, Address: "11.22.33.44"}, {Type: corev1.NodeExternalDNS, Address: "win-1.example.com"}}},
+		{name: "no IP address at all", addresses: addresses{{Type: corev1.NodeInternalIP, Address: "pending"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Address(tt.addresses); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDecide(t *testing.T) {
+	windows := map[string]string{"machine.openshift.io/os-id": "Windows"}
+	ignored := func(value string) map[string]string {
+		return map[string]string{"machine.openshift.io/os-id": "Windows", "windowsmachineconfig.openshift.io/ignore": value}
+	}
+	now := metav1.NewTime(time.Unix(1, 0))
+	phase := func(s string) *string { return &s }
+	tests := []struct {
+		name      string
+		labels    map[string]string
+		phase     *string
+		deleted   *metav1.Time
+		noAddress bool
+		want      Action
+	}{
+		{name: "provisioned", labels: windows, phase: phase("Provisioned"), want: Apply},
+		{name: "running", labels: windows, phase: phase("Running"), want: Apply},
+		{name: "no phase", labels: windows, want: Leave},
+		{name: "provisioning", labels: windows, phase: phase("Provisioning"), want: Leave},
+		{name: "failed", labels: windows, phase: phase("Failed"), want: Leave},
+		{name: "another case of the phase", labels: windows, phase: phase("running"), want: Leave},
+		{name: "no address", labels: windows, phase: phase("Running"), noAddress: true, want: Leave},
+		{name: "no label", phase: phase("Running"), want: Remove},
+		{name: "Linux", labels: map[string]string{"machine.openshift.io/os-id": "Linux"}, phase: phase("Running"), want: Remove},
+		{name: "another case of the label", labels: map[string]string{"machine.openshift.io/os-id": "windows"}, phase: phase("Running"), want: Remove},
+		{name: "ignored", labels: ignored("true"), phase: phase("Running"), want: Pause},
+		{name: "ignored before it has an address", labels: ignored("true"), noAddress: true, want: Pause},
+		{name: "ignored by another word", labels: ignored("True"), phase: phase("Running"), want: Apply},
+		{name: "not ignored", labels: ignored("false"), phase: phase("Running"), want: Apply},
+		{name: "being deleted", labels: windows, phase: phase("Running"), deleted: &now, want: Remove},
+		{name: "ignored and being deleted", labels: ignored("true"), phase: phase("Deleting"), deleted: &now, want: Remove},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			machine := &machinev1beta1.Machine{
+				ObjectMeta: metav1.ObjectMeta{Labels: tt.labels, DeletionTimestamp: tt.deleted},
+				Status:     machinev1beta1.MachineStatus{Phase: tt.phase},
+			}
+			if !tt.noAddress {
+				machine.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}
+			}
+			if got := Decide(machine); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

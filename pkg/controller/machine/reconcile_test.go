@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
+)
+
+const namespace = "openshift-machine-api"
+
+// fixture has both reconcilers over a fake API.
+type fixture struct {
+	*testing.T
+	client.WithWatch
+	machines *machineReconciler
+	sets     *setReconciler
+	events   *events.FakeRecorder
+	writes   []string // what was written since they were last taken
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{machinev1beta1.AddToScheme, configv1.AddToScheme, windowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fixture{T: t, events: events.NewFakeRecorder(100)}
+	applied := func(verb string, obj runtime.ApplyConfiguration) {
+		f.writes = append(f.writes, verb+" "+*obj.(interface{ GetName() *string }).GetName())
+	}
+	f.WithWatch = fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
+		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
+		WithReturnManagedFields().
+		WithObjects(objects...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+				applied("apply", obj)
+				return c.Apply(ctx, obj, opts...)
+			},
+			SubResourceApply: func(ctx context.Context, c client.Client, sub string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+				applied("apply "+sub, obj)
+				return c.SubResource(sub).Apply(ctx, obj, opts...)
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				f.writes = append(f.writes, "delete "+obj.GetName())
+				return c.Delete(ctx, obj, opts...)
+			},
+		}).
+		Build()
+	platform := &platformReader{live: f}
+	f.machines = &machineReconciler{
+		client:    f,
+		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
+		conflicts: source.NewReporter(f.events),
+		platform:  platform.Platform,
+	}
+	f.sets = &setReconciler{
+		client:    f,
+		applier:   &apply.Applier{Client: f, Live: f, FieldManager: poolManager},
+		conflicts: source.NewReporter(f.events),
+		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
+	}
+	return f
+}
+
+// settle makes passes over the object of that name until one writes nothing, and
+// returns what all of them wrote.
+func (f *fixture) settle(name string) []string {
+	f.Helper()
+	ctx := klog.NewContext(f.Context(), logr.Discard())
+	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	var all []string
+	for range 5 {
+		if _, err := f.sets.Reconcile(ctx, req); err != nil {
+			f.Fatal(err)
+		}
+		if _, err := f.machines.Reconcile(ctx, req); err != nil {
+			f.Fatal(err)
+		}
+		if len(f.writes) == 0 {
+			return all
+		}
+		all = append(all, f.writes...)
+		f.writes = nil
+	}
+	f.Fatalf("an unchanged world causes writes: %v", all)
+	return nil
+}
+
+// instance returns an instance, nil when there is none.
+func (f *fixture) instance(name string) *windowsv1alpha1.WindowsInstance {
+	f.Helper()
+	instance, err := source.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsInstance{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return instance
+}
+
+// pool returns a pool, nil when there is none.
+func (f *fixture) pool(name string) *windowsv1alpha1.WindowsNodePool {
+	f.Helper()
+	pool, err := source.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return pool
+}
+
+// change updates a Machine or a MachineSet.
+func change[T client.Object](f *fixture, name string, obj T, edit func(T)) {
+	f.Helper()
+	if err := f.Get(f.Context(), client.ObjectKey{Namespace: namespace, Name: name}, obj); err != nil {
+		f.Fatal(err)
+	}
+	edit(obj)
+	if err := f.Update(f.Context(), obj); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func ptrTo[T any](v T) *T { return &v }
+
+func machineSet(name string, windows bool) *machinev1beta1.MachineSet {
+	set := &machinev1beta1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name)},
+		Spec:       machinev1beta1.MachineSetSpec{Replicas: ptrTo(int32(2))},
+	}
+	if windows {
+		set.Spec.Template.Labels = map[string]string{"machine.openshift.io/os-id": "Windows"}
+	}
+	return set
+}
+
+func windowsMachine(name, set string) *machinev1beta1.Machine {
+	machine := &machinev1beta1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID("uid-of-" + name),
+			Labels: map[string]string{"machine.openshift.io/os-id": "Windows"},
+		},
+		Spec: machinev1beta1.MachineSpec{ProviderID: ptrTo("vsphere://42")},
+		Status: machinev1beta1.MachineStatus{
+			Phase:     ptrTo("Provisioned"),
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}},
+		},
+	}
+	if set != "" {
+		machine.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: set, UID: types.UID("uid-of-" + set), Controller: ptrTo(true),
+		}}
+	}
+	return machine
+}
+
+func infrastructure(platform configv1.PlatformType) *configv1.Infrastructure {
+	return &configv1.Infrastructure{
+		ObjectMeta: metav1.ObjectMeta{Name: "cluster"},
+		Status:     configv1.InfrastructureStatus{PlatformStatus: &configv1.PlatformStatus{Type: platform}},
+	}
+}
+
+func TestMachineBecomesInstance(t *testing.T) {
+	f := newFixture(t, machineSet("winworker", true), windowsMachine("winworker-1", "winworker"), infrastructure(configv1.VSpherePlatformType))
+	f.settle("winworker-1")
+	got := f.instance("winworker-1")
+	if got == nil {
+		t.Fatal("there is no instance")
+	}
+	wantSpec := windowsv1alpha1.WindowsInstanceSpec{
+		Address: "10.0.0.5", Port: 22, Username: "Administrator", ProviderID: "vsphere://42",
+		PoolRef: &windowsv1alpha1.PoolReference{Name: "winworker"},
+	}
+	if diff := cmp.Diff(wantSpec, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	wantOwners := []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "winworker-1", UID: "uid-of-winworker-1", Controller: ptrTo(true)}}
+	if diff := cmp.Diff(wantOwners, got.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{windowsv1alpha1.SourceAnnotation: "Machine openshift-machine-api/winworker-1"}, got.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
+	}
+}
+
+func TestUsernameAndPoolOfMachines(t *testing.T) {
+	tests := []struct {
+		name         string
+		machine      *machinev1beta1.Machine
+		others       []client.Object
+		wantUsername string
+		wantPool     string
+	}{
+		{name: "Azure", machine: windowsMachine("m", ""), others: []client.Object{infrastructure(configv1.AzurePlatformType)}, wantUsername: "capi"},
+		{name: "AWS", machine: windowsMachine("m", ""), others: []client.Object{infrastructure(configv1.AWSPlatformType)}, wantUsername: "Administrator"},
+		{name: "no Infrastructure", machine: windowsMachine("m", ""), wantUsername: "Administrator"},
+		{name: "no MachineSet", machine: windowsMachine("m", "gone"), wantUsername: "Administrator"},
+		{name: "MachineSet without the label", machine: windowsMachine("m", "s"), others: []client.Object{machineSet("s", false)}, wantUsername: "Administrator"},
+		{name: "MachineSet with a pool", machine: windowsMachine("m", "s"), others: []client.Object{machineSet("s", true)}, wantUsername: "Administrator", wantPool: "s"},
+		{
+			name: "pool with another source in the way", machine: windowsMachine("m", "s"),
+			others: []client.Object{machineSet("s", true), &windowsv1alpha1.WindowsNodePool{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"},
+				Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}},
+			}},
+			wantUsername: "Administrator",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, append(tt.others, tt.machine)...)
+			f.settle("m")
+			got := f.instance("m")
+			if got == nil {
+				t.Fatal("there is no instance")
+			}
+			pool := ""
+			if got.Spec.PoolRef != nil {
+				pool = got.Spec.PoolRef.Name
+			}
+			if got.Spec.Username != tt.wantUsername || pool != tt.wantPool {
+				t.Errorf("got user %q, pool %q, want %q, %q", got.Spec.Username, pool, tt.wantUsername, tt.wantPool)
+			}
+		})
+	}
+}
+
+func TestPlatformCannotBeRead(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	broken := errors.New("etcd is slow")
+	f.machines.platform = (&platformReader{live: interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return broken },
+	})}).Platform
+	_, err := f.machines.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "m"}})
+	if !errors.Is(err, broken) {
+		t.Errorf("got error %v, want %v: the wrong user must not be guessed", err, broken)
+	}
+	if f.instance("m") != nil {
+		t.Error("an instance was made")
+	}
+}
+
+func TestMachineChanges(t *testing.T) {
+	type change = func(*machinev1beta1.Machine)
+	tests := []struct {
+		name       string
+		change     change
+		wantWrites []string
+		want       func(*windowsv1alpha1.WindowsInstance) bool
+	}{
+		{name: "now running", change: func(m *machinev1beta1.Machine) { m.Status.Phase = ptrTo("Running") }},
+		{
+			name: "another address", change: func(m *machinev1beta1.Machine) { m.Status.Addresses[0].Address = "10.0.0.6" }, wantWrites: []string{"apply m"},
+			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.6" },
+		},
+		{
+			name: "failed, with another address", change: func(m *machinev1beta1.Machine) {
+				m.Status.Phase, m.Status.Addresses[0].Address = ptrTo("Failed"), "10.0.0.6"
+			},
+			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
+		},
+		{
+			name: "address lost", change: func(m *machinev1beta1.Machine) { m.Status.Addresses = nil },
+			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
+		},
+		{
+			name: "no provider ID", change: func(m *machinev1beta1.Machine) { m.Spec.ProviderID = nil }, wantWrites: []string{"apply m"},
+			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.ProviderID == "" },
+		},
+		{
+			name: "ignored", change: func(m *machinev1beta1.Machine) { m.Labels["windowsmachineconfig.openshift.io/ignore"] = "true" }, wantWrites: []string{"apply m"},
+			want: func(i *windowsv1alpha1.WindowsInstance) bool {
+				return i.Spec.Paused && i.Spec.Address == "10.0.0.5" && i.Spec.Username == "Administrator" && len(i.OwnerReferences) == 1
+			},
+		},
+		{
+			name: "label taken off", change: func(m *machinev1beta1.Machine) { m.Labels = nil }, wantWrites: []string{"delete m"},
+			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i == nil },
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, windowsMachine("m", ""))
+			f.settle("m")
+			change(f, "m", &machinev1beta1.Machine{}, tt.change)
+			if diff := cmp.Diff(tt.wantWrites, f.settle("m")); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if tt.want != nil && !tt.want(f.instance("m")) {
+				t.Errorf("instance %+v", f.instance("m"))
+			}
+		})
+	}
+}
+
+func TestIgnoredMachine(t *testing.T) {
+	machine := windowsMachine("m", "")
+	machine.Labels["windowsmachineconfig.openshift.io/ignore"] = "true"
+	f := newFixture(t, machine)
+	if writes := f.settle("m"); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+	unlabel := func(m *machinev1beta1.Machine) { delete(m.Labels, "windowsmachineconfig.openshift.io/ignore") }
+	label := func(m *machinev1beta1.Machine) { m.Labels["windowsmachineconfig.openshift.io/ignore"] = "true" }
+	for _, edit := range []func(*machinev1beta1.Machine){unlabel, label, unlabel} {
+		change(f, "m", &machinev1beta1.Machine{}, edit)
+		f.settle("m")
+	}
+	if got := f.instance("m"); got == nil || got.Spec.Paused {
+		t.Errorf("instance %+v, want it to be there and not to be paused any more", got)
+	}
+}
+
+func TestMachineIsDeleted(t *testing.T) {
+	machine := windowsMachine("m", "")
+	machine.Finalizers = []string{"machine.machine.openshift.io"}
+	f := newFixture(t, machine)
+	f.settle("m")
+	if err := f.WithWatch.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("m")
+	if f.instance("m") != nil {
+		t.Error("the instance of a Machine that is being deleted is still there")
+	}
+
+	gone := newFixture(t, windowsMachine("m", ""))
+	gone.settle("m")
+	if err := gone.WithWatch.Delete(t.Context(), windowsMachine("m", "")); err != nil {
+		t.Fatal(err)
+	}
+	gone.settle("m")
+	if gone.instance("m") != nil {
+		t.Error("the instance of a Machine that is gone is still there")
+	}
+}
+
+// A new Machine of an old name is another host: nothing that is known of the old
+// one, its host keys above all, may hold for it.
+func TestMachineIsReplaced(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	old := f.instance("m")
+	old.Status.Phase = windowsv1alpha1.InstanceReady
+	if err := f.Status().Update(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WithWatch.Delete(t.Context(), windowsMachine("m", "")); err != nil {
+		t.Fatal(err)
+	}
+	machine := windowsMachine("m", "")
+	machine.UID = "another"
+	if err := f.Create(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	f.writes = nil
+	if diff := cmp.Diff([]string{"delete m", "apply m"}, f.settle("m")); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if got := f.instance("m"); got.OwnerReferences[0].UID != "another" || got.Status.Phase != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
+	mine := &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"},
+		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.9"},
+	}
+	f := newFixture(t, windowsMachine("m", ""), mine)
+	if writes := f.settle("m"); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+	f.settle("m")
+	if len(f.events.Events) != 1 {
+		t.Fatalf("%d events, want 1", len(f.events.Events))
+	}
+	if event := <-f.events.Events; !strings.HasPrefix(event, "Warning InstanceConflict ") {
+		t.Errorf("event %q", event)
+	}
+	change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) { m.Labels = nil })
+	f.settle("m")
+	if f.instance("m") == nil {
+		t.Error("the instance was deleted")
+	}
+}
+
+func TestEditsArePutRight(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	before := f.instance("m")
+	edited := before.DeepCopy()
+	edited.OwnerReferences, edited.Spec.Address = nil, "10.0.0.66"
+	edited.Spec.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: "mine"} // is for people
+	if err := f.Update(t.Context(), edited); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("m")
+	before.Spec.CredentialsSecretRef = edited.Spec.CredentialsSecretRef
+	got := f.instance("m")
+	if diff := cmp.Diff(before.Spec, got.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before.OwnerReferences, got.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
+func TestMachineSetBecomesPool(t *testing.T) {
+	f := newFixture(t, machineSet("winworker", true))
+	f.settle("winworker")
+	got := f.pool("winworker")
+	if got == nil {
+		t.Fatal("there is no pool")
+	}
+	if ref := got.Spec.Source.MachineSet; ref == nil || ref.Name != "winworker" {
+		t.Errorf("source %+v", got.Spec.Source)
+	}
+	wantOwners := []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "winworker", UID: "uid-of-winworker", Controller: ptrTo(true)}}
+	if diff := cmp.Diff(wantOwners, got.OwnerReferences); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+	checkSynced(t, got, windowsv1alpha1.ReasonSynced, 2)
+
+	change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = nil })
+	if diff := cmp.Diff([]string{"apply status winworker"}, f.settle("winworker")); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	checkSynced(t, f.pool("winworker"), windowsv1alpha1.ReasonSynced, 1)
+
+	change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Template.Labels = nil })
+	f.settle("winworker")
+	checkSynced(t, f.pool("winworker"), windowsv1alpha1.ReasonSourceNotFound, 0)
+}
+
+func checkSynced(t *testing.T, pool *windowsv1alpha1.WindowsNodePool, reason string, desired int32) {
+	t.Helper()
+	condition := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	if condition == nil || condition.Reason != reason || pool.Status.DesiredReplicas != desired {
+		t.Errorf("condition %+v, desiredReplicas %d, want reason %s, %d", condition, pool.Status.DesiredReplicas, reason, desired)
+	}
+}
+
+func TestPoolsThatAreNotOfTheMachineSet(t *testing.T) {
+	poolOfSet := func(name, set string) *windowsv1alpha1.WindowsNodePool {
+		return &windowsv1alpha1.WindowsNodePool{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{MachineSet: &windowsv1alpha1.SourceReference{Name: set}}},
+		}
+	}
+	tests := []struct {
+		name        string
+		pool        *windowsv1alpha1.WindowsNodePool
+		wantMessage string
+	}{
+		{name: "no such MachineSet", pool: poolOfSet("p", "p"), wantMessage: "There is no MachineSet openshift-machine-api/p."},
+		{name: "another name", pool: poolOfSet("p", "winworker"), wantMessage: "The pool of a MachineSet has the name of the MachineSet: the Machines of winworker belong to a pool winworker."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, tt.pool, machineSet("winworker", true))
+			f.settle("p")
+			condition := meta.FindStatusCondition(f.pool("p").Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+			if condition == nil || condition.Reason != windowsv1alpha1.ReasonSourceNotFound || condition.Message != tt.wantMessage {
+				t.Errorf("condition %+v, want message %q", condition, tt.wantMessage)
+			}
+		})
+	}
+	t.Run("another source", func(t *testing.T) {
+		pool := poolOfSet("winworker", "")
+		pool.Spec.Source = windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}
+		f := newFixture(t, pool, machineSet("winworker", true))
+		if writes := f.settle("winworker"); len(writes) > 0 {
+			t.Errorf("writes: %v", writes)
+		}
+		if len(f.events.Events) != 1 || !strings.HasPrefix(<-f.events.Events, "Warning PoolConflict ") {
+			t.Error("want one event about the conflict")
+		}
+	})
+}
+
+func TestLinuxCausesNoWrites(t *testing.T) {
+	linux := windowsMachine("worker-1", "worker")
+	linux.Labels = nil
+	f := newFixture(t, machineSet("worker", false), linux)
+	for _, name := range []string{"worker", "worker-1", "gone"} {
+		if writes := f.settle(name); len(writes) > 0 {
+			t.Errorf("%s: writes: %v", name, writes)
+		}
+	}
+}
+
+func TestMachinesOfSet(t *testing.T) {
+	f := newFixture(t, windowsMachine("a-1", "a"), windowsMachine("a-2", "a"), windowsMachine("b-1", "b"), windowsMachine("c", ""))
+	var names []string
+	for _, request := range f.machines.machinesOf(t.Context(), types.NamespacedName{Namespace: namespace, Name: "a"}) {
+		names = append(names, request.Name)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"a-1", "a-2"}, names); diff != "" {
+		t.Errorf("Machines (-want +got):\n%s", diff)
+	}
+}
+
+func TestInstalled(t *testing.T) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	if found, err := installed(mapper); found || err != nil {
+		t.Errorf("without the API: got %v, %v", found, err)
+	}
+	mapper.Add(machinev1beta1.SchemeGroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
+	if found, err := installed(mapper); found || err != nil {
+		t.Errorf("with half of the API: got %v, %v", found, err)
+	}
+	mapper.Add(machinev1beta1.SchemeGroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
+	if found, err := installed(mapper); !found || err != nil {
+		t.Errorf("with the API: got %v, %v", found, err)
+	}
+}
+
+// The MachineSet as the documentation of the peer has it.
+const vSphereMachineSet = `
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata:
+  labels:
+    machine.openshift.io/cluster-api-cluster: infra-x7k2p
+  name: winworker
+  namespace: openshift-machine-api
+spec:
+  replicas: 1
+  template:
+    metadata:
+      labels:
+        machine.openshift.io/cluster-api-machineset: winworker
+        machine.openshift.io/os-id: Windows
+`
+
+func TestDocumentedMachineSet(t *testing.T) {
+	text := []byte(vSphereMachineSet)
+	// The full text is next to the checkout where there is one.
+	if full, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "samples", "machineset-vsphere.yaml")); err == nil {
+		text = full
+	}
+	var set machinev1beta1.MachineSet
+	if err := yaml.Unmarshal(text, &set); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, &set)
+	f.settle("winworker")
+	pool := f.pool("winworker")
+	if pool == nil {
+		t.Fatal("there is no pool")
+	}
+	checkSynced(t, pool, windowsv1alpha1.ReasonSynced, 1)
+}
