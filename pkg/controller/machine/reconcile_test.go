@@ -263,7 +263,9 @@ func TestPlatformCannotBeRead(t *testing.T) {
 	f := newFixture(t, windowsMachine("m", ""))
 	broken := errors.New("etcd is slow")
 	f.machines.platform = (&platformReader{live: interceptor.NewClient(f.WithWatch, interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return broken },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return broken
+		},
 	})}).Platform
 	_, err := f.machines.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "m"}})
 	if !errors.Is(err, broken) {
@@ -275,10 +277,9 @@ func TestPlatformCannotBeRead(t *testing.T) {
 }
 
 func TestMachineChanges(t *testing.T) {
-	type change = func(*machinev1beta1.Machine)
 	tests := []struct {
 		name       string
-		change     change
+		change     func(*machinev1beta1.Machine)
 		wantWrites []string
 		want       func(*windowsv1alpha1.WindowsInstance) bool
 	}{

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package pool
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
+)
+
+func TestReconcile(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := windowsv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	pool := &windowsv1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Generation: 1},
+		Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}},
+	}
+	elsewhere := edited(ready("c"), func(i *windowsv1alpha1.WindowsInstance) { i.Namespace = "other" })
+	ofAnother := edited(ready("d"), func(i *windowsv1alpha1.WindowsInstance) { i.Spec.PoolRef.Name = "q" })
+	ofNone := edited(ready("e"), func(i *windowsv1alpha1.WindowsInstance) { i.Spec.PoolRef = nil })
+
+	writes := 0
+	c := fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
+		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
+		WithReturnManagedFields().
+		WithObjects(pool, ready("a"), edited(ready("b"), notReady), elsewhere, ofAnother, ofNone).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourceApply: func(ctx context.Context, c client.Client, sub string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+				writes++
+				return c.SubResource(sub).Apply(ctx, obj, opts...)
+			},
+		}).
+		Build()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 999, time.UTC)
+	r := &reconciler{
+		client:  c,
+		applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
+		now:     func() time.Time { return now },
+	}
+	key := client.ObjectKeyFromObject(pool)
+	pass := func() windowsv1alpha1.WindowsNodePoolStatus {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+		var got windowsv1alpha1.WindowsNodePool
+		if err := c.Get(t.Context(), key, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got.Status
+	}
+
+	first := pass()
+	if first.Replicas != 2 || first.ReadyReplicas != 1 || first.DesiredReplicas != 2 || first.Phase != windowsv1alpha1.PoolProgressing {
+		t.Errorf("status %+v, want 1 of 2 ready", first)
+	}
+	now = now.Add(time.Hour)
+	if diff := cmp.Diff(first, pass()); diff != "" || writes != 1 {
+		t.Errorf("%d writes for one change; status (-before +after):\n%s", writes, diff)
+	}
+
+	// The times of conditions tell of changes of their status and of nothing else.
+	var instance windowsv1alpha1.WindowsInstance
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "b"}, &instance); err != nil {
+		t.Fatal(err)
+	}
+	failed(&instance)
+	if err := c.Status().Update(t.Context(), &instance); err != nil {
+		t.Fatal(err)
+	}
+	second := pass()
+	if writes != 2 || second.Phase != windowsv1alpha1.PoolDegraded {
+		t.Errorf("%d writes, phase %s, want 2, Degraded", writes, second.Phase)
+	}
+	changed := func(conditionType string) bool {
+		before, after := meta.FindStatusCondition(first.Conditions, conditionType), meta.FindStatusCondition(second.Conditions, conditionType)
+		return !before.LastTransitionTime.Equal(&after.LastTransitionTime)
+	}
+	if !changed(windowsv1alpha1.ConditionDegraded) || changed(windowsv1alpha1.ConditionPaused) {
+		t.Errorf("want a new time for Degraded only:\nbefore %+v\nafter %+v", first.Conditions, second.Conditions)
+	}
+
+	if err := c.Delete(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+		t.Errorf("a pool that is gone: %v", err)
+	}
+}
+
+func TestPoolOf(t *testing.T) {
+	if got := poolOf(t.Context(), ready("a")); len(got) != 1 || got[0].String() != "ns/p" {
+		t.Errorf("got %v, want ns/p", got)
+	}
+	if got := poolOf(t.Context(), &windowsv1alpha1.WindowsInstance{}); len(got) > 0 {
+		t.Errorf("got %v for an instance without a pool", got)
+	}
+}
