@@ -198,6 +198,15 @@ func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 	if err != nil {
 		return nil, err
 	}
+	facts, err := a.readFacts(ctx, target)
+	if mayBeGone(err) {
+		a.doubt(target)
+		facts, err = a.readFacts(ctx, target)
+	}
+	return facts, err
+}
+
+func (a *Access) readFacts(ctx context.Context, target sshpool.Target) (*hostagent.Facts, error) {
 	place, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
@@ -206,15 +215,21 @@ func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 	defer cancel()
 	var out bytes.Buffer
 	if err := a.options.Pool.Run(ctx, target, place.command+" "+hostagent.CommandFacts, nil, &out); err != nil {
-		a.doubt(target)
 		return nil, agentFailure(err)
 	}
 	facts := &hostagent.Facts{}
 	if err := json.Unmarshal(out.Bytes(), facts); err != nil {
-		a.doubt(target)
 		return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer cannot be read: %w", err)}
 	}
 	return facts, nil
+}
+
+// mayBeGone says whether err could mean that the agent is no longer on the host,
+// where it was once: then it is worth putting it there again. An agent that is
+// silent is there.
+func mayBeGone(err error) bool {
+	var failed *AgentError
+	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // doubt forgets that the agent is on a host: somebody may have removed it, or the

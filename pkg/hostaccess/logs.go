@@ -46,9 +46,7 @@ func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 		return nil, err
 	}
 	stream, err := a.openLog(ctx, target, request)
-	var failed *AgentError
-	if errors.As(err, &failed) && failed.Step == StepRun {
-		// The agent was there once. If somebody removed it, it is put there again.
+	if mayBeGone(err) {
 		a.doubt(target)
 		stream, err = a.openLog(ctx, target, request)
 	}
@@ -87,7 +85,10 @@ func (a *Access) openLog(ctx context.Context, target sshpool.Target, request hos
 		// Nothing more will be said.
 		_ = process.Stdin.Close()
 	}
-	return s, s.readHeader()
+	if err := s.readHeader(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // readHeader waits for the first line of the answer.
@@ -95,7 +96,7 @@ func (s *LogStream) readHeader() error {
 	timer := time.AfterFunc(headerTimeout, func() { _ = s.process.Close() })
 	line, err := readLine(s.reader, maxHeader)
 	if timedOut := !timer.Stop(); timedOut && err != nil {
-		return &AgentError{Step: StepRun, Err: fmt.Errorf("it did not answer within %s", headerTimeout)}
+		return &AgentError{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", headerTimeout, context.DeadlineExceeded)}
 	}
 	if err != nil {
 		return s.failure(fmt.Errorf("reading the answer: %w", err))

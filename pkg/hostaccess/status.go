@@ -48,6 +48,9 @@ func StatusError(instance string, err error) error {
 		return sshStatus(instance, ssh)
 	}
 	if errors.As(err, &agent) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return hostStatus(instance, http.StatusGatewayTimeout, "Agent", agent.Error(), retryUnreachable)
+		}
 		return hostStatus(instance, http.StatusServiceUnavailable, "Agent", agent.Error(), retryUnreachable)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

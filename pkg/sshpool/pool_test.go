@@ -199,30 +199,46 @@ func TestManyRunsOverFewSessions(t *testing.T) {
 	})
 }
 
-// gate holds connections back until it is opened.
+// gate holds the first answer of a server back: the client is in the handshake until the gate opens.
 type gate struct {
+	opened  chan struct{}
+	arrived atomic.Int32 // clients that wait at it
+	once    sync.Once
+}
+
+func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
+
+func newGatedServer(t *testing.T) (*server, *gate) {
+	g := &gate{opened: make(chan struct{})}
+	s := newServer(t, script{wrap: func(c net.Conn) net.Conn { return gatedConn{c, g} }})
+	t.Cleanup(g.open) // or the server could not stop
+	return s, g
+}
+
+type gatedConn struct {
 	net.Conn
-	open <-chan struct{}
+	gate *gate
 }
 
-func (g gate) Read(b []byte) (int, error) {
-	<-g.open
-	return g.Conn.Read(b)
-}
-
-func gated(open <-chan struct{}) script {
-	return script{wrap: func(c net.Conn) net.Conn { return gate{c, open} }}
+func (c gatedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	select {
+	case <-c.gate.opened:
+	default:
+		c.gate.arrived.Add(1)
+		<-c.gate.opened
+	}
+	return n, err
 }
 
 func TestCallersShareADial(t *testing.T) {
-	open := make(chan struct{})
-	s := newServer(t, gated(open))
+	s, g := newGatedServer(t)
 	p := newPool(t, sshpool.Options{})
 
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { left <- p.Ping(first, s.target()) }()
-	eventually(t, "the dial begins", func() bool { return s.count(&s.accepted) == 1 })
+	eventually(t, "the dial begins", func() bool { return g.arrived.Load() == 1 })
 	stayed := make(chan error, 5)
 	for range cap(stayed) {
 		go func() { stayed <- p.Ping(testContext(t), s.target()) }()
@@ -231,7 +247,7 @@ func TestCallersShareADial(t *testing.T) {
 
 	leave() // whoever came first
 	wantError(t, <-left, sshpool.LayerHandshake, sshpool.ReasonCanceled)
-	close(open)
+	g.open()
 	for range cap(stayed) {
 		if err := <-stayed; err != nil {
 			t.Errorf("a caller that stayed: %v", err)
@@ -243,15 +259,14 @@ func TestCallersShareADial(t *testing.T) {
 }
 
 func TestDialEndsWhenAllHaveLeft(t *testing.T) {
-	open := make(chan struct{})
-	s := newServer(t, gated(open))
+	s, g := newGatedServer(t)
 	p := newPool(t, sshpool.Options{})
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 2)
 	for range cap(left) {
 		go func() { left <- p.Ping(ctx, s.target()) }()
 	}
-	eventually(t, "the dial begins", func() bool { return s.count(&s.accepted) == 1 && p.Stats().Waiting == 2 })
+	eventually(t, "the dial begins", func() bool { return g.arrived.Load() == 1 && p.Stats().Waiting == 2 })
 	leave()
 	for range cap(left) {
 		wantError(t, <-left, sshpool.LayerHandshake, sshpool.ReasonCanceled)
@@ -259,7 +274,7 @@ func TestDialEndsWhenAllHaveLeft(t *testing.T) {
 	eventually(t, "the dial ends", func() bool { return p.Stats().Dialing == 0 })
 
 	// The next caller is not affected.
-	close(open)
+	g.open()
 	if err := p.Ping(testContext(t), s.target()); err != nil {
 		t.Error(err)
 	}
@@ -382,19 +397,17 @@ func TestKeepAliveEndsASilentConnection(t *testing.T) {
 
 func TestKeepAliveKeepsAnAnsweringConnection(t *testing.T) {
 	s := newServer(t, script{})
-	p := newPool(t, sshpool.Options{KeepAliveInterval: time.Millisecond, KeepAliveMisses: 1000})
+	p := newPool(t, sshpool.Options{KeepAliveInterval: 2 * time.Millisecond, KeepAliveMisses: 1000})
 	proc := start(t, t.Context(), p, s.target())
-	var asked atomic.Int64
-	// Each answer is data; a connection that is not asked receives none.
-	eventually(t, "hundred keepalives", func() bool { return asked.Add(1) > 100 })
+	eventually(t, "twenty keepalives", func() bool { return s.count(&s.asks) >= 20 })
 	alive(t, proc)
 }
 
 func TestTrafficIsASignOfLife(t *testing.T) {
 	s := newServer(t, script{deaf: true})
-	p := newPool(t, sshpool.Options{KeepAliveInterval: 50 * time.Millisecond, KeepAliveMisses: 4})
+	p := newPool(t, sshpool.Options{KeepAliveInterval: 50 * time.Millisecond, KeepAliveMisses: 20})
 	proc := start(t, t.Context(), p, s.target())
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		alive(t, proc)
 	}
 }

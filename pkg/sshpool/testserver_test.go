@@ -65,6 +65,7 @@ type server struct {
 	sessions int
 	peak     int // most sessions of one connection at a time
 	signals  []string
+	asks     int // global requests, that is keepalives
 }
 
 func newServer(t *testing.T, sc script) *server {
@@ -196,6 +197,9 @@ func (s *server) serve(raw net.Conn) {
 	defer wg.Wait()
 	wg.Go(func() {
 		for r := range requests {
+			s.mu.Lock()
+			s.asks++
+			s.mu.Unlock()
 			if r.WantReply && !s.script.deaf {
 				r.Reply(false, nil)
 			}

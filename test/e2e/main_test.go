@@ -44,7 +44,9 @@ func runTests(m *testing.M) int {
 		sys, err = system.Start(ctx, system.Options{
 			PrivateKey: key,
 			MachineAPI: true,
-			Logf:       func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+			// Hosts of the tests answer at once or never, and tests wait for the next look.
+			ControllerArgs: []string{"--dial-timeout=4s", "--probe-timeout=40s", "--recheck-interval=30s"},
+			Logf:           func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 		})
 	}
 	if err != nil {

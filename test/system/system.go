@@ -67,6 +67,8 @@ type System struct {
 	*controlplane.ControlPlane
 	// Server is windows-apiserver, Controller windows-controller.
 	Server, Controller *controlplane.Process
+	// ServerStart is how long windows-apiserver took to become ready.
+	ServerStart time.Duration
 	// ServerURL is where windows-apiserver itself listens; users go through the
 	// control plane.
 	ServerURL string
@@ -245,6 +247,7 @@ func (s *System) startServer(ctx context.Context) error {
 	} else {
 		args = append(args, "--data-dir="+filepath.Join(s.Dir(), "windows-apiserver"))
 	}
+	began := time.Now()
 	s.Server, err = s.StartProcess(ctx, controlplane.Command{
 		Name:    "windows-apiserver",
 		Path:    s.programs.apiServer,
@@ -255,6 +258,7 @@ func (s *System) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.ServerStart = time.Since(began)
 	return s.WaitForAPIService(ctx, apiService)
 }
 

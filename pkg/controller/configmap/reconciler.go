@@ -129,7 +129,7 @@ func (r *reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsN
 	if cm != nil {
 		var problems map[string]string
 		if conflict {
-			problems = map[string]string{pool.Name: fmt.Sprintf("The WindowsNodePool %s has another source, so no instances are made. "+
+			problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so no instances are made. "+
 				"Delete it, or move its hosts to a pool of another name.", pool.Name)}
 		}
 		r.conflicts.Report(cm, reasonPoolConflict, actionSync, problems)
@@ -268,7 +268,7 @@ func (r *reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 	}
 	messages := make(map[string]string, len(problems))
 	for _, problem := range problems {
-		messages[problem.Key] = problem.String()
+		messages["data["+problem.Key+"]"] = problem.String()
 	}
 	r.entries.Report(cm, reasonInvalidEntry, actionSync, messages)
 }

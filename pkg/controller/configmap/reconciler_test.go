@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoapply "k8s.io/client-go/applyconfigurations"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -85,7 +85,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	}
 	f.WithWatch = fake.NewClientBuilder().
 		WithScheme(scheme).
-		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), clientgoapply.NewTypeConverter(scheme)).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
 		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().
 		WithObjects(objects...).
@@ -120,8 +120,8 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: fieldManager},
 		recorder:  f.events,
-		entries:   source.NewReporter(f.events),
-		conflicts: source.NewReporter(f.events),
+		entries:   source.NewReporter(f.events, scheme),
+		conflicts: source.NewReporter(f.events, scheme),
 		names:     f,
 		configMap: theConfigMap,
 		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },

@@ -151,6 +151,8 @@ type scriptedHosts struct {
 	journal *journal
 	// entered receives an address for each step that hangs.
 	entered chan string
+	// now is the clock of every host.
+	now func() time.Time
 
 	mu        sync.Mutex
 	byAddress map[string]*scriptedHost
@@ -160,8 +162,8 @@ type scriptedHosts struct {
 
 var _ Hosts = (*scriptedHosts)(nil)
 
-func newScriptedHosts(j *journal) *scriptedHosts {
-	return &scriptedHosts{journal: j, entered: make(chan string, 1000), byAddress: map[string]*scriptedHost{}, revision: testRevision}
+func newScriptedHosts(j *journal, now func() time.Time) *scriptedHosts {
+	return &scriptedHosts{journal: j, now: now, entered: make(chan string, 1000), byAddress: map[string]*scriptedHost{}, revision: testRevision}
 }
 
 // set changes how an address behaves.
@@ -228,7 +230,9 @@ func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.Win
 	if err != nil {
 		return nil, err
 	}
-	return h.facts, verifyAs(h.key, instance)
+	facts := *h.facts
+	facts.Time.Now = s.now()
+	return &facts, verifyAs(h.key, instance)
 }
 
 func (s *scriptedHosts) Revision() (version, revision string) {

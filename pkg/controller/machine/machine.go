@@ -74,7 +74,7 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 func (r *machineReconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *windowsv1alpha1.WindowsInstance) error {
 	var problems map[string]string
 	if instance != nil && !belongs(instance) {
-		problems = map[string]string{instance.Name: fmt.Sprintf("A WindowsInstance %s exists and does not belong to this Machine. "+
+		problems = map[string]string{"": fmt.Sprintf("A WindowsInstance %s exists and does not belong to this Machine. "+
 			"Delete it, so that one is made for the Machine.", instance.Name)}
 	}
 	r.conflicts.Report(machine, reasonInstanceConflict, actionSync, problems)

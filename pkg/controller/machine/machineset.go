@@ -74,7 +74,7 @@ func (r *setReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 func (r *setReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
 	var problems map[string]string
 	if pool != nil && !asksFor(pool, set.Name) {
-		problems = map[string]string{pool.Name: fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
+		problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
 			"Delete it, or move its hosts to a pool of another name.", pool.Name)}
 	}
 	r.conflicts.Report(set, reasonPoolConflict, actionSync, problems)

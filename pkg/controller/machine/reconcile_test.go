@@ -86,13 +86,13 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.machines = &machineReconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
-		conflicts: source.NewReporter(f.events),
+		conflicts: source.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
 	}
 	f.sets = &setReconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: poolManager},
-		conflicts: source.NewReporter(f.events),
+		conflicts: source.NewReporter(f.events, scheme),
 		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
 	}
 	return f

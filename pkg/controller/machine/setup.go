@@ -127,7 +127,7 @@ func (s *starter) addMachines() error {
 	r := &machineReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
-		conflicts: source.NewReporter(s.mgr.GetEventRecorder(machineController)),
+		conflicts: source.NewReporter(s.mgr.GetEventRecorder(machineController), s.mgr.GetScheme()),
 		platform:  platform.Platform,
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.
@@ -169,7 +169,7 @@ func (s *starter) addSets() error {
 	r := &setReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
-		conflicts: source.NewReporter(s.mgr.GetEventRecorder(setController)),
+		conflicts: source.NewReporter(s.mgr.GetEventRecorder(setController), s.mgr.GetScheme()),
 		now:       time.Now,
 	}
 	err := ctrl.NewControllerManagedBy(s.mgr).

@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/reference"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -19,6 +21,7 @@ import (
 // safe for concurrent use.
 type Reporter struct {
 	recorder events.EventRecorder
+	scheme   *runtime.Scheme
 
 	mu   sync.Mutex // guards told
 	told map[types.NamespacedName]told
@@ -27,17 +30,19 @@ type Reporter struct {
 // told is what was last reported about one object.
 type told struct {
 	uid      types.UID
-	problems map[string]string // by subject
+	problems map[string]string // by field
 }
 
-// NewReporter returns a Reporter that emits through recorder.
-func NewReporter(recorder events.EventRecorder) *Reporter {
-	return &Reporter{recorder: recorder, told: map[types.NamespacedName]told{}}
+// NewReporter returns a Reporter that emits through recorder about objects that
+// scheme knows.
+func NewReporter(recorder events.EventRecorder, scheme *runtime.Scheme) *Reporter {
+	return &Reporter{recorder: recorder, scheme: scheme, told: map[types.NamespacedName]told{}}
 }
 
 // Report emits an event about obj for each of problems that is new or has a new
-// message; problems are messages by what they are about. A problem that went away
-// and comes back is reported again. Reason and action are those of the events, in
+// message. Problems are messages by the path of the field that they are about, for
+// example data[10.1.42.1]; empty is the whole object. A problem that went away and
+// comes back is reported again. Reason and action are those of the events, in
 // CamelCase.
 func (r *Reporter) Report(obj client.Object, reason, action string, problems map[string]string) {
 	key := client.ObjectKeyFromObject(obj)
@@ -50,13 +55,24 @@ func (r *Reporter) Report(obj client.Object, reason, action string, problems map
 	}
 	r.mu.Unlock()
 
-	for _, subject := range slices.Sorted(maps.Keys(problems)) {
-		message := problems[subject]
-		if last, ok := before.problems[subject]; ok && last == message && before.uid == obj.GetUID() {
+	for _, field := range slices.Sorted(maps.Keys(problems)) {
+		message := problems[field]
+		if last, ok := before.problems[field]; ok && last == message && before.uid == obj.GetUID() {
 			continue
 		}
-		r.recorder.Eventf(obj, nil, corev1.EventTypeWarning, reason, action, "%s", EventNote(message))
+		r.recorder.Eventf(r.regarding(obj, field), nil, corev1.EventTypeWarning, reason, action, "%s", EventNote(message))
 	}
+}
+
+// regarding refers to a field of obj. Events that differ in nothing but their note
+// are taken for one that repeats, so without the field all problems of an object
+// but the first would be lost.
+func (r *Reporter) regarding(obj client.Object, field string) runtime.Object {
+	ref, err := reference.GetPartialReference(r.scheme, obj, field)
+	if err != nil {
+		return obj // the recorder says what is wrong with it
+	}
+	return ref
 }
 
 // Forget drops what was reported about an object that is gone.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"time"
 	"unicode/utf8"
 )
 
@@ -60,23 +59,10 @@ type chain struct {
 	// text holds a line that had to be decoded.
 	text []byte
 
-	// known are the generations that come before seg. It is needed only when
+	// known are the generations that come before seg. They are needed only when
 	// seg itself can no longer be found among the others.
-	known    map[generationKey]bool
+	known    knownGenerations
 	mismatch int
-}
-
-// generationKey tells a file that is not written to any more from all others,
-// also from a later one that got its identity.
-type generationKey struct {
-	id    fileID
-	size  int64
-	mtime time.Time
-}
-
-// key drops the monotonic and zone parts of the time, which == would compare.
-func (g generation) key() generationKey {
-	return generationKey{g.id, g.size, time.Unix(0, g.mtime.UnixNano())}
 }
 
 // begin starts reading at an offset of an opened generation. older are the
@@ -87,9 +73,8 @@ func (c *chain) begin(seg *segment, off int64, older []generation) {
 }
 
 func (c *chain) remember(older []generation) {
-	c.known = make(map[generationKey]bool, len(older))
-	for _, g := range older {
-		c.known[g.key()] = true
+	if c.follow {
+		c.known = newKnownGenerations(c.series, older)
 	}
 }
 
@@ -243,7 +228,7 @@ func (c *chain) fill() (bool, error) {
 		if n > 0 {
 			// A file that was truncated may have outgrown the place where we
 			// were. What was read is then of another text.
-			if c.follow && !c.seg.headIntact() {
+			if c.follow && c.rewritten() {
 				if again, err := c.truncated(); err != nil || !again {
 					return false, err
 				}
@@ -328,7 +313,12 @@ func (c *chain) advance() (bool, error) {
 	present, err := c.series.present()
 	switch {
 	case err == nil && present.id == c.seg.gen.id && c.seg.f != nil:
-		if c.follow && present.size < c.filled() {
+		if !c.follow {
+			return false, nil
+		}
+		touched := !present.mtime.Equal(c.seg.gen.mtime)
+		c.seg.gen.mtime = present.mtime
+		if present.size < c.filled() || touched && c.rewritten() {
 			return c.truncated()
 		}
 		return false, nil
@@ -377,7 +367,7 @@ func (c *chain) successor(list []generation) int {
 		case g.size == 0:
 		case at >= 0 && i > at:
 			return i
-		case at < 0 && !c.known[g.key()] && !g.mtime.Before(c.seg.gen.mtime):
+		case at < 0 && !g.mtime.Before(c.seg.gen.mtime) && !c.known.has(g) && !c.known.hasText(c.series, g):
 			// Ours was deleted. What was new and is not older came after it.
 			return i
 		}
@@ -389,11 +379,11 @@ func (c *chain) successor(list []generation) int {
 // compressed, or copied before ours was truncated. The caller closes the segment.
 func (c *chain) findCopy(list []generation) (int, *segment) {
 	if len(c.seg.head) == 0 {
-		return -1, nil
+		return c.findCopyOfEmpty(list)
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		g := list[i]
-		if g.current || g.id == c.seg.gen.id || c.known[g.key()] || !g.gzip && g.size < c.filled() {
+		if g.current || g.id == c.seg.gen.id || c.known.has(g) || !g.gzip && g.size < c.filled() {
 			continue
 		}
 		seg, err := openSegment(c.series, g.name)
@@ -407,6 +397,39 @@ func (c *chain) findCopy(list []generation) (int, *segment) {
 		seg.close()
 	}
 	return -1, nil
+}
+
+// findCopyOfEmpty is findCopy for a file that was empty when it was last looked at.
+// A new file cannot be told by its beginning then. Compressed ones are left out:
+// they are more likely of what came before.
+func (c *chain) findCopyOfEmpty(list []generation) (int, *segment) {
+	for i, g := range list {
+		if g.current || g.gzip || g.size == 0 || g.id == c.seg.gen.id || c.known.has(g) || g.mtime.Before(c.seg.gen.mtime) {
+			continue
+		}
+		if seg, err := openListed(c.series, g); err == nil {
+			return i, seg
+		}
+	}
+	return -1, nil
+}
+
+// rewritten says whether the file that we have open holds another text by now. Of a
+// file that was empty so far only a copy can tell, which was made when it was not.
+func (c *chain) rewritten() bool {
+	if len(c.seg.head) > 0 || c.filled() > 0 {
+		return !c.seg.headIntact()
+	}
+	list, err := c.series.list()
+	if err != nil || len(list) == 0 || list[len(list)-1].id != c.seg.gen.id {
+		return false
+	}
+	_, copied := c.findCopyOfEmpty(list)
+	if copied == nil {
+		return false
+	}
+	copied.close()
+	return true
 }
 
 // truncated goes on after the file was made shorter: with the rest of the copy that

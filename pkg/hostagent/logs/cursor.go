@@ -118,7 +118,7 @@ func (r resume) check() error {
 		return errors.New("negative length")
 	}
 	if f := r.File; f != nil {
-		if f.Offset < 0 || f.HeadLen < 0 || f.HeadLen > headBytes || int64(f.HeadLen) > f.Offset {
+		if f.Offset < 0 || f.HeadLen < 0 || f.HeadLen > headBytes {
 			return errors.New("impossible position")
 		}
 	}

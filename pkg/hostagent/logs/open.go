@@ -353,6 +353,9 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	}
 	// Compressed, or copied before it was truncated?
 	for i := len(all) - 1; i >= 0 && m.HeadLen > 0; i-- {
+		if all[i].mtime.UnixNano() < m.Modified {
+			continue
+		}
 		seg, err := openListed(c.series, all[i])
 		if err != nil {
 			return err

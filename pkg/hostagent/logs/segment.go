@@ -68,7 +68,11 @@ func (s *segment) loadHead() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	s.head = head[:n]
+	// With another beginning it is another text, which [segment.headIntact] shall
+	// find out.
+	if bytes.HasPrefix(head[:n], s.head) {
+		s.head = head[:n]
+	}
 	return nil
 }
 
@@ -183,13 +187,9 @@ func (s *segment) refresh() {
 // mark returns what finds this file again.
 func (s *segment) mark(off int64) fileMark {
 	s.refresh()
-	n := int64(len(s.head))
-	if off < n {
-		// More than was read may be overwritten still, in a file that was
-		// truncated to what was read.
-		n = off
-	}
-	return fileMark{ID: s.gen.id.String(), Offset: off, HeadLen: int(n), Head: headSum(s.head[:n]), Modified: s.gen.mtime.UnixNano()}
+	// An error leaves the head as it was, which tells less but nothing wrong.
+	_ = s.loadHead()
+	return fileMark{ID: s.gen.id.String(), Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
 }
 
 // matches says whether the file begins like the one that was marked and is long

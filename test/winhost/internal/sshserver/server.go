@@ -287,12 +287,18 @@ func (c *connection) sftp(ctx context.Context, ch ssh.Channel) {
 	if err := c.SFTP(ctx, ch); err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		c.Logf("sftp: %v", err)
 	}
-	exit(ch, 0)
+	// No CloseWrite, as in exit: answers that the SFTP server has begun may still be on
+	// their way, and it must not be called while they are written.
+	end(ch, 0)
 }
 
 // exit ends a session in the order in which OpenSSH does.
 func exit(ch ssh.Channel, code uint32) {
 	_ = ch.CloseWrite()
+	end(ch, code)
+}
+
+func end(ch ssh.Channel, code uint32) {
 	_, _ = ch.SendRequest("exit-status", false, binary.BigEndian.AppendUint32(nil, code))
 	_ = ch.Close()
 }

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package source
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+func TestDesiredStateChanged(t *testing.T) {
+	now := metav1.NewTime(time.Unix(1, 0))
+	tests := []struct {
+		name string
+		edit func(*corev1.Pod)
+		want bool
+	}{
+		{name: "nothing", edit: func(*corev1.Pod) {}},
+		{name: "status", edit: func(p *corev1.Pod) { p.ResourceVersion, p.Status.Phase = "2", corev1.PodRunning }},
+		{name: "spec", edit: func(p *corev1.Pod) { p.Generation = 2 }, want: true},
+		{name: "labels", edit: func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, want: true},
+		{name: "annotations", edit: func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, want: true},
+		{name: "owners", edit: func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Name: "a"}} }, want: true},
+		{name: "being deleted", edit: func(p *corev1.Pod) { p.DeletionTimestamp = &now }, want: true},
+		{name: "another object of that name", edit: func(p *corev1.Pod) { p.UID = "b" }, want: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", Generation: 1, ResourceVersion: "1"}}
+			after := before.DeepCopy()
+			tt.edit(after)
+			if got := DesiredStateChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+	if p := DesiredStateChanged(); !p.Create(event.CreateEvent{}) || !p.Delete(event.DeleteEvent{}) {
+		t.Error("objects that come or go do not pass")
+	}
+}
+
+func TestReporter(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := NewReporter(recorder, scheme.Scheme)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}}
+	steps := []struct {
+		name     string
+		uid      string
+		problems map[string]string
+		forget   bool
+		want     []string
+	}{
+		{name: "new", uid: "1", problems: map[string]string{"y": "why", "x": "ex"}, want: []string{"Warning Bad ex", "Warning Bad why"}},
+		{name: "the same", uid: "1", problems: map[string]string{"y": "why", "x": "ex"}},
+		{name: "another message", uid: "1", problems: map[string]string{"y": "not", "x": "ex"}, want: []string{"Warning Bad not"}},
+		{name: "one is put right", uid: "1", problems: map[string]string{"x": "ex"}},
+		{name: "and comes back", uid: "1", problems: map[string]string{"y": "not", "x": "ex"}, want: []string{"Warning Bad not"}},
+		{name: "another object of that name", uid: "2", problems: map[string]string{"x": "ex"}, want: []string{"Warning Bad ex"}},
+		{name: "forgotten", uid: "2", problems: map[string]string{"x": "ex"}, forget: true, want: []string{"Warning Bad ex"}},
+		{name: "all is right", uid: "2"},
+	}
+	for _, step := range steps {
+		pod.UID = "1"
+		if step.uid == "2" {
+			pod.UID = "2"
+		}
+		if step.forget {
+			r.Forget(client.ObjectKeyFromObject(pod))
+		}
+		r.Report(pod, "Bad", "Sync", step.problems)
+		var got []string
+		for len(recorder.Events) > 0 {
+			got = append(got, <-recorder.Events)
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// The recorder takes events that differ in nothing but their note for one.
+func TestReporterLosesNoProblem(t *testing.T) {
+	cluster := fake.NewClientset()
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: cluster.EventsV1()})
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r := NewReporter(broadcaster.NewRecorder(scheme.Scheme, "test"), scheme.Scheme)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}}
+	r.Report(cm, "Bad", "Sync", map[string]string{"data[x]": "ex", "data[y]": "why"})
+
+	var notes []string
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		list, err := cluster.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		notes = nil
+		for _, e := range list.Items {
+			if e.Regarding.UID != "1" || e.Regarding.Kind != "ConfigMap" {
+				t.Errorf("event regards %+v", e.Regarding)
+			}
+			notes = append(notes, e.Note)
+		}
+		return len(notes) == 2, nil
+	})
+	if err != nil {
+		t.Errorf("events %q, %v, want two", notes, err)
+	}
+}
+
+func TestEventNote(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("x", 1024)} {
+		if got := EventNote(text); got != text {
+			t.Errorf("EventNote changed a text of %d bytes", len(text))
+		}
+	}
+	for offset := range 3 {
+		long := strings.Repeat("x", offset) + strings.Repeat("ä", 1000)
+		got := EventNote(long)
+		if len(got) > 1024 || len(got) < 1022 || !utf8.ValidString(got) || !strings.HasSuffix(got, "ä…") {
+			t.Errorf("offset %d: %d bytes, valid %v, end %q", offset, len(got), utf8.ValidString(got), got[len(got)-5:])
+		}
+	}
+}
+
+func TestLines(t *testing.T) {
+	if got := Lines([]string{"a", "b"}); got != "a\nb" {
+		t.Errorf("got %q", got)
+	}
+	var many []string
+	for range 31 {
+		many = append(many, strings.Repeat("x", 1000))
+	}
+	got := Lines(many)
+	if lines := strings.Split(got, "\n"); len(lines) != 31 || lines[30] != "and 1 more" || len(got) > 32768 {
+		t.Errorf("%d bytes, %d lines, last %q", len(got), len(lines), lines[len(lines)-1])
+	}
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hostaccess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+func TestStatusError(t *testing.T) {
+	connection := func(layer sshpool.Layer, reason sshpool.Reason) error {
+		return fmt.Errorf("opening: %w", &sshpool.Error{Layer: layer, Reason: reason, Address: "10.0.0.1:22", Err: errors.New("why")})
+	}
+	for _, test := range []struct {
+		name   string
+		err    error
+		code   int32
+		reason metav1.StatusReason
+		layer  string
+		retry  bool
+		says   string
+	}{
+		{"name not resolved", connection(sshpool.LayerDNS, sshpool.ReasonNameNotResolved), 503, "ServiceUnavailable", "DNS", true, "10.0.0.1:22"},
+		{"connection refused", connection(sshpool.LayerConnect, sshpool.ReasonConnectionRefused), 503, "ServiceUnavailable", "Connect", true, "10.0.0.1:22"},
+		{"no answer to TCP", connection(sshpool.LayerConnect, sshpool.ReasonConnectionTimedOut), 503, "ServiceUnavailable", "Connect", true, "10.0.0.1:22"},
+		{"accepted, then silent", connection(sshpool.LayerHandshake, sshpool.ReasonHandshakeTimedOut), 504, "Timeout", "Handshake", true, "10.0.0.1:22"},
+		{"silent at a session", connection(sshpool.LayerSession, sshpool.ReasonTimedOut), 504, "Timeout", "Session", true, "10.0.0.1:22"},
+		{"host key unknown", connection(sshpool.LayerHostKey, sshpool.ReasonHostKeyUnknown), 503, "ServiceUnavailable", "HostKey", true, "HostKeyTrusted"},
+		{"host key changed", connection(sshpool.LayerHostKey, sshpool.ReasonHostKeyChanged), 503, "ServiceUnavailable", "HostKey", true, "10.0.0.1:22"},
+		{"credentials refused", connection(sshpool.LayerAuth, sshpool.ReasonCredentialsRefused), 503, "ServiceUnavailable", "Auth", true, "10.0.0.1:22"},
+		{"too many sessions", connection(sshpool.LayerSession, sshpool.ReasonSessionLimitReached), 429, "TooManyRequests", "Session", true, "10.0.0.1:22"},
+		{"too many connections", connection(sshpool.LayerConnect, sshpool.ReasonLimitReached), 429, "TooManyRequests", "Connect", true, "10.0.0.1:22"},
+		{"connection lost", connection(sshpool.LayerSession, sshpool.ReasonConnectionLost), 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
+		{"no credentials", &CredentialsError{Secret: "ns/name", Err: errors.New("not found")}, 503, "ServiceUnavailable", "Credentials", true, "ns/name"},
+		{"agent cannot be put there", &AgentError{Step: StepUpload, Err: errors.New("disk full")}, 503, "ServiceUnavailable", "Agent", true, "disk full"},
+		{"connection lost at the upload", &AgentError{Step: StepUpload, Err: connection(sshpool.LayerSession, sshpool.ReasonConnectionLost)}, 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
+		{"agent silent", &AgentError{Step: StepRun, Err: fmt.Errorf("no answer: %w", context.DeadlineExceeded)}, 504, "Timeout", "Agent", true, "running it on the host"},
+		{"out of time", fmt.Errorf("waiting: %w", context.DeadlineExceeded), 504, "Timeout", "Agent", true, "in time"},
+		{"not found on the host", &LogRefusedError{hostagent.LogError{Code: 404, Reason: "NotFound", Message: "no log of x"}}, 404, "NotFound", "", false, "no log of x"},
+		{"forbidden on the host", &LogRefusedError{hostagent.LogError{Code: 403, Reason: "Forbidden", Message: "access denied"}}, 403, "Forbidden", "", false, "access denied"},
+		{"bad request", &LogRefusedError{hostagent.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}}, 400, "BadRequest", "", false, "no such form"},
+		{"anything else", errors.New("surprise"), 500, "InternalError", "", false, "surprise"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := StatusError("win-1", test.err)
+			var api apierrors.APIStatus
+			if !errors.As(err, &api) {
+				t.Fatalf("got %v, which is no Status", err)
+			}
+			status := api.Status()
+			if status.Code != test.code || status.Reason != test.reason || status.Status != metav1.StatusFailure {
+				t.Errorf("got code %d, reason %s, status %s", status.Code, status.Reason, status.Status)
+			}
+			if !strings.Contains(status.Message, test.says) {
+				t.Errorf("the message is %q, want one with %q", status.Message, test.says)
+			}
+			seconds, retry := apierrors.SuggestsClientDelay(err)
+			if retry != test.retry || retry && seconds < 1 {
+				t.Errorf("try again: %v, after %d s", retry, seconds)
+			}
+			if test.layer == "" {
+				return
+			}
+			if status.Details == nil || len(status.Details.Causes) != 1 || status.Details.Causes[0] != (metav1.StatusCause{Type: "Layer", Message: test.layer}) || status.Details.Name != "win-1" {
+				t.Errorf("the details are %+v, want layer %s", status.Details, test.layer)
+			}
+		})
+	}
+}
+
+func TestStatusErrorOfABadField(t *testing.T) {
+	err := StatusError("win-1", &LogRefusedError{hostagent.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}})
+	var api apierrors.APIStatus
+	if !errors.As(err, &api) {
+		t.Fatal(err)
+	}
+	want := metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "queries[1]", Message: "no such form"}
+	if details := api.Status().Details; details == nil || len(details.Causes) != 1 || details.Causes[0] != want {
+		t.Errorf("the details are %+v", details)
+	}
+}
+
+func TestStatusErrorOfAClientThatLeft(t *testing.T) {
+	if err := StatusError("win-1", fmt.Errorf("reading: %w", context.Canceled)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddressPolicy(t *testing.T) {
+	allowed := []netip.Prefix{netip.MustParsePrefix("127.0.2.0/24"), netip.MustParsePrefix("169.254.7.7/32")}
+	for _, test := range []struct {
+		address string
+		want    string // part of the error; empty: may be dialed
+	}{
+		{"10.0.0.1", ""},
+		{"192.168.1.1", ""},
+		{"203.0.113.1", ""},
+		{"fd00::1", ""},
+		{"2001:db8::1", ""},
+		{"127.0.0.1", "a loopback"},
+		{"::1", "a loopback"},
+		{"::ffff:127.0.0.1", "a loopback"},
+		{"169.254.169.254", "a link-local"},
+		{"::ffff:169.254.169.254", "a link-local"},
+		{"fe80::1", "a link-local"},
+		{"fe80::1%eth0", "a link-local"},
+		{"224.0.0.1", "a multicast"},
+		{"ff02::1", "a multicast"},
+		{"0.0.0.0", "the unspecified"},
+		{"::", "the unspecified"},
+		{"127.0.2.5", ""},
+		{"::ffff:127.0.2.5", ""},
+		{"169.254.7.7", ""},
+		{"169.254.7.8", "a link-local"},
+	} {
+		t.Run(test.address, func(t *testing.T) {
+			err := AddressPolicy(allowed)(netip.MustParseAddr(test.address))
+			if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "--allowed-host-cidrs")) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsnodepool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func testStrategy() poolStrategy {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return newStrategy(scheme)
+}
+
+// requestContext is the context of a request as the server makes it.
+func requestContext(subresource string) context.Context {
+	ctx := genericapirequest.WithNamespace(context.Background(), "default")
+	return genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
+		IsResourceRequest: true, APIGroup: v1alpha1.GroupName, APIVersion: "v1alpha1",
+		Resource: "windowsnodepools", Subresource: subresource, Namespace: "default",
+	})
+}
+
+func validPool() *windows.WindowsNodePool {
+	return &windows.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", Generation: 3, ResourceVersion: "7", UID: "u"},
+		Spec:       windows.WindowsNodePoolSpec{Source: windows.PoolSource{MachineSet: &windows.SourceReference{Name: "winworker"}}},
+	}
+}
+
+// causes lists type and field of what a Status complains about.
+func causes(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != 422 {
+		t.Fatalf("got %v, want a Status with code 422", err)
+	}
+	var got []string
+	for _, cause := range status.Status().Details.Causes {
+		got = append(got, string(cause.Type)+" "+cause.Field)
+	}
+	slices.Sort(got)
+	return got
+}
+
+func TestRulesOfANewPool(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		spec windows.WindowsNodePoolSpec
+		want []string
+	}{
+		{"MachineSet", validPool().Spec, nil},
+		{"Instances", windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}}}, nil},
+		{"no source", windows.WindowsNodePoolSpec{}, []string{"FieldValueInvalid spec.source"}},
+		{"two sources", windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}, ConfigMap: &windows.SourceReference{Name: "x"}}}, []string{"FieldValueInvalid spec.source"}},
+		{"source without a name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{}}}, []string{"FieldValueRequired spec.source.configMap.name"}},
+		{"bad name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{MachineSet: &windows.SourceReference{Name: "A"}}}, []string{"FieldValueInvalid spec.source.machineSet.name"}},
+		{"Secret without a name", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{CredentialsSecretRef: &windows.SecretReference{}}}, []string{"FieldValueRequired spec.template.credentialsSecretRef.name"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pool := validPool()
+			pool.ResourceVersion, pool.Spec = "", test.spec
+			rest.FillObjectMetaSystemFields(pool)
+			if diff := cmp.Diff(test.want, causes(t, rest.BeforeCreate(testStrategy(), requestContext(""), pool))); diff != "" {
+				t.Errorf("causes differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRulesOfAChangedPool(t *testing.T) {
+	bad := metav1.Condition{Type: "Degraded", Status: "Maybe", Reason: "X", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
+	for _, test := range []struct {
+		name   string
+		status bool
+		change func(*windows.WindowsNodePool)
+		want   []string
+	}{
+		{"paused", false, func(p *windows.WindowsNodePool) { p.Spec.Paused = true }, nil},
+		{"another MachineSet", false, func(p *windows.WindowsNodePool) { p.Spec.Source.MachineSet = &windows.SourceReference{Name: "x"} }, []string{"FieldValueInvalid spec.source"}},
+		{"another source", false, func(p *windows.WindowsNodePool) {
+			p.Spec.Source = windows.PoolSource{Instances: &windows.InstancesSource{}}
+		}, []string{"FieldValueInvalid spec.source"}},
+		{"source removed", false, func(p *windows.WindowsNodePool) { p.Spec.Source = windows.PoolSource{} }, []string{"FieldValueInvalid spec.source"}},
+		{"counts", true, func(p *windows.WindowsNodePool) { p.Status.ReadyReplicas = 3 }, nil},
+		{"source through status is ignored", true, func(p *windows.WindowsNodePool) { p.Spec.Source = windows.PoolSource{} }, nil},
+		{"bad condition", true, func(p *windows.WindowsNodePool) { p.Status.Conditions = []metav1.Condition{bad} }, []string{"FieldValueNotSupported status.conditions[0].status"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pool := validPool()
+			test.change(pool)
+			var err error
+			if test.status {
+				err = rest.BeforeUpdate(statusStrategy{testStrategy()}, requestContext("status"), pool, validPool())
+			} else {
+				err = rest.BeforeUpdate(testStrategy(), requestContext(""), pool, validPool())
+			}
+			if diff := cmp.Diff(test.want, causes(t, err)); diff != "" {
+				t.Errorf("causes differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	created := validPool()
+	created.Status.ReadyReplicas = 3
+	testStrategy().PrepareForCreate(t.Context(), created)
+	if created.Generation != 1 || created.Status.ReadyReplicas != 0 {
+		t.Errorf("created: %+v", created)
+	}
+	now := metav1.Now()
+	for _, test := range []struct {
+		name           string
+		status         bool
+		change         func(*windows.WindowsNodePool)
+		wantGeneration int64
+		wantUnchanged  bool
+	}{
+		{"spec", false, func(p *windows.WindowsNodePool) { p.Spec.Paused = true }, 4, false},
+		{"labels", false, func(p *windows.WindowsNodePool) { p.Labels = map[string]string{"a": "b"} }, 3, false},
+		{"deletion begins", false, func(p *windows.WindowsNodePool) { p.DeletionTimestamp = &now }, 4, false},
+		{"status", false, func(p *windows.WindowsNodePool) { p.Status.Replicas = 1 }, 3, true},
+		{"status, through status", true, func(p *windows.WindowsNodePool) { p.Status.Replicas = 1 }, 3, false},
+		{"everything else, through status", true, func(p *windows.WindowsNodePool) {
+			p.Spec.Paused = true
+			p.Labels, p.Annotations, p.Finalizers = map[string]string{"a": "b"}, map[string]string{"a": "b"}, []string{"example.com/a"}
+			p.OwnerReferences = []metav1.OwnerReference{{Name: "a"}}
+		}, 3, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pool := validPool()
+			test.change(pool)
+			if test.status {
+				statusStrategy{testStrategy()}.PrepareForUpdate(t.Context(), pool, validPool())
+			} else {
+				testStrategy().PrepareForUpdate(t.Context(), pool, validPool())
+			}
+			if pool.Generation != test.wantGeneration {
+				t.Errorf("the generation is %d, want %d", pool.Generation, test.wantGeneration)
+			}
+			if diff := cmp.Diff(validPool(), pool); (diff == "") != test.wantUnchanged {
+				t.Errorf("changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestResetFields(t *testing.T) {
+	const served = fieldpath.APIVersion("windows.openshift.io/v1alpha1")
+	main, status := testStrategy().GetResetFields()[served], statusStrategy{testStrategy()}.GetResetFields()[served]
+	if !main.Has(fieldpath.MakePathOrDie("status")) || main.Has(fieldpath.MakePathOrDie("spec")) {
+		t.Errorf("main: %v", main)
+	}
+	if status.Has(fieldpath.MakePathOrDie("status")) || !status.Has(fieldpath.MakePathOrDie("spec")) || !status.Has(fieldpath.MakePathOrDie("metadata", "labels")) {
+		t.Errorf("status: %v", status)
+	}
+}
+
+func TestTable(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		pool windows.WindowsNodePool
+		want []any // without the age
+	}{
+		{"new", windows.WindowsNodePool{Spec: validPool().Spec}, []any{"p", "MachineSet/winworker", int64(0), int64(0), int64(0), int64(0), "Pending"}},
+		{"counted", windows.WindowsNodePool{
+			Spec:   windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "windows-instances"}}},
+			Status: windows.WindowsNodePoolStatus{Phase: windows.PoolProgressing, DesiredReplicas: 4, Replicas: 4, ReadyReplicas: 3, UpdatedReplicas: 2, UnavailableReplicas: 1},
+		}, []any{"p", "ConfigMap/windows-instances", int64(4), int64(3), int64(2), int64(1), "Progressing"}},
+		{"by hand", windows.WindowsNodePool{Spec: windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}}}}, []any{"p", "Instances", int64(0), int64(0), int64(0), int64(0), "Pending"}},
+		{"without a source", windows.WindowsNodePool{}, []any{"p", "<none>", int64(0), int64(0), int64(0), int64(0), "Pending"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.pool.Name = "p"
+			table, err := tableConvertor{}.ConvertToTable(t.Context(), &windows.WindowsNodePoolList{Items: []windows.WindowsNodePool{test.pool}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(table.Rows) != 1 || len(table.Rows[0].Cells) != len(table.ColumnDefinitions) {
+				t.Fatalf("got rows %v for columns %v", table.Rows, table.ColumnDefinitions)
+			}
+			cells := table.Rows[0].Cells
+			if diff := cmp.Diff(test.want, cells[:len(cells)-1]); diff != "" {
+				t.Errorf("cells differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := (tableConvertor{}).ConvertToTable(t.Context(), &windows.WindowsInstance{}, nil); err == nil {
+		t.Error("an instance was taken for a pool")
+	}
+}

@@ -1,0 +1,858 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// sourceName is the name of the ConfigMap that lists hosts, and of its pool.
+const sourceName = "windows-instances"
+
+var (
+	sourceSynced   = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionTrue, windowsv1alpha1.ReasonSynced}
+	invalidEntries = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionFalse, windowsv1alpha1.ReasonInvalidEntries}
+	askConfirm     = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionFalse, windowsv1alpha1.ReasonConfirmationNeeded}
+)
+
+// legacyMap is the ConfigMap that lists hosts. There is one in a cluster, so tests
+// that use it are not parallel.
+type legacyMap struct {
+	t *testing.T
+}
+
+// newLegacyMap makes the ConfigMap. When the test ends, it and everything that was
+// made from it is gone.
+func newLegacyMap(t *testing.T, data map[string]string) *legacyMap {
+	t.Helper()
+	m := &legacyMap{t}
+	t.Cleanup(m.clean)
+	m.create(data)
+	return m
+}
+
+func (m *legacyMap) create(data map[string]string) {
+	m.t.Helper()
+	_, err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Create(m.t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: sourceName}, Data: data,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		m.t.Fatalf("creating the ConfigMap: %v", err)
+	}
+}
+
+// set replaces all of the entries.
+func (m *legacyMap) set(data map[string]string, binary map[string][]byte) {
+	m.t.Helper()
+	client := sys.Kube.CoreV1().ConfigMaps(system.Namespace)
+	current, err := client.Get(m.t.Context(), sourceName, metav1.GetOptions{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	current.Data, current.BinaryData = data, binary
+	if _, err := client.Update(m.t.Context(), current, metav1.UpdateOptions{}); err != nil {
+		m.t.Fatalf("changing the ConfigMap: %v", err)
+	}
+}
+
+func (m *legacyMap) delete() {
+	m.t.Helper()
+	if err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Delete(m.t.Context(), sourceName, metav1.DeleteOptions{}); err != nil {
+		m.t.Fatalf("deleting the ConfigMap: %v", err)
+	}
+}
+
+// clean runs after the test, when its context is over.
+func (m *legacyMap) clean() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Delete(ctx, sourceName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		m.t.Errorf("deleting the ConfigMap: %v", err)
+	}
+	pools := sys.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace)
+	confirm := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, windowsv1alpha1.ConfirmRemovalAnnotation))
+	for {
+		_, err := pools.Get(ctx, sourceName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return // the instances go before it
+		}
+		if err == nil {
+			// Taken off when it came before the controller saw that the ConfigMap is gone.
+			_, err = pools.Patch(ctx, sourceName, types.MergePatchType, confirm, metav1.PatchOptions{})
+		}
+		select {
+		case <-ctx.Done():
+			m.t.Errorf("the pool of the ConfigMap is still there: %v", err)
+			return
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// events returns the notes of the events of a reason on the ConfigMap.
+func (m *legacyMap) events(reason string) []string {
+	m.t.Helper()
+	current, err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Get(m.t.Context(), sourceName, metav1.GetOptions{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return eventsOn(m.t, system.Namespace, current.UID, reason)
+}
+
+func eventsOn(t *testing.T, namespace string, uid types.UID, reason string) []string {
+	t.Helper()
+	events, err := sys.Kube.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	for i := range events.Items {
+		if event := &events.Items[i]; event.Regarding.UID == uid && event.Reason == reason {
+			notes = append(notes, event.Note)
+		}
+	}
+	return notes
+}
+
+// pool waits until the pool of the ConfigMap has a verdict, and returns it.
+func (m *legacyMap) pool(want verdict) *windowsv1alpha1.WindowsNodePool {
+	m.t.Helper()
+	return waitForPool(m.t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
+		return want.among(pool.Status.Conditions)
+	})
+}
+
+func waitForPool(t *testing.T, namespace, name string, condition func(*windowsv1alpha1.WindowsNodePool) error) *windowsv1alpha1.WindowsNodePool {
+	t.Helper()
+	var found *windowsv1alpha1.WindowsNodePool
+	eventually(t, "pool "+name, func() error {
+		pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		found = pool
+		return condition(pool)
+	})
+	return found
+}
+
+// instances waits until the instances of the ConfigMap have exactly these names, and
+// returns them by name.
+func (m *legacyMap) instances(names ...string) map[string]*windowsv1alpha1.WindowsInstance {
+	m.t.Helper()
+	slices.Sort(names)
+	var found map[string]*windowsv1alpha1.WindowsInstance
+	eventually(m.t, "the instances of the ConfigMap", func() error {
+		found = map[string]*windowsv1alpha1.WindowsInstance{}
+		all := list(m.t, system.Namespace)
+		for i := range all {
+			if all[i].Annotations[windowsv1alpha1.SourceAnnotation] != "" {
+				found[all[i].Name] = &all[i]
+			}
+		}
+		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, names) {
+			return fmt.Errorf("they are %q, want %q", got, names)
+		}
+		return nil
+	})
+	return found
+}
+
+// entryFor is the value of the entry of a host.
+func entryFor(host winhost.Host, lines ...string) string {
+	return fmt.Sprintf("username=%s\nport=%d\n%s\n", host.User(), host.Port(), strings.Join(lines, "\n"))
+}
+
+func sourceOfEntry(key string) string {
+	return fmt.Sprintf("ConfigMap %s/%s, entry %s", system.Namespace, sourceName, key)
+}
+
+// TestSourceConfigMap follows the entries of the ConfigMap from the first to the last.
+func TestSourceConfigMap(t *testing.T) {
+	a, b, c := startHost(t, winhost.Options{}), startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
+	key := keyLine(b.HostKey())
+	data := map[string]string{
+		a.Address(): entryFor(a),
+		b.Address(): entryFor(b, "name=rack1-b", "hostKey="+key),
+	}
+	m := newLegacyMap(t, data)
+	first := m.instances(a.Address(), "rack1-b")
+	pool := m.pool(sourceSynced)
+
+	t.Run("instance", func(t *testing.T) {
+		for name, want := range map[string]struct {
+			entry string
+			host  winhost.Host
+			keys  []string
+		}{a.Address(): {a.Address(), a, nil}, "rack1-b": {b.Address(), b, []string{key}}} {
+			instance := first[name]
+			spec := windowsv1alpha1.WindowsInstanceSpec{
+				Address: want.host.Address(), Port: int32(want.host.Port()), Username: want.host.User(), HostKeys: want.keys,
+				PoolRef: &windowsv1alpha1.PoolReference{Name: sourceName},
+			}
+			if got, want := asJSON(t, instance.Spec), asJSON(t, spec); got != want {
+				t.Errorf("%s: the spec is\n%s\nwant\n%s", name, got, want)
+			}
+			if got := instance.Annotations[windowsv1alpha1.SourceAnnotation]; got != sourceOfEntry(want.entry) {
+				t.Errorf("%s: the source is %q, want %q", name, got, sourceOfEntry(want.entry))
+			}
+			mustBeOwned(t, instance, "WindowsNodePool", sourceName, pool.UID)
+		}
+	})
+	t.Run("pool", func(t *testing.T) {
+		mustSay(t, kubectl(t, "get", "wnp", sourceName, "-n", system.Namespace).ok(t), "SOURCE", "ConfigMap/"+sourceName, "Progressing")
+		if got := pool.Annotations[windowsv1alpha1.SourceAnnotation]; got != "ConfigMap "+system.Namespace+"/"+sourceName {
+			t.Errorf("the source of the pool is %q", got)
+		}
+		waitForPool(t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
+			if s := pool.Status; s.DesiredReplicas != 2 || s.Replicas != 2 || s.UnavailableReplicas != 2 {
+				return fmt.Errorf("its status is %+v", s)
+			}
+			return nil
+		})
+		mustSay(t, kubectl(t, "get", "wi", "-n", system.Namespace, "-o", "wide", "--field-selector", "spec.poolRef.name="+sourceName).ok(t), a.Address(), "rack1-b", sourceName)
+	})
+	t.Run("hosts are logged in to", func(t *testing.T) {
+		waitFor(t, system.Namespace, a.Address(), keyFirstUse, preflightPassed)
+		waitFor(t, system.Namespace, "rack1-b", keyPinned, preflightPassed)
+	})
+	t.Run("an entry is added", func(t *testing.T) {
+		data[c.Address()] = entryFor(c)
+		m.set(data, nil)
+		m.instances(a.Address(), "rack1-b", c.Address())
+		waitFor(t, system.Namespace, c.Address(), preflightPassed)
+	})
+	t.Run("an entry is changed", func(t *testing.T) {
+		data[c.Address()] = strings.Replace(entryFor(c), c.User(), "core", 1)
+		m.set(data, nil)
+		waitFor(t, system.Namespace, c.Address(), authenticated(windowsv1alpha1.ReasonCredentialsRefused))
+		data[c.Address()] = entryFor(c)
+		m.set(data, nil)
+		waitFor(t, system.Namespace, c.Address(), preflightPassed)
+	})
+	t.Run("an entry gets a host key", func(t *testing.T) {
+		data[a.Address()] = entryFor(a, "hostKey="+keyLine(a.HostKey()))
+		m.set(data, nil)
+		waitFor(t, system.Namespace, a.Address(), keyPinned, preflightPassed)
+	})
+	t.Run("what somebody changes is put right", func(t *testing.T) {
+		patchInstance(t, system.Namespace, c.Address(), `{"spec":{"address":"127.0.0.99","username":"nobody"}}`)
+		patchInstance(t, system.Namespace, c.Address(), fmt.Sprintf(`{"metadata":{"ownerReferences":null,"annotations":{%q:"me"}}}`, windowsv1alpha1.SourceAnnotation))
+		waitForInstance(t, system.Namespace, c.Address(), "as the entry has it", func(instance *windowsv1alpha1.WindowsInstance) error {
+			if instance.Spec.Address != c.Address() || instance.Spec.Username != c.User() ||
+				instance.Annotations[windowsv1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) || metav1.GetControllerOf(instance) == nil {
+				return fmt.Errorf("it is %s", asJSON(t, instance))
+			}
+			return preflightPassed.among(instance.Status.Conditions)
+		})
+	})
+	t.Run("what the entry leaves open stays with people", func(t *testing.T) {
+		patchInstance(t, system.Namespace, c.Address(), `{"metadata":{"labels":{"rack":"r1"}},"spec":{"paused":true}}`)
+		data[c.Address()] = entryFor(c, "hostKey="+keyLine(c.HostKey()))
+		m.set(data, nil)
+		waitForInstance(t, system.Namespace, c.Address(), "with the new key", func(instance *windowsv1alpha1.WindowsInstance) error {
+			if len(instance.Spec.HostKeys) != 1 {
+				return errors.New("it has none yet")
+			}
+			if !instance.Spec.Paused || instance.Labels["rack"] != "r1" {
+				t.Errorf("what was set by hand is gone: %s", asJSON(t, instance))
+			}
+			return nil
+		})
+	})
+	t.Run("people cannot delete what an entry asks for", func(t *testing.T) {
+		operator := bind(t, "source-operator", "windows-operator", system.Namespace)
+		for name, kubeconfig := range map[string]string{"administrator": sys.KubeconfigPath(), "operator": operator} {
+			eventually(t, name+" is refused for the right reason", func() error {
+				r := kubectlAs(t, kubeconfig, "", "delete", "wi", "rack1-b", "-n", system.Namespace)
+				if r.err == nil {
+					t.Fatalf("%s deleted it: %s", name, r.stdout)
+				}
+				if !strings.Contains(r.stderr, "(Conflict)") || !strings.Contains(r.stderr, sourceOfEntry(b.Address())) {
+					return errors.New(r.stderr) // the binding may not be known everywhere yet
+				}
+				return nil
+			})
+		}
+		kubectl(t, "delete", "wi", "--all", "-n", system.Namespace).fails(t, "Conflict")
+	})
+	t.Run("an entry is removed", func(t *testing.T) {
+		delete(data, b.Address())
+		m.set(data, nil)
+		left := m.instances(a.Address(), c.Address())
+		if left[a.Address()].UID != first[a.Address()].UID {
+			t.Error("the instance of another entry was made anew")
+		}
+	})
+	t.Run("a pool that was deleted comes back", func(t *testing.T) {
+		before := m.pool(sourceSynced)
+		kubectl(t, "delete", "wnp", sourceName, "-n", system.Namespace).ok(t)
+		var after *windowsv1alpha1.WindowsNodePool
+		eventually(t, "there is another pool that owns the instances", func() error {
+			pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Get(t.Context(), sourceName, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if pool.UID == before.UID {
+				return errors.New("it is the same")
+			}
+			after = pool
+			for _, host := range []winhost.Host{a, c} {
+				instance, err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Get(t.Context(), host.Address(), metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				if owner := metav1.GetControllerOf(instance); owner == nil || owner.UID != after.UID || instance.DeletionTimestamp != nil {
+					return fmt.Errorf("instance %s is owned by %+v", instance.Name, owner)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func mustBeOwned(t *testing.T, instance *windowsv1alpha1.WindowsInstance, kind, name string, uid types.UID) {
+	t.Helper()
+	owner := metav1.GetControllerOf(instance)
+	if owner == nil || owner.Kind != kind || owner.Name != name || owner.UID != uid {
+		t.Errorf("instance %s is owned by %+v, want %s %s (%s)", instance.Name, owner, kind, name, uid)
+	}
+}
+
+// TestSourceConfigMapBadEntries has an entry for each thing that can be wrong, next
+// to good ones.
+func TestSourceConfigMapBadEntries(t *testing.T) {
+	good, spoiled := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
+	data := map[string]string{good.Address(): entryFor(good), spoiled.Address(): entryFor(spoiled)}
+	m := newLegacyMap(t, data)
+	before := m.instances(good.Address(), spoiled.Address())
+	m.pool(sourceSynced)
+
+	taken := "taken-by-hand"
+	kubectlIn(t, fmt.Sprintf(pausedInstance, taken, "127.0.0.98", "other"), "create", "-n", system.Namespace, "-f", "-").ok(t)
+	t.Cleanup(func() {
+		err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Delete(context.Background(), taken, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("deleting the instance made by hand: %v", err)
+		}
+	})
+	bad := map[string]struct{ value, want string }{
+		spoiled.Address():    {"user=Administrator", "user"},
+		"127.0.9.1":          {"", "username"},
+		"127.0.9.2":          {"username=", "username"},
+		"127.0.9.3":          {"Administrator", `"="`},
+		"127.0.9.4":          {"username=a\nport=0", "port"},
+		"127.0.9.5":          {"username=a\nport=65536", "port"},
+		"127.0.9.6":          {"username=a\nhostKey=ssh-ed25519 bla", "hostKeys"},
+		"127.0.9.7":          {"username=a\nname=Not_A_Name", "name"},
+		"127.0.9.8":          {"username=a\nusername=b", "more than once"},
+		"127.0.9.300":        {"username=a", "address"},
+		"not_a_host":         {"username=a", "address"},
+		"127.0.9.9":          {"username=a\nname=" + taken, "does not belong to this pool"},
+		good.Address() + ".": {entryFor(good), good.Address()},
+	}
+	for key, entry := range bad {
+		data[key] = entry.value
+	}
+	m.set(data, map[string][]byte{"127.0.9.10": {0xff, 0xfe}})
+	bad["127.0.9.10"] = struct{ value, want string }{"", "UTF-8"}
+
+	// The one that follows a bad entry is worked on, too.
+	more := startHost(t, winhost.Options{})
+	data[more.Address()] = entryFor(more)
+	m.set(data, map[string][]byte{"127.0.9.10": {0xff, 0xfe}})
+
+	after := m.instances(good.Address(), spoiled.Address(), more.Address())
+	waitFor(t, system.Namespace, good.Address(), preflightPassed)
+	waitFor(t, system.Namespace, more.Address(), preflightPassed)
+	if after[spoiled.Address()].UID != before[spoiled.Address()].UID {
+		t.Error("a typing error removed a host")
+	}
+	pool := m.pool(invalidEntries)
+	message := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message
+	if got := len(strings.Split(message, "\n")); got != len(bad) {
+		t.Errorf("the condition has %d lines, want one for each of %d bad entries:\n%s", got, len(bad), message)
+	}
+	var notes []string
+	eventually(t, "each bad entry has an event", func() error {
+		notes = m.events("InvalidEntry")
+		for key := range bad {
+			if !slices.ContainsFunc(notes, func(note string) bool { return strings.HasPrefix(note, "entry "+key+": ") }) {
+				return fmt.Errorf("entry %s has none in\n%s", key, strings.Join(notes, "\n"))
+			}
+		}
+		return nil
+	})
+	for key, entry := range bad {
+		t.Run(key, func(t *testing.T) {
+			for _, text := range append(strings.Split(message, "\n"), notes...) {
+				if strings.HasPrefix(text, "entry "+key+": ") {
+					mustSay(t, text, entry.want)
+				}
+			}
+		})
+	}
+	mustSay(t, kubectl(t, "get", "wnp", sourceName, "-n", system.Namespace).ok(t), "Degraded")
+	mustSay(t, kubectl(t, "describe", "configmap", sourceName, "-n", system.Namespace).ok(t), "InvalidEntry", "entry not_a_host: ")
+	if got := kubectl(t, "get", "wi", taken, "-n", system.Namespace, "-o", "jsonpath={.spec.address}{.metadata.annotations}").ok(t); got != "127.0.0.98" {
+		t.Errorf("the instance made by hand was touched: %s", got)
+	}
+
+	// Putting the entries right clears everything, and the name that was taken is free
+	// once the instance made by hand is gone.
+	spare := startHost(t, winhost.Options{})
+	m.set(map[string]string{
+		good.Address(): entryFor(good), spoiled.Address(): entryFor(spoiled), more.Address(): entryFor(more),
+		spare.Address(): entryFor(spare, "name="+taken),
+	}, nil)
+	kubectl(t, "delete", "wi", taken, "-n", system.Namespace).ok(t)
+	m.instances(good.Address(), spoiled.Address(), more.Address(), taken)
+	m.pool(sourceSynced)
+	waitFor(t, system.Namespace, taken, preflightPassed)
+}
+
+// TestSourceConfigMapOneHostTwice names one host by its address and by a DNS name.
+func TestSourceConfigMapOneHostTwice(t *testing.T) {
+	host := startHost(t, winhost.Options{Address: "127.0.0.1"})
+	m := newLegacyMap(t, map[string]string{host.Address(): entryFor(host), "localhost": entryFor(host)})
+	m.instances(host.Address())
+	pool := m.pool(invalidEntries)
+	mustSay(t, meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message,
+		"entry localhost: is the same host as entry 127.0.0.1")
+	waitFor(t, system.Namespace, host.Address(), preflightPassed)
+
+	m.set(map[string]string{"localhost": entryFor(host)}, nil)
+	m.instances("localhost")
+	m.pool(sourceSynced)
+	instance := waitFor(t, system.Namespace, "localhost", preflightPassed)
+	if !slices.Contains(instance.Status.Addresses, "127.0.0.1") {
+		t.Errorf("localhost stands for %q", instance.Status.Addresses)
+	}
+}
+
+// TestSourceConfigMapDeleted deletes the whole ConfigMap, by mistake and on purpose.
+func TestSourceConfigMapDeleted(t *testing.T) {
+	a, b := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
+	data := map[string]string{a.Address(): entryFor(a), b.Address(): entryFor(b)}
+	m := newLegacyMap(t, data)
+	first := m.instances(a.Address(), b.Address())
+	m.pool(sourceSynced)
+	same := func() {
+		t.Helper()
+		for name, instance := range m.instances(a.Address(), b.Address()) {
+			if instance.UID != first[name].UID || instance.DeletionTimestamp != nil {
+				t.Errorf("instance %s was made anew or is going", name)
+			}
+		}
+	}
+
+	m.delete()
+	pool := m.pool(askConfirm)
+	message := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message
+	mustSay(t, message, "was deleted", "2 hosts are kept")
+	eventually(t, "an event on the pool asks for confirmation", func() error {
+		if got := eventsOn(t, system.Namespace, pool.UID, windowsv1alpha1.ReasonConfirmationNeeded); len(got) != 1 {
+			return fmt.Errorf("there are %q", got)
+		}
+		return nil
+	})
+	waitForPool(t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
+		if pool.Status.Phase != windowsv1alpha1.PoolDegraded {
+			return fmt.Errorf("its phase is %s", pool.Status.Phase)
+		}
+		return nil
+	})
+	same()
+
+	m.create(data)
+	m.pool(sourceSynced)
+	same()
+
+	// Emptied is as good as deleted.
+	m.set(nil, nil)
+	mustSay(t, meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message, "no usable entry")
+	same()
+	m.delete()
+	waitForPool(t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
+		if c := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced); !strings.Contains(c.Message, "was deleted") {
+			return errors.New(c.Message)
+		}
+		return nil
+	})
+	same()
+
+	at := strings.Index(message, "kubectl annotate ")
+	if at < 0 {
+		t.Fatalf("there is no command in %q", message)
+	}
+	confirm := exec.CommandContext(t.Context(), "/bin/sh", "-c", message[at:])
+	confirm.Env = []string{"PATH=" + filepath.Dir(sys.KubectlPath()) + ":/usr/bin:/bin", "KUBECONFIG=" + sys.KubeconfigPath(), "HOME=" + t.TempDir()}
+	if out, err := confirm.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", message[at:], err, out)
+	}
+	m.instances()
+	mustHaveNoPool(t, system.Namespace, sourceName)
+
+	// A ConfigMap that comes back begins anew, and one host goes without asking.
+	m.create(map[string]string{a.Address(): entryFor(a)})
+	if got := m.instances(a.Address()); got[a.Address()].UID == first[a.Address()].UID {
+		t.Error("the instance survived its removal")
+	}
+	m.pool(sourceSynced)
+	m.delete()
+	m.instances()
+}
+
+// machineAddresses counts the addresses that hosts of Machines were given.
+var machineAddresses atomic.Int32
+
+// startMachineHost starts a host where Machines are reached: on port 22. Its address is
+// one of those that belong to this control plane, so nobody else listens there.
+func startMachineHost(t *testing.T) winhost.Host {
+	t.Helper()
+	address := sys.HostIP()
+	for range machineAddresses.Add(1) {
+		address = address.Next()
+	}
+	return startHost(t, winhost.Options{Address: address.String(), Port: 22})
+}
+
+// machineYAML is a Machine with some labels; more is what else its metadata has.
+func machineYAML(name, labels, more string) string {
+	return fmt.Sprintf(`apiVersion: machine.openshift.io/v1beta1
+kind: Machine
+metadata: {name: %s, labels: {%s}%s}
+spec: {providerID: "test:///%s", providerSpec: {}}
+`, name, labels, more, name)
+}
+
+const windowsLabel = "machine.openshift.io/os-id: Windows"
+
+// setMachineStatus says what the Machine API would say of a Machine.
+func setMachineStatus(t *testing.T, namespace, name, phase string, addresses ...corev1.NodeAddress) {
+	t.Helper()
+	status := map[string]any{"status": map[string]any{"phase": phase, "addresses": addresses}}
+	kubectl(t, "patch", "machine", name, "-n", namespace, "--subresource=status", "--type=merge", "-p", asJSON(t, status)).ok(t)
+}
+
+func internalIP(address string) corev1.NodeAddress {
+	return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address}
+}
+
+func machineUID(t *testing.T, namespace, name string) types.UID {
+	t.Helper()
+	return types.UID(kubectl(t, "get", "machine", name, "-n", namespace, "-o", "jsonpath={.metadata.uid}").ok(t))
+}
+
+// mustHaveNone waits until there is no instance of a name.
+func mustHaveNone(t *testing.T, namespace, name string) {
+	t.Helper()
+	eventually(t, "instance "+name+" goes", func() error {
+		_, err := sys.Windows.WindowsV1alpha1().WindowsInstances(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return mustBeGone(err)
+	})
+}
+
+// mustBeGone turns the error of a Get into nil when there is no such object.
+func mustBeGone(err error) error {
+	switch {
+	case err == nil:
+		return errors.New("it is still there")
+	case apierrors.IsNotFound(err):
+		return nil
+	default:
+		return err
+	}
+}
+
+// mustHaveNoPool waits until there is no pool of a name.
+func mustHaveNoPool(t *testing.T, namespace, name string) {
+	t.Helper()
+	eventually(t, "pool "+name+" goes", func() error {
+		_, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		return mustBeGone(err)
+	})
+}
+
+// TestSourceMachine takes a Machine from its creation to its end.
+func TestSourceMachine(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	host, moved := startMachineHost(t), startMachineHost(t)
+	create := func(yaml string) {
+		t.Helper()
+		kubectlIn(t, yaml, "create", "-n", ns, "-f", "-").ok(t)
+	}
+	create(machineYAML("w", windowsLabel, ""))
+	setMachineStatus(t, ns, "w", "Provisioning", internalIP(host.Address()))
+	// Those that are left alone are there before the first that is not.
+	create(machineYAML("unlabeled", "", ""))
+	create(machineYAML("linux", "machine.openshift.io/os-id: Linux", ""))
+	create(machineYAML("lower-case", "machine.openshift.io/os-id: windows", ""))
+	create(machineYAML("ignored", windowsLabel+`, windowsmachineconfig.openshift.io/ignore: "true"`, ""))
+	create(machineYAML("failed", windowsLabel, ""))
+	create(machineYAML("no-address", windowsLabel, ""))
+	for _, name := range []string{"unlabeled", "linux", "lower-case", "ignored"} {
+		setMachineStatus(t, ns, name, "Provisioned", internalIP("127.0.9.20"))
+	}
+	setMachineStatus(t, ns, "failed", "Failed", internalIP("127.0.9.20"))
+	setMachineStatus(t, ns, "no-address", "Provisioned", internalIP("169.254.7.8"), internalIP("fe80::1"))
+
+	setMachineStatus(t, ns, "w", "Provisioned",
+		corev1.NodeAddress{Type: corev1.NodeHostName, Address: "w"},
+		corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "127.0.9.21"},
+		internalIP("fd00::17"), internalIP(host.Address()))
+	instance := waitFor(t, ns, "w", preflightPassed)
+	want := windowsv1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: 22, Username: "Administrator", ProviderID: "test:///w"}
+	if got := asJSON(t, instance.Spec); got != asJSON(t, want) {
+		t.Errorf("the spec is\n%s\nwant\n%s", got, asJSON(t, want))
+	}
+	source := "Machine " + ns + "/w"
+	if got := instance.Annotations[windowsv1alpha1.SourceAnnotation]; got != source {
+		t.Errorf("the source is %q, want %q", got, source)
+	}
+	mustBeOwned(t, instance, "Machine", "w", machineUID(t, ns, "w"))
+	if all := list(t, ns); len(all) != 1 {
+		t.Errorf("there are instances of Machines that are to be left alone: %s", asJSON(t, all))
+	}
+
+	t.Run("people cannot delete it", func(t *testing.T) {
+		kubectl(t, "delete", "wi", "w", "-n", ns).fails(t, "Conflict", source)
+	})
+	t.Run("what somebody changes is put right", func(t *testing.T) {
+		patchInstance(t, ns, "w", `{"spec":{"address":"127.0.0.99"}}`)
+		waitForInstance(t, ns, "w", "as the Machine has it", func(instance *windowsv1alpha1.WindowsInstance) error {
+			if instance.Spec.Address != host.Address() {
+				return fmt.Errorf("the address is %s", instance.Spec.Address)
+			}
+			return nil
+		})
+	})
+	t.Run("ignored and no longer", func(t *testing.T) {
+		kubectl(t, "label", "machine", "w", "-n", ns, "windowsmachineconfig.openshift.io/ignore=true").ok(t)
+		paused := waitForInstance(t, ns, "w", "paused", func(instance *windowsv1alpha1.WindowsInstance) error {
+			return verdict{windowsv1alpha1.ConditionReady, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused}.among(instance.Status.Conditions)
+		})
+		if !paused.Spec.Paused || paused.UID != instance.UID {
+			t.Errorf("the instance is %s", asJSON(t, paused))
+		}
+		kubectl(t, "label", "machine", "w", "-n", ns, "windowsmachineconfig.openshift.io/ignore-").ok(t)
+		waitForInstance(t, ns, "w", "no longer paused", func(instance *windowsv1alpha1.WindowsInstance) error {
+			if instance.Spec.Paused {
+				return errors.New("it is")
+			}
+			return preflightPassed.among(instance.Status.Conditions)
+		})
+	})
+	t.Run("another address", func(t *testing.T) {
+		setMachineStatus(t, ns, "w", "Running", internalIP(moved.Address()))
+		// It is another host with another key, of which nobody has said that it is the same.
+		instance := waitFor(t, ns, "w", keyChanged)
+		if instance.Spec.Address != moved.Address() {
+			t.Errorf("the address is %s, want %s", instance.Spec.Address, moved.Address())
+		}
+		if got := moved.Commands(); len(got) > 0 {
+			t.Errorf("commands were run on the other host: %q", got)
+		}
+		setMachineStatus(t, ns, "w", "Running", internalIP(host.Address()))
+		waitFor(t, ns, "w", preflightPassed)
+	})
+	t.Run("another Machine of the same name", func(t *testing.T) {
+		kubectl(t, "delete", "machine", "w", "-n", ns).ok(t)
+		create(machineYAML("w", windowsLabel, ""))
+		setMachineStatus(t, ns, "w", "Provisioned", internalIP(moved.Address()))
+		uid := machineUID(t, ns, "w")
+		waitForInstance(t, ns, "w", "of the new Machine", func(now *windowsv1alpha1.WindowsInstance) error {
+			if owner := metav1.GetControllerOf(now); owner == nil || owner.UID != uid || now.UID == instance.UID {
+				return fmt.Errorf("it is %s of %+v", now.UID, owner)
+			}
+			// What was known of the old host does not hold for the new one.
+			return errors.Join(keyFirstUse.among(now.Status.Conditions), preflightPassed.among(now.Status.Conditions))
+		})
+	})
+	t.Run("the label is taken off", func(t *testing.T) {
+		kubectl(t, "label", "machine", "w", "-n", ns, "machine.openshift.io/os-id-").ok(t)
+		mustHaveNone(t, ns, "w")
+		kubectl(t, "label", "machine", "w", "-n", ns, "machine.openshift.io/os-id=Windows").ok(t)
+		waitFor(t, ns, "w", preflightPassed)
+	})
+	t.Run("a Machine that is being deleted", func(t *testing.T) {
+		kubectl(t, "patch", "machine", "w", "-n", ns, "--type=merge", "-p", `{"metadata":{"finalizers":["machine.machine.openshift.io"]}}`).ok(t)
+		kubectl(t, "delete", "machine", "w", "-n", ns, "--wait=false").ok(t)
+		mustHaveNone(t, ns, "w")
+		kubectl(t, "patch", "machine", "w", "-n", ns, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`).ok(t)
+	})
+	t.Run("a name that is taken", func(t *testing.T) {
+		kubectlIn(t, fmt.Sprintf(pausedInstance, "taken", "127.0.0.97", "p"), "create", "-n", ns, "-f", "-").ok(t)
+		create(machineYAML("taken", windowsLabel, ""))
+		setMachineStatus(t, ns, "taken", "Provisioned", internalIP(host.Address()))
+		uid := machineUID(t, ns, "taken")
+		eventually(t, "the Machine has an event", func() error {
+			if got := eventsOn(t, ns, uid, "InstanceConflict"); len(got) != 1 {
+				return fmt.Errorf("there are %q", got)
+			}
+			return nil
+		})
+		if got := kubectl(t, "get", "wi", "taken", "-n", ns, "-o", "jsonpath={.spec.address}{.metadata.ownerReferences}").ok(t); got != "127.0.0.97" {
+			t.Errorf("the instance made by hand was touched: %s", got)
+		}
+		kubectl(t, "delete", "wi", "taken", "-n", ns).ok(t)
+		waitFor(t, ns, "taken", preflightPassed)
+	})
+}
+
+// machineSetYAML is a MachineSet whose Machines have some labels.
+func machineSetYAML(name, labels string, replicas int) string {
+	return fmt.Sprintf(`apiVersion: machine.openshift.io/v1beta1
+kind: MachineSet
+metadata: {name: %s}
+spec:
+  replicas: %d
+  selector: {matchLabels: {set: %s}}
+  template: {metadata: {labels: {set: %s, %s}}, spec: {providerSpec: {}}}
+`, name, replicas, name, name, labels)
+}
+
+// TestSourceMachineSet has MachineSets of Windows and of Linux.
+func TestSourceMachineSet(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	host := startMachineHost(t)
+	for _, yaml := range []string{machineSetYAML("linux", "machine.openshift.io/os-id: Linux", 1), machineSetYAML("winworker", windowsLabel, 2)} {
+		kubectlIn(t, yaml, "create", "-n", ns, "-f", "-").ok(t)
+	}
+	uid := func(set string) string {
+		t.Helper()
+		return kubectl(t, "get", "machineset", set, "-n", ns, "-o", "jsonpath={.metadata.uid}").ok(t)
+	}
+	ownedBy := func(set string) string {
+		t.Helper()
+		return fmt.Sprintf(`, ownerReferences: [{apiVersion: machine.openshift.io/v1beta1, kind: MachineSet, name: %s, uid: %s, controller: true}]`, set, uid(set))
+	}
+	pool := waitForPool(t, ns, "winworker", func(pool *windowsv1alpha1.WindowsNodePool) error {
+		if pool.Status.DesiredReplicas != 2 {
+			return fmt.Errorf("its status is %+v", pool.Status)
+		}
+		return sourceSynced.among(pool.Status.Conditions)
+	})
+	if owner := metav1.GetControllerOf(pool); owner == nil || owner.Kind != "MachineSet" || string(owner.UID) != uid("winworker") {
+		t.Errorf("the pool is owned by %+v", owner)
+	}
+	if got, want := pool.Annotations[windowsv1alpha1.SourceAnnotation], "MachineSet "+ns+"/winworker"; got != want {
+		t.Errorf("the source of the pool is %q, want %q", got, want)
+	}
+
+	kubectlIn(t, machineYAML("winworker-a", windowsLabel, ownedBy("winworker")), "create", "-n", ns, "-f", "-").ok(t)
+	kubectlIn(t, machineYAML("stray", windowsLabel, ownedBy("linux")), "create", "-n", ns, "-f", "-").ok(t)
+	setMachineStatus(t, ns, "stray", "Provisioned", internalIP("127.0.9.30"))
+	setMachineStatus(t, ns, "winworker-a", "Provisioned", internalIP(host.Address()))
+	instance := waitFor(t, ns, "winworker-a", preflightPassed)
+	if ref := instance.Spec.PoolRef; ref == nil || ref.Name != "winworker" {
+		t.Errorf("the instance is in pool %+v", ref)
+	}
+	stray := waitForInstance(t, ns, "stray", "is there", func(*windowsv1alpha1.WindowsInstance) error { return nil })
+	if stray.Spec.PoolRef != nil {
+		t.Errorf("a Machine of a set that is not of Windows is in pool %+v", stray.Spec.PoolRef)
+	}
+	pools := kubectl(t, "get", "wnp", "-n", ns).ok(t)
+	mustSay(t, pools, "winworker", "MachineSet/winworker")
+	if strings.Contains(pools, "linux") {
+		t.Errorf("there is a pool for the MachineSet that is not of Windows:\n%s", pools)
+	}
+
+	kubectl(t, "patch", "machineset", "winworker", "-n", ns, "--type=merge", "-p", `{"spec":{"replicas":5}}`).ok(t)
+	waitForPool(t, ns, "winworker", func(pool *windowsv1alpha1.WindowsNodePool) error {
+		if s := pool.Status; s.DesiredReplicas != 5 || s.Replicas != 1 || s.UnavailableReplicas != 5 {
+			return fmt.Errorf("its status is %+v", s)
+		}
+		return nil
+	})
+
+	// The garbage collector takes the Machines and the pool with the set, and with the
+	// Machines their instances.
+	kubectl(t, "delete", "machineset", "winworker", "-n", ns).ok(t)
+	mustHaveNone(t, ns, "winworker-a")
+	mustHaveNoPool(t, ns, "winworker")
+}
+
+// TestSourceGuardLetsTheClusterDelete has instances that no person may delete, and
+// that no controller of ours takes away: the source that their annotation names is
+// only a name. The garbage collector and the deletion of a namespace are not stopped.
+func TestSourceGuardLetsTheClusterDelete(t *testing.T) {
+	t.Parallel()
+	guarded := func(namespace, name, owners string) string {
+		return fmt.Sprintf(`apiVersion: windows.openshift.io/v1alpha1
+kind: WindowsInstance
+metadata: {name: %s, namespace: %s, annotations: {%s: "Rack 7"}%s}
+spec: {address: 127.0.0.96, paused: true}
+`, name, namespace, windowsv1alpha1.SourceAnnotation, owners)
+	}
+	t.Run("garbage collection", func(t *testing.T) {
+		ns := newNamespace(t)
+		owner, err := sys.Kube.CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kubectlIn(t, guarded(ns, "w", fmt.Sprintf(`, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: %s}]`, owner.UID)), "create", "-f", "-").ok(t)
+		kubectl(t, "delete", "wi", "w", "-n", ns).fails(t, "Conflict", "Rack 7", windowsv1alpha1.SourceAnnotation)
+		kubectl(t, "delete", "configmap", "owner", "-n", ns).ok(t)
+		mustHaveNone(t, ns, "w")
+	})
+	t.Run("namespace", func(t *testing.T) {
+		const ns = "e2e-guard"
+		kubectl(t, "create", "namespace", ns).ok(t)
+		kubectlIn(t, guarded(ns, "w", ""), "create", "-f", "-").ok(t)
+		kubectlIn(t, machineYAML("m", windowsLabel, ""), "create", "-n", ns, "-f", "-").ok(t)
+		setMachineStatus(t, ns, "m", "Provisioned", internalIP("127.0.9.40"))
+		waitForInstance(t, ns, "m", "is there", func(*windowsv1alpha1.WindowsInstance) error { return nil })
+		kubectl(t, "delete", "namespace", ns, "--wait=false").ok(t)
+		eventually(t, "the namespace goes", func() error {
+			left, err := sys.Kube.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
+			if err == nil {
+				return fmt.Errorf("it is still there: %s", asJSON(t, left.Status))
+			}
+			return mustBeGone(err)
+		})
+	})
+	t.Run("the annotation is taken off", func(t *testing.T) {
+		ns := newNamespace(t)
+		kubectlIn(t, guarded(ns, "w", ""), "create", "-f", "-").ok(t)
+		kubectl(t, "delete", "wi", "w", "-n", ns).fails(t, "Conflict")
+		kubectl(t, "annotate", "wi", "w", "-n", ns, windowsv1alpha1.SourceAnnotation+"-").ok(t)
+		kubectl(t, "delete", "wi", "w", "-n", ns).ok(t)
+	})
+}
