@@ -336,7 +336,7 @@ func TestContextEndsADial(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.script)
-			p := newPool(t, sshpool.Options{})
+			p := newPool(t, sshpool.Options{HandshakeTimeout: time.Hour})
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			err := p.Ping(ctx, s.target())

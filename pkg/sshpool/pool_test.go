@@ -260,7 +260,7 @@ func TestCallersShareADial(t *testing.T) {
 
 func TestDialEndsWhenAllHaveLeft(t *testing.T) {
 	s, g := newGatedServer(t)
-	p := newPool(t, sshpool.Options{})
+	p := newPool(t, sshpool.Options{HandshakeTimeout: time.Hour})
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 2)
 	for range cap(left) {
@@ -277,6 +277,24 @@ func TestDialEndsWhenAllHaveLeft(t *testing.T) {
 	g.open()
 	if err := p.Ping(testContext(t), s.target()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRefusedSessionsAreJudgedTogether(t *testing.T) {
+	s, g := newGatedServer(t)
+	s.script.maxSessions = -1
+	p := newPool(t, sshpool.Options{})
+	ended := make(chan error, 8)
+	for range cap(ended) {
+		go func() { ended <- p.Ping(testContext(t), s.target()) }()
+	}
+	eventually(t, "all wait", func() bool { return g.arrived.Load() == 1 && p.Stats().Waiting == cap(ended) })
+	g.open()
+	for range cap(ended) {
+		wantError(t, <-ended, sshpool.LayerSession, sshpool.ReasonSessionRefused)
+	}
+	if st := p.Stats(); st.Dials != 1 || st.LimitsLearned != 0 {
+		t.Errorf("%d dials, %d learned limits; the first refusal should have been enough", st.Dials, st.LimitsLearned)
 	}
 }
 

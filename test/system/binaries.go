@@ -50,7 +50,8 @@ func Build(ctx context.Context, logf func(format string, args ...any)) (dir stri
 	for _, b := range builds {
 		logf("building %s", filepath.Base(b.output))
 		// The linker replaces the file, so that a process that runs the old one goes on.
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, b.output), b.pkg)
+		// Without what only debuggers want it is done in half the time.
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, b.output), b.pkg)
 		cmd.Dir = root
 		cmd.Env = append(os.Environ(), b.env...)
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -344,6 +344,7 @@ func TestFollowScripted(t *testing.T) {
 							}
 							if !op.drained || paused == nil {
 								op.do(w)
+								t.Log("op", op.name, w.lines)
 								// Something must come after, or the reader has
 								// nothing to tell the new file from the old by.
 								if op.drained {
@@ -353,15 +354,15 @@ func TestFollowScripted(t *testing.T) {
 							}
 							switch n := rnd.IntN(10); {
 							case paused != nil && n < 3:
-								r.start(paused)
+								t.Log("start"); r.start(paused)
 								paused = nil
 							case paused != nil:
 							case n < 3:
-								r.drain()
+								t.Log("drain"); r.drain()
 							case n < 5:
-								r.some()
+								t.Log("some"); r.some()
 							case n == 5 && !w.empty():
-								paused = r.pause()
+								paused = r.pause(); t.Log("pause", *paused.File)
 							}
 						}
 						w.finishLine()

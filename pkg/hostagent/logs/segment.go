@@ -186,7 +186,9 @@ func (s *segment) refresh() {
 
 // mark returns what finds this file again.
 func (s *segment) mark(off int64) fileMark {
-	s.refresh()
+	if s.headIntact() {
+		s.refresh()
+	}
 	// An error leaves the head as it was, which tells less but nothing wrong.
 	_ = s.loadHead()
 	return fileMark{ID: s.gen.id.String(), Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
