@@ -123,16 +123,16 @@ func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (agentPl
 // uploadAgent writes the build under a temporary name, has the host compute its
 // digest, and only then gives it its name.
 func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client *sshpool.SFTP, p platform, build agentBuild) error {
-	fail := func(step, doing string, err error) error {
-		return &AgentError{Step: step, Err: fmt.Errorf("%s: %w", doing, err)}
+	fail := func(doing string, err error) error {
+		return &AgentError{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
 	}
 	dir := sftpPath(p, "")
 	if err := client.MkdirAll(dir); err != nil {
-		return fail(StepUpload, "creating "+agentDirs[p], err)
+		return fail("creating "+agentDirs[p], err)
 	}
 	suffix := make([]byte, 4)
 	if _, err := rand.Read(suffix); err != nil {
-		return fail(StepUpload, "choosing a temporary name", err)
+		return fail("choosing a temporary name", err)
 	}
 	temporary := "upload-" + hex.EncodeToString(suffix) + "-" + agentName(p, build)
 	remote := sftpPath(p, temporary)
@@ -141,23 +141,23 @@ func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client 
 
 	local, err := os.Open(build.path)
 	if err != nil {
-		return fail(StepUpload, "opening our copy", err)
+		return fail("opening our copy", err)
 	}
 	defer local.Close()
 	file, err := client.OpenFile(remote, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
-		return fail(StepUpload, "creating a file in "+agentDirs[p], err)
+		return fail("creating a file in "+agentDirs[p], err)
 	}
 	if _, err := file.ReadFrom(local); err != nil {
 		_ = file.Close()
-		return fail(StepUpload, fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
 	}
 	if err := file.Close(); err != nil {
-		return fail(StepUpload, fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
 	}
 	if p == unix {
 		if err := client.Chmod(remote, 0o755); err != nil {
-			return fail(StepUpload, "making it executable", err)
+			return fail("making it executable", err)
 		}
 	}
 	if err := a.verifyAgent(ctx, target, commandPath(p, temporary), build); err != nil {
@@ -170,7 +170,7 @@ func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client 
 		if info, statErr := client.Stat(final); statErr == nil && info.Size() == build.size {
 			return nil
 		}
-		return fail(StepUpload, "renaming it", err)
+		return fail("renaming it", err)
 	}
 	return nil
 }

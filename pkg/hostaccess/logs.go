@@ -132,7 +132,7 @@ func (s *LogStream) failure(noticed error) error {
 // the log is complete.
 func (s *LogStream) Read(p []byte) (int, error) {
 	n, err := s.reader.Read(p)
-	if err == io.EOF { //nolint:errorlint // io.Reader says that it is io.EOF itself
+	if errors.Is(err, io.EOF) {
 		if waited := s.process.Wait(); waited != nil {
 			return n, agentFailure(waited)
 		}

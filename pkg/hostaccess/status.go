@@ -80,7 +80,7 @@ var reasons = map[int]metav1.StatusReason{
 func hostStatus(instance string, code int, layer, message string, retryAfter int32) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status:  metav1.StatusFailure,
-		Code:    int32(code), //nolint:gosec // an HTTP status code
+		Code:    int32(code),
 		Reason:  reasons[code],
 		Message: message,
 		Details: &metav1.StatusDetails{

@@ -19,8 +19,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
-// NewCommand returns the command that runs the server until ctx is done.
-func NewCommand(ctx context.Context) *cobra.Command {
+// NewCommand returns the command that runs the server until its context is done.
+func NewCommand() *cobra.Command {
 	server, hosts := apiserver.NewOptions(), newHostOptions()
 	cmd := &cobra.Command{
 		Use:   "windows-apiserver",
@@ -39,7 +39,6 @@ a caller is and what he may do. It keeps its objects in an etcd of its own below
 			return run(cmd.Context(), server, hosts)
 		},
 	}
-	cmd.SetContext(ctx)
 	server.AddFlags(cmd.Flags())
 	hosts.addFlags(cmd.Flags())
 	globalflag.AddGlobalFlags(cmd.Flags(), cmd.Name())

@@ -316,11 +316,10 @@ func (c *chain) advance() (bool, error) {
 		if !c.follow {
 			return false, nil
 		}
-		touched := !present.mtime.Equal(c.seg.gen.mtime)
-		c.seg.gen.mtime = present.mtime
-		if present.size < c.filled() || touched && c.rewritten() {
+		if present.size < c.filled() || !present.mtime.Equal(c.seg.gen.mtime) && c.rewritten() {
 			return c.truncated()
 		}
+		c.seg.gen.mtime = present.mtime
 		return false, nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return false, c.tolerate(err)

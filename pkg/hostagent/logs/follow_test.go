@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,8 @@ type scriptedWriter struct {
 	// lines counts the lines, stamps the rotations.
 	lines, stamps int
 	midLine       bool
+	// concurrent: it runs in a goroutine of its own, where t.Fatal may not be used.
+	concurrent bool
 }
 
 func newScriptedWriter(t *testing.T, r *rand.Rand, dir string) *scriptedWriter {
@@ -46,7 +49,12 @@ func (w *scriptedWriter) path(name string) string { return filepath.Join(w.dir, 
 
 func (w *scriptedWriter) check(err error) {
 	w.t.Helper()
-	if err != nil {
+	switch {
+	case err == nil:
+	case w.concurrent:
+		w.t.Error(err)
+		runtime.Goexit()
+	default:
 		w.t.Fatal(err)
 	}
 }
@@ -344,7 +352,6 @@ func TestFollowScripted(t *testing.T) {
 							}
 							if !op.drained || paused == nil {
 								op.do(w)
-								t.Log("op", op.name, w.lines)
 								// Something must come after, or the reader has
 								// nothing to tell the new file from the old by.
 								if op.drained {
@@ -354,15 +361,15 @@ func TestFollowScripted(t *testing.T) {
 							}
 							switch n := rnd.IntN(10); {
 							case paused != nil && n < 3:
-								t.Log("start"); r.start(paused)
+								r.start(paused)
 								paused = nil
 							case paused != nil:
 							case n < 3:
-								t.Log("drain"); r.drain()
+								r.drain()
 							case n < 5:
-								t.Log("some"); r.some()
+								r.some()
 							case n == 5 && !w.empty():
-								paused = r.pause(); t.Log("pause", *paused.File)
+								paused = r.pause()
 							}
 						}
 						w.finishLine()
@@ -464,6 +471,19 @@ func eventually(t *testing.T, done func() bool, what func() string) {
 	}
 }
 
+// writeAndRotate ends each file with a rotation and the last one with a last line.
+func (w *scriptedWriter) writeAndRotate(files int, rotate func(*scriptedWriter)) {
+	for range files {
+		for range 200 {
+			w.lines++
+			w.append(fmt.Sprintf("line %06d %d\n", w.lines, w.rand.Uint64()))
+		}
+		rotate(w)
+	}
+	w.finishLine()
+	w.append("last\n")
+}
+
 // TestFollowConcurrent rotates as fast as it can while a real follow runs, is
 // stopped and resumed. It proves what the scripted test cannot: that looking at the
 // directory while it changes loses nothing.
@@ -480,31 +500,26 @@ func TestFollowConcurrent(t *testing.T) {
 			h := &testHost{root: t.TempDir()}
 			w := newScriptedWriter(t, rand.New(rand.NewPCG(1, 2)), h.root)
 			w.append("first\n")
-			written := make(chan struct{})
-			go func() {
-				defer close(written)
-				for range 40 {
-					for range 200 {
-						w.lines++
-						w.append(fmt.Sprintf("line %06d %d\n", w.lines, w.rand.Uint64()))
-					}
-					style.rotate(w)
-				}
-				w.finishLine()
-				w.append("last\n")
-			}()
+			w.concurrent = true
 			var got strings.Builder
 			req := Request{Queries: []string{"x"}, EmitCursor: true}
-			for finished := false; !finished; {
+			var written chan struct{}
+			for last := false; !last; {
+				a := startFollow(t, h, req)
+				if written == nil {
+					// It begins with the present file, so that must be the first.
+					a.waitFor("first\n")
+					written = make(chan struct{})
+					go func() {
+						defer close(written)
+						w.writeAndRotate(40, style.rotate)
+					}()
+				}
+				a.waitFor("}\n") // the header
 				select {
 				case <-written:
-					finished = true
-				default:
-				}
-				a := startFollow(t, h, req)
-				a.waitFor("\n")
-				if finished {
 					a.waitFor("last\n")
+				default:
 				}
 				text, cursor := splitCursor(t, a.stop())
 				if strings.Contains(text, "# gap") {
@@ -512,7 +527,7 @@ func TestFollowConcurrent(t *testing.T) {
 				}
 				got.WriteString(text)
 				req.Cursor = cursor
-				finished = finished || strings.Contains(text, "last\n")
+				last = strings.Contains(text, "last\n")
 			}
 			<-written
 			compareLogs(t, w.all.String(), got.String())

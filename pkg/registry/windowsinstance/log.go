@@ -5,6 +5,7 @@ package windowsinstance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -213,7 +214,7 @@ func (r *logReader) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	n, err := r.stream.Read(p)
-	if err == io.EOF && r.draining.Load() && r.request.Follow { //nolint:errorlint // io.Reader says that it is io.EOF itself
+	if errors.Is(err, io.EOF) && r.draining.Load() && r.request.Follow {
 		r.over, r.farewell = true, farewell(r.request.Output)
 		return n, nil
 	}

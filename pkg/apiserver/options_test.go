@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package apiserver
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestOptionsValidate(t *testing.T) {
+	certificate := []string{"--tls-cert-file=a", "--tls-private-key-file=b"}
+	for _, test := range []struct {
+		name     string
+		flags    []string
+		want     string // part of the error; empty: valid
+		embedded bool
+	}{
+		{"embedded etcd", certificate, "", true},
+		{"own etcd", append([]string{"--etcd-servers=https://etcd:2379", "--data-dir="}, certificate...), "", false},
+		{"nowhere to store", append([]string{"--data-dir="}, certificate...), "--data-dir must be set", true},
+		{"no certificate", nil, "--tls-cert-file", true},
+		{"no key", certificate[:1], "--tls-private-key-file", true},
+		{"negative limit", append([]string{"--max-log-streams-per-user=-1"}, certificate...), "must not be negative", true},
+		{"negative timeout", append([]string{"--stream-drain-timeout=-1s"}, certificate...), "--stream-drain-timeout", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := NewOptions()
+			flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			o.AddFlags(flags)
+			if err := flags.Parse(test.flags); err != nil {
+				t.Fatal(err)
+			}
+			err := o.Validate()
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if got := o.EmbeddedStorage(); got != test.embedded {
+				t.Errorf("brings its own etcd: %v", got)
+			}
+		})
+	}
+}
