@@ -208,9 +208,10 @@ type gate struct {
 
 func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
 
-func newGatedServer(t *testing.T) (*server, *gate) {
+func newGatedServer(t *testing.T, sc script) (*server, *gate) {
 	g := &gate{opened: make(chan struct{})}
-	s := newServer(t, script{wrap: func(c net.Conn) net.Conn { return gatedConn{c, g} }})
+	sc.wrap = func(c net.Conn) net.Conn { return gatedConn{c, g} }
+	s := newServer(t, sc)
 	t.Cleanup(g.open) // or the server could not stop
 	return s, g
 }
@@ -232,7 +233,7 @@ func (c gatedConn) Read(b []byte) (int, error) {
 }
 
 func TestCallersShareADial(t *testing.T) {
-	s, g := newGatedServer(t)
+	s, g := newGatedServer(t, script{})
 	p := newPool(t, sshpool.Options{})
 
 	first, leave := context.WithCancel(t.Context())
@@ -259,7 +260,7 @@ func TestCallersShareADial(t *testing.T) {
 }
 
 func TestDialEndsWhenAllHaveLeft(t *testing.T) {
-	s, g := newGatedServer(t)
+	s, g := newGatedServer(t, script{})
 	p := newPool(t, sshpool.Options{HandshakeTimeout: time.Hour})
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 2)
@@ -281,8 +282,7 @@ func TestDialEndsWhenAllHaveLeft(t *testing.T) {
 }
 
 func TestRefusedSessionsAreJudgedTogether(t *testing.T) {
-	s, g := newGatedServer(t)
-	s.script.maxSessions = -1
+	s, g := newGatedServer(t, script{maxSessions: -1})
 	p := newPool(t, sshpool.Options{})
 	ended := make(chan error, 8)
 	for range cap(ended) {

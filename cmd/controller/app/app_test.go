@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// request asks the health server.
+func request(t *testing.T, address, path string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestHealthServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	health, err := newHealthServer(ctx, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- health.run(ctx) }()
+	address := health.listener.Addr().String()
+
+	// Before the caches are there, the process lives and is not ready.
+	for path, want := range map[string]int{"/healthz": 200, "/livez": 200, "/readyz": 500, "/healthz/ping": 200, "/readyz/caches": 500, "/": 404} {
+		if got, _ := request(t, address, path); got != want {
+			t.Errorf("%s: got %d, want %d", path, got, want)
+		}
+	}
+	if _, body := request(t, address, "/readyz"); !strings.Contains(body, "caches") {
+		t.Errorf("got %q", body)
+	}
+	filled := false
+	health.setSynced(func(context.Context) bool { return filled })
+	if got, _ := request(t, address, "/readyz"); got != 500 {
+		t.Errorf("ready with empty caches: got %d", got)
+	}
+	filled = true
+	if got, body := request(t, address, "/readyz?verbose"); got != 200 || !strings.Contains(body, "caches") {
+		t.Errorf("got %d %q", got, body)
+	}
+
+	if _, err := newHealthServer(ctx, address); err == nil || !strings.Contains(err.Error(), "--health-probe-bind-address") {
+		t.Errorf("an address in use: got %v", err)
+	}
+	cancel()
+	select {
+	case err := <-stopped:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server does not stop")
+	}
+}
+
+func TestHealthServerIsNotWanted(t *testing.T) {
+	health, err := newHealthServer(context.Background(), "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := health.run(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPoolCollector(t *testing.T) {
+	collector := newPoolCollector(nil)
+	collector.stats = func() sshpool.Stats {
+		return sshpool.Stats{Connections: 5, Idle: 3, Sessions: 2, Dialing: 1, Waiting: 4, Dials: 9, Lost: 6,
+			DialFailures: map[sshpool.Reason]uint64{sshpool.ReasonConnectionRefused: 7}}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(collector); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := strings.TrimPrefix(family.GetName(), "windows_controller_ssh_")
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	want := map[string]float64{"connections": 5, "idle_connections": 3, "sessions": 2, "dials_in_flight": 1, "waiting": 4,
+		"dials_total": 9, "connections_lost_total": 6, "dial_failures_total ConnectionRefused": 7}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestStripNodeKeepsWhatIsRead(t *testing.T) {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		Spec:       corev1.NodeSpec{ProviderID: "p"},
+		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
+	}
+	got, err := stripNode(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u"}, Spec: corev1.NodeSpec{ProviderID: "p"},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
+	}
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestReaders(t *testing.T) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "key"}, Data: map[string][]byte{"private-key.pem": []byte("x")}}
+	c := fake.NewClientBuilder().WithObjects(secret).Build()
+	data, err := secretReader(c)(t.Context(), "ns", "key")
+	if err != nil || string(data["private-key.pem"]) != "x" {
+		t.Errorf("got %v, %v", data, err)
+	}
+	// The kind of the error says what to do, so it must come through.
+	if _, err := secretReader(c)(t.Context(), "ns", "none"); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCommandRefusesBadFlagsBeforeItDoesAnything(t *testing.T) {
+	cmd := NewCommand(t.Context())
+	cmd.SetArgs([]string{"--agent-dir=/nowhere/agent", "--concurrent-probes=0"})
+	cmd.SilenceErrors = true
+	err := cmd.Execute()
+	if err == nil || !strings.Contains(err.Error(), "--agent-dir") || !strings.Contains(err.Error(), "--concurrent-probes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClientConfigOutsideOfACluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := clientConfig(""); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := clientConfig("/nowhere/kubeconfig"); err == nil {
+		t.Error("a kubeconfig that is not there is taken")
+	}
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func TestFindNode(t *testing.T) {
+	byAddress := newNode("by-address", "10.1.42.1", corev1.ConditionTrue)
+	byProvider := newNode("by-provider", "10.1.42.99", corev1.ConditionTrue)
+	byProvider.Spec.ProviderID = "aws:///eu-1a/i-1"
+	reused := newNode("reused", "10.1.42.2", corev1.ConditionTrue) // another machine that got the address
+	reused.Spec.ProviderID = "aws:///eu-1a/i-2"
+	v6 := newNode("v6", "2001:db8::1", corev1.ConditionTrue)
+	dns := newNode("dns", "10.1.42.3", corev1.ConditionTrue)
+	dns.Status.Addresses = append(dns.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "Win-3.Example.com"})
+	twinA, twinB := newNode("twin-a", "10.1.42.4", corev1.ConditionTrue), newNode("twin-b", "10.1.42.4", corev1.ConditionTrue)
+	f := newFixture(t, byAddress, byProvider, reused, v6, dns, twinA, twinB)
+
+	for _, test := range []struct {
+		name       string
+		address    string
+		addresses  []string
+		providerID string
+		knownUID   string
+		want       string
+	}{
+		{name: "by address", address: "10.1.42.1", want: "by-address"},
+		{name: "by what the name stands for", address: "win-1.example.com", addresses: []string{"10.1.42.1"}, want: "by-address"},
+		{name: "provider ID before address", address: "10.1.42.1", providerID: "aws:///eu-1a/i-1", want: "by-provider"},
+		{name: "address, as the Node has no provider ID yet", address: "10.1.42.1", providerID: "aws:///eu-1a/i-9", want: "by-address"},
+		{name: "not the Node of another machine", address: "10.1.42.2", providerID: "aws:///eu-1a/i-9", want: ""},
+		{name: "another spelling of IPv6", address: "2001:DB8:0:0::1", want: "v6"},
+		{name: "DNS name in another case", address: "win-3.example.COM.", want: "dns"},
+		{name: "the first of several", address: "10.1.42.4", want: "twin-a"},
+		{name: "the one that was found before", address: "10.1.42.4", knownUID: "uid-of-twin-b", want: "twin-b"},
+		{name: "none", address: "10.1.42.5", want: ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", test.address)
+			instance.Spec.ProviderID, instance.Status.Addresses = test.providerID, test.addresses
+			if test.knownUID != "" {
+				instance.Status.Node = &windowsv1alpha1.NodeReference{Name: "twin-b", UID: "uid-of-twin-b"}
+			}
+			node, err := findNode(context.Background(), f.client, instance)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if node != nil {
+				got = node.Name
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPrecedes(t *testing.T) {
+	at := func(namespace, name string, age time.Duration) *windowsv1alpha1.WindowsInstance {
+		instance := newInstance(name, "10.1.42.1")
+		instance.Namespace, instance.CreationTimestamp = namespace, metav1.NewTime(testNow.Add(-age))
+		return instance
+	}
+	for _, test := range []struct {
+		name string
+		a, b *windowsv1alpha1.WindowsInstance
+	}{
+		{"the older one", at("x", "b", 2*time.Hour), at("x", "a", time.Hour)},
+		{"by name when they are of one age", at("x", "a", time.Hour), at("x", "b", time.Hour)},
+		{"by namespace when the name is the same too", at("x", "a", time.Hour), at("y", "a", time.Hour)},
+		{"one of the operator before an older one elsewhere", at(homeNamespace, "b", time.Hour), at("a", "a", 2*time.Hour)},
+		{"the older of two of the operator", at(homeNamespace, "b", 2*time.Hour), at(homeNamespace, "a", time.Hour)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if !precedes(test.a, test.b, homeNamespace) || precedes(test.b, test.a, homeNamespace) || precedes(test.a, test.a, homeNamespace) {
+				t.Errorf("%s/%s does not precede %s/%s, or not only", test.a.Namespace, test.a.Name, test.b.Namespace, test.b.Name)
+			}
+		})
+	}
+}
+
+// The other instance is named only to those who can read its namespace anyway.
+func TestDescribeDuplicateTellsNothingOfOtherNamespaces(t *testing.T) {
+	instance, other := newInstance("mine", "10.1.42.1"), newInstance("secret-name", "10.1.42.1")
+	if got := describeDuplicate(instance, other); !strings.Contains(got, "secret-name") {
+		t.Errorf("got %q", got)
+	}
+	other.Namespace = "secret-namespace"
+	if got := describeDuplicate(instance, other); strings.Contains(got, "secret") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestEndpoints(t *testing.T) {
+	instance := newInstance("win-1", "2001:DB8:0::1")
+	instance.Status.Addresses = []string{"2001:db8::1", "10.1.42.1"}
+	if diff := cmp.Diff([]string{"10.1.42.1:22", "[2001:db8::1]:22"}, endpoints(instance, nil)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := endpoints(newInstance("win-1", "win-1.example.com"), nil); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestContactDigest(t *testing.T) {
+	base := newInstance("win-1", "10.1.42.1")
+	pool := &windowsv1alpha1.WindowsNodePool{}
+	for _, test := range []struct {
+		name   string
+		change func(*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.WindowsNodePool)
+		same   bool
+	}{
+		{"nothing", func(*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.WindowsNodePool) {}, true},
+		{"paused", func(i *windowsv1alpha1.WindowsInstance, p *windowsv1alpha1.WindowsNodePool) {
+			i.Spec.Paused, p.Spec.Paused = true, true
+		}, true},
+		{"provider ID", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.ProviderID = "x" }, true},
+		{"recorded host key", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) {
+			i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{}}
+		}, true},
+		{"address", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.Address = "x" }, false},
+		{"port", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.Port = 2222 }, false},
+		{"user", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.Username = "x" }, false},
+		{"pinned host key", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) {
+			i.Spec.HostKeys = []string{"x"}
+		}, false},
+		{"credentials", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) {
+			i.Spec.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: "x"}
+		}, false},
+		{"credentials of the pool", func(_ *windowsv1alpha1.WindowsInstance, p *windowsv1alpha1.WindowsNodePool) {
+			p.Spec.Template.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: "x"}
+		}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance, changed := base.DeepCopy(), pool.DeepCopy()
+			test.change(instance, changed)
+			if got := contactDigest(instance, changed) == contactDigest(base, pool); got != test.same {
+				t.Errorf("the same: %t, want %t", got, test.same)
+			}
+		})
+	}
+}
+
+func TestNodeChanged(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Node)
+		want   bool
+	}{
+		{"heartbeat", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(testNow) }, false},
+		{"images", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
+		{"ready", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		{"why it is not ready", func(n *corev1.Node) { n.Status.Conditions[0].Message = "x" }, true},
+		{"no conditions", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+		{"address", func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.1.42.2" }, true},
+		{"provider ID", func(n *corev1.Node) { n.Spec.ProviderID = "x" }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			before, after := newNode("win-1", "10.1.42.1", corev1.ConditionTrue), newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+			test.change(after)
+			if got := nodeChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+				t.Errorf("got %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
+	one, two, elsewhere, foreign := newInstance("one", "10.1.42.1"), newInstance("two", "win.example.com"), newInstance("elsewhere", "10.1.42.9"), newInstance("foreign", "10.1.42.10")
+	two.Status.Addresses = []string{"10.1.42.1"}
+	one.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "rack-1"}
+	foreign.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "rack-1"}
+	foreign.Namespace = "another"
+	f := newFixture(t, one, two, elsewhere, foreign)
+	names := func(of func() []string) string { return strings.Join(of(), " ") }
+	ctx := context.Background()
+
+	if got := names(func() (out []string) {
+		for _, r := range f.r.peersOf(ctx, one) {
+			out = append(out, r.Name)
+		}
+		return out
+	}); got != "two" {
+		t.Errorf("an instance concerns %q", got)
+	}
+	if got := names(func() (out []string) {
+		for _, r := range f.r.membersOf(ctx, &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}) {
+			out = append(out, r.Name)
+		}
+		return out
+	}); got != "one" {
+		t.Errorf("a pool concerns %q", got)
+	}
+	moved := two.DeepCopy()
+	moved.Status.Addresses = []string{"10.1.42.9"}
+	if !endpointsChanged.Update(event.UpdateEvent{ObjectOld: two, ObjectNew: moved}) || endpointsChanged.Update(event.UpdateEvent{ObjectOld: two, ObjectNew: two}) {
+		t.Error("only a change of the addresses concerns others")
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package options
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+)
+
+// parse completes and validates options as the command does.
+func parse(t *testing.T, args ...string) (*Options, error) {
+	t.Helper()
+	o := New()
+	fs := pflag.NewFlagSet("windows-controller", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	o.Complete()
+	return o, o.Validate()
+}
+
+func TestDefaults(t *testing.T) {
+	t.Setenv(namespaceVariable, "")
+	got, err := parse(t, "--agent-dir", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Options{
+		Namespace:               "openshift-windows-machine-config-operator",
+		InstancesConfigMap:      "windows-instances",
+		PrivateKeySecret:        "cloud-private-key",
+		LeaderElect:             true,
+		LeaderElectionNamespace: "openshift-windows-machine-config-operator",
+		MetricsBindAddress:      ":8443",
+		HealthProbeBindAddress:  ":8081",
+		AgentDir:                got.AgentDir,
+		DialTimeout:             10 * time.Second,
+		MaxHostConnections:      1024,
+		ConcurrentProbes:        64,
+		ConcurrentSlowProbes:    32,
+		ProbeTimeout:            4 * time.Minute,
+		RecheckInterval:         5 * time.Minute,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestEveryFlagSetsItsField(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"tls.crt", "tls.key", "kubeconfig"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := parse(t,
+		"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--namespace=hosts", "--instances-configmap=list", "--private-key-secret=key",
+		"--leader-elect=false", "--leader-election-namespace=leases",
+		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
+		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--dial-timeout=3s", "--max-host-connections=7",
+		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--probe-timeout=30s", "--recheck-interval=1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Options{
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), Namespace: "hosts", InstancesConfigMap: "list", PrivateKeySecret: "key",
+		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
+		AgentDir: dir, AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, DialTimeout: 3 * time.Second, MaxHostConnections: 7,
+		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	prefixes, err := got.AllowedPrefixes()
+	if err != nil || !prefixes[0].Contains(netip.MustParseAddr("127.1.2.3")) || len(prefixes) != 2 {
+		t.Errorf("got %v, %v", prefixes, err)
+	}
+}
+
+func TestNamespace(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		env       string
+		args      []string
+		want      string
+		wantLease string
+	}{
+		{"default", "", nil, "openshift-windows-machine-config-operator", "openshift-windows-machine-config-operator"},
+		{"that of the pod", "of-the-pod", nil, "of-the-pod", "of-the-pod"},
+		{"the flag before that of the pod", "of-the-pod", []string{"--namespace=of-the-flag"}, "of-the-flag", "of-the-flag"},
+		{"another for the Lease", "of-the-pod", []string{"--leader-election-namespace=of-the-lease"}, "of-the-pod", "of-the-lease"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(namespaceVariable, test.env)
+			o, err := parse(t, append(test.args, "--agent-dir", t.TempDir())...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Namespace != test.want || o.LeaderElectionNamespace != test.wantLease {
+				t.Errorf("got %s and %s, want %s and %s", o.Namespace, o.LeaderElectionNamespace, test.want, test.wantLease)
+			}
+		})
+	}
+}
+
+func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--instances-configmap=", "--private-key-secret=/",
+		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--kubeconfig=/nowhere/kubeconfig",
+		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms",
+		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0")
+	if err == nil {
+		t.Fatal("all of it is taken")
+	}
+	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
+		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval",
+		"max-host-connections", "concurrent-probes", "concurrent-slow-probes"} {
+		if !strings.Contains(err.Error(), "--"+flag+": ") {
+			t.Errorf("--%s is missing in %v", flag, err)
+		}
+	}
+	if strings.Contains(err.Error(), `"10.0.0.0/8"`) {
+		t.Errorf("a good address range is blamed: %v", err)
+	}
+}
+
+func TestTheSameAddressTwice(t *testing.T) {
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--metrics-bind-address=:8081"); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--metrics-bind-address=0", "--health-probe-bind-address=0"); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
