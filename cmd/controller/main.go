@@ -15,6 +15,7 @@ import (
 )
 
 func main() {
-	ctx := genericapiserver.SetupSignalContext()
-	os.Exit(cli.Run(app.NewCommand(ctx)))
+	cmd := app.NewCommand()
+	cmd.SetContext(genericapiserver.SetupSignalContext())
+	os.Exit(cli.Run(cmd))
 }

@@ -73,6 +73,7 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, ParameterCodec, Codecs)
+	group.NegotiatedSerializer = withoutProtobuf{Codecs}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
 		"windowsinstances":                                    instances.Instance,
 		"windowsinstances/status":                             instances.Status,

@@ -177,6 +177,11 @@ func testObjects(t *testing.T, s *testServer) {
 	if protobuf.code != http.StatusNotAcceptable {
 		t.Errorf("protobuf is answered with %d", protobuf.code)
 	}
+	// As the namespace controller asks; see withoutProtobuf.
+	preferred := s.do(t, http.MethodDelete, groupPath+"/namespaces/objects/windowsinstances", "", "Accept", "application/vnd.kubernetes.protobuf,application/json")
+	if preferred.code != http.StatusOK {
+		t.Errorf("protobuf or JSON is answered with %d: %s", preferred.code, preferred.body)
+	}
 }
 
 func testInvalid(t *testing.T, s *testServer) {
@@ -212,8 +217,8 @@ func testInvalid(t *testing.T, s *testServer) {
 			}
 		})
 	}
-	strict := s.do(t, http.MethodPost, path+"windowsinstances?fieldValidation=Strict", `{"apiVersion":"windows.openshift.io/v1alpha1","kind":"WindowsInstance","metadata":{"name":"a"},"spec":{"address":"10.0.0.1","adress":"x"}}`)
-	if strict.code != http.StatusBadRequest || !strings.Contains(strict.body, "adress") {
+	strict := s.do(t, http.MethodPost, path+"windowsinstances?fieldValidation=Strict", `{"apiVersion":"windows.openshift.io/v1alpha1","kind":"WindowsInstance","metadata":{"name":"a"},"spec":{"address":"10.0.0.1","address":"x"}}`)
+	if strict.code != http.StatusBadRequest || !strings.Contains(strict.body, "address") {
 		t.Errorf("an unknown field: code %d: %s", strict.code, strict.body)
 	}
 }

@@ -140,7 +140,7 @@ func (s *testServer) do(t *testing.T, method, path, body string, header ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -236,6 +236,6 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("gave up waiting until %s", what)
 		}
-		time.Sleep(5 * time.Millisecond) // between two looks
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks
 	}
 }

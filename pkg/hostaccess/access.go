@@ -38,8 +38,9 @@ type Options struct {
 
 // Access reaches hosts. It is safe for concurrent use.
 type Access struct {
-	options Options
-	ensure  singleflight.Group
+	options     Options
+	ensure      singleflight.Group
+	credentials credentialCache
 
 	mu sync.Mutex
 	// placed remembers on which hosts the agent is known to be, by target.

@@ -84,7 +84,7 @@ func newSite(t *testing.T, o winhost.InProcessOptions) *site {
 	s.instance = &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: "win-1", Namespace: "default"},
 		Spec: v1alpha1.WindowsInstanceSpec{
-			Address: s.host.Address(), Port: int32(s.host.Port()), Username: s.host.User(), //nolint:gosec // a port
+			Address: s.host.Address(), Port: int32(s.host.Port()), Username: s.host.User(),
 			HostKeys: []string{line(s.host.HostKey())},
 		},
 	}
@@ -228,7 +228,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := pem.EncodeToMemory(block)
-	short, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is to be refused
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/crypto/ssh"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,10 +44,42 @@ func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInsta
 	case err != nil:
 		return sshpool.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
-	credential, err := parseCredential(data)
+	credential, err := a.credentials.parse(data)
 	if err != nil {
 		return sshpool.Credential{}, &CredentialsError{Secret: name.String(), Err: err}
 	}
+	return credential, nil
+}
+
+// credentialCache keeps what was made of Secrets: decrypting a private key is slow on
+// purpose. It is safe for concurrent use.
+type credentialCache struct {
+	mu   sync.Mutex
+	byID map[string]sshpool.Credential // by digest of the Secret's data
+}
+
+// maxCredentials bounds the cache. There are as many as there are Secrets for hosts.
+const maxCredentials = 256
+
+func (c *credentialCache) parse(data map[string][]byte) (sshpool.Credential, error) {
+	id := digest(data)
+	c.mu.Lock()
+	credential, ok := c.byID[id]
+	c.mu.Unlock()
+	if ok {
+		return credential, nil
+	}
+	credential, err := parseCredential(data)
+	if err != nil {
+		return sshpool.Credential{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byID == nil || len(c.byID) >= maxCredentials {
+		// Secrets that are gone must not stay for ever; what is in use is back at once.
+		c.byID = map[string]sshpool.Credential{}
+	}
+	c.byID[id] = credential
 	return credential, nil
 }
 

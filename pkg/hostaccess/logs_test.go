@@ -30,7 +30,7 @@ func writeLog(t *testing.T, s *site, name, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // a failed write is reported
+	defer file.Close()
 	if _, err := file.WriteString(content); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestFollowAndResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close() //nolint:errcheck // it is over by then
+	defer stream.Close()
 	lines := bufio.NewScanner(stream)
 	if !lines.Scan() || lines.Text() != "one" {
 		t.Fatalf("got %q, %v", lines.Text(), lines.Err())
@@ -123,7 +123,7 @@ func TestFollowAndResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rest.Close() //nolint:errcheck // it is read to its end
+	defer rest.Close()
 	if got, err := io.ReadAll(rest); err != nil || string(got) != "three\n" {
 		t.Errorf("resumed with %q, %v", got, err)
 	}
@@ -140,7 +140,7 @@ func TestLogEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close() //nolint:errcheck // ends it
+	defer other.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := s.access.Logs(ctx, s.instance, follow)
 	if err != nil {
@@ -177,7 +177,7 @@ func TestLogOfALostHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stream.Close() //nolint:errcheck // it broke already
+	defer stream.Close()
 	if err := s.host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func digestOf(host Host) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("opening the executable: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", fmt.Errorf("reading the executable: %w", err)

@@ -30,14 +30,14 @@ type authenticator struct {
 	attempted []string
 }
 
-// credentialsRefused is the server's no to everything that we have.
-type credentialsRefused struct {
+// credentialsRefusedError is the server's no to everything that we have.
+type credentialsRefusedError struct {
 	user      string
 	attempted []string // what was tried, keys with their fingerprints
 	accepted  []string // methods that the server takes
 }
 
-func (e *credentialsRefused) Error() string {
+func (e *credentialsRefusedError) Error() string {
 	tried := "no credential to try"
 	if len(e.attempted) > 0 {
 		tried = "tried " + strings.Join(e.attempted, ", ")
@@ -67,7 +67,7 @@ func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 		a.attempted = append(a.attempted, methodKeyboardInteractive)
 		return ssh.KeyboardInteractive(a.answerOnce()), nil
 	default:
-		return nil, &credentialsRefused{user: a.user, attempted: a.attempted, accepted: c.AllowedMethods}
+		return nil, &credentialsRefusedError{user: a.user, attempted: a.attempted, accepted: c.AllowedMethods}
 	}
 }
 

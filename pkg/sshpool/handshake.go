@@ -141,7 +141,7 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 	}
 	e := &Error{Layer: h.progress.get(), Address: h.target.hostPort(), Err: err}
 	var hostKey *HostKeyError
-	var refused *credentialsRefused
+	var refused *credentialsRefusedError
 	network := w.err()
 	switch {
 	case errors.As(err, &hostKey):

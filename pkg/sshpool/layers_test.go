@@ -423,7 +423,7 @@ func drips(c net.Conn) {
 		if _, err := c.Write([]byte{b}); err != nil {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // this is the fault itself
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // this is the fault itself
 	}
 }
 

@@ -462,7 +462,7 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	s := newServer(t, script{})
 	p := newPool(t, sshpool.Options{IdleTimeout: 50 * time.Millisecond})
 	proc := start(t, t.Context(), p, s.target())
-	time.Sleep(200 * time.Millisecond) // what must not happen takes time
+	time.Sleep(200 * time.Millisecond) //nolint:forbidigo // what must not happen takes time
 	alive(t, proc)
 	proc.Close()
 	eventually(t, "the idle connection is closed", func() bool {

@@ -59,7 +59,7 @@ func ParsePrivateKey(pem, passphrase []byte) (ssh.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: unsupported type of key", ErrKeyFormat)
 	}
-	if signer.PublicKey().Type() == ssh.InsecureKeyAlgoDSA {
+	if signer.PublicKey().Type() == ssh.InsecureKeyAlgoDSA { //nolint:staticcheck // it is deprecated for the reason that it is refused
 		return nil, fmt.Errorf("%w: DSA", ErrWeakKey)
 	}
 	return withoutSHA1(signer), nil

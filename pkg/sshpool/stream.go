@@ -328,7 +328,7 @@ func (r *reader) WriteTo(w io.Writer) (int64, error) {
 	defer r.end()
 	var total int64
 	for {
-		if err := r.fill(); err == io.EOF {
+		if err := r.fill(); errors.Is(err, io.EOF) {
 			return total, nil
 		} else if err != nil {
 			return total, err
@@ -403,7 +403,7 @@ func (r *reader) next() error {
 func (r *reader) take(c chunk) {
 	r.buffer, r.current = c.data, c.data
 	switch {
-	case c.err == io.EOF:
+	case errors.Is(c.err, io.EOF):
 		r.err = r.s.eof()
 	case c.err != nil:
 		r.err = r.s.endError()

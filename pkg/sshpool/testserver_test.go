@@ -396,7 +396,7 @@ func newPool(t testing.TB, o sshpool.Options) *sshpool.Pool {
 			if time.Now().After(deadline) {
 				t.Fatalf("goroutines of the pool are left after Close:\n%s", stacks)
 			}
-			time.Sleep(time.Millisecond) // between looks at the condition
+			time.Sleep(time.Millisecond) //nolint:forbidigo // between looks at the condition
 		}
 	})
 	return p
@@ -423,7 +423,7 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not happen: %s", what)
 		}
-		time.Sleep(time.Millisecond) // between looks at the condition
+		time.Sleep(time.Millisecond) //nolint:forbidigo // between looks at the condition
 	}
 }
 

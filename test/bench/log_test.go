@@ -232,7 +232,11 @@ func httpClient(b *testing.B, config *rest.Config) *http.Client {
 
 func get(b *testing.B, client *http.Client, url string, to io.Writer) int64 {
 	b.Helper()
-	response, err := client.Get(url)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		b.Fatal(err)
 	}

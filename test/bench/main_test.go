@@ -20,10 +20,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -112,18 +110,6 @@ func waitFor(b *testing.B, s *system.System, ns, condition string, n int) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// unlimited is a client that is not held back by its own rate limit.
-func unlimited(b *testing.B, config *rest.Config) versioned.Interface {
-	b.Helper()
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return client
 }
 
 // residentMiB is the resident memory of a process.

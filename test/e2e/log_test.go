@@ -411,7 +411,7 @@ func TestLogUnreachableHosts(t *testing.T) {
 		say    string
 	}{
 		{"closed port", winhost.Fault{RefuseTCP: true}, "", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Connect", "refused"},
-		{"silent", winhost.Fault{HangAtAccept: true}, "", http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Handshake", "silent"},
+		{"silent", winhost.Fault{HangAtAccept: true}, "", http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Handshake", "accepted the connection"},
 		{"silent when logging in", winhost.Fault{HangAt: "auth"}, "", http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Auth", ""},
 		{"no SSH server", winhost.Fault{GarbageBanner: true}, "", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Handshake", "SSH"},
 		{"credentials refused", winhost.Fault{DenyAuth: true}, "", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "Auth", ""},

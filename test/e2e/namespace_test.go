@@ -18,7 +18,9 @@ import (
 // kube-controller-manager asks for meanwhile, and in which content type, is its own.
 func TestNamespaceDeletion(t *testing.T) {
 	t.Parallel()
-	ns := newNamespace(t)
+	// Not newNamespace, which deletes it itself.
+	ns := "e2e-namespace-deletion"
+	kubectl(t, "create", "namespace", ns).ok(t)
 	for i := range 3 {
 		kubectlIn(t, fmt.Sprintf(pausedInstance, fmt.Sprintf("w%d", i), "127.0.3.1", "p"), "create", "-n", ns, "-f", "-").ok(t)
 	}

@@ -75,7 +75,7 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptio
 	}
 	defer closePool()
 	config.Extra.Logs = logOpener{access}
-	server, err := config.New()
+	server, err := config.New() //nolint:contextcheck // its shutdown hook runs when the context is done
 	if err != nil {
 		return err
 	}

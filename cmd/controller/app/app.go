@@ -28,8 +28,8 @@ const (
 	clientBurst = 200
 )
 
-// NewCommand returns the command that runs the controller until ctx is done.
-func NewCommand(ctx context.Context) *cobra.Command {
+// NewCommand returns the command that runs the controller until its context is done.
+func NewCommand() *cobra.Command {
 	o := options.New()
 	cmd := &cobra.Command{
 		Use:   "windows-controller",
@@ -49,7 +49,6 @@ and used as a node. Several may run; one of them works and the others wait.`,
 			return run(cmd.Context(), o)
 		},
 	}
-	cmd.SetContext(ctx)
 	o.AddFlags(cmd.Flags())
 	globalflag.AddGlobalFlags(cmd.Flags(), cmd.Name())
 	return cmd

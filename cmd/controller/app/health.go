@@ -72,7 +72,7 @@ func (h *healthServer) run(ctx context.Context) error {
 	if err := server.Shutdown(last); err != nil {
 		return fmt.Errorf("ending health probes: %w", err)
 	}
-	<-failed // Serve has returned
+	_ = <-failed // Serve has returned, with the error that says that it was shut down
 	return nil
 }
 

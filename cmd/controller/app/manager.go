@@ -60,7 +60,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 		return err
 	}
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // told to end while waiting
+		return nil
 	}
 	connections := sshpool.New(sshpool.Options{
 		DialTimeout:      o.DialTimeout,
@@ -120,7 +120,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Acc
 }
 
 func configMapOptions(o *options.Options) configmap.Options {
-	return configmap.Options{Namespace: o.Namespace, Name: o.InstancesConfigMap}
+	return configmap.Options{Namespace: o.Namespace, Name: o.InstancesConfigMap, RemoveWithoutConfirmation: o.RemoveWithoutConfirmation}
 }
 
 // newManager makes the manager, without any controller.

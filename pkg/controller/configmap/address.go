@@ -32,7 +32,7 @@ func parseAddress(key string) (string, error) {
 	addr, err := netip.ParseAddr(name)
 	switch {
 	case err != nil:
-		return name, nil
+		return name, nil //nolint:nilerr // what is no IP address is a name
 	case addr.Is6():
 		return "", fmt.Errorf("an IPv6 address cannot be a key of a ConfigMap: write it as %s", ipv6Key(addr))
 	default:

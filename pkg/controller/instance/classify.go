@@ -289,7 +289,7 @@ func endpoint(instance *windowsv1alpha1.WindowsInstance) string {
 
 // localEnd matches our end of a connection in an error of package net: its port
 // differs from one try to the next.
-var localEnd = regexp.MustCompile(`\[?[0-9A-Fa-f:.%a-z]+\]?:\d+->`)
+var localEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
 
 // maxCause bounds how much of a foreign error gets into a message.
 const maxCause = 1024

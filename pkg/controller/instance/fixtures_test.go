@@ -192,7 +192,7 @@ func (s *scriptedHosts) begin(ctx context.Context, at step, instance *windowsv1a
 		s.entered <- instance.Spec.Address
 		<-ctx.Done()
 		reason := sshpool.ReasonCanceled
-		if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // contexts return it as it is
+		if ctx.Err() == context.DeadlineExceeded {
 			reason = sshpool.ReasonTimedOut
 		}
 		return copied, &sshpool.Error{Layer: sshpool.LayerConnect, Reason: reason, Err: ctx.Err()}

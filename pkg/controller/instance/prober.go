@@ -102,7 +102,7 @@ func newProber(o proberOptions) *prober {
 func (p *prober) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.ctx = ctx
-	p.dispatchLocked()
+	p.dispatchLocked() //nolint:contextcheck // probes live as long as the prober: its context is theirs
 	p.mu.Unlock()
 
 	<-ctx.Done()
@@ -248,9 +248,9 @@ func (p *prober) finish(ctx context.Context, s *probe, o *observation) {
 	}
 	delete(p.probes, s.key)
 	if s.successor != nil {
-		p.enqueueLocked(s.successor)
+		p.enqueueLocked(s.successor) //nolint:contextcheck // it lives as long as the prober
 	} else {
-		p.dispatchLocked()
+		p.dispatchLocked() //nolint:contextcheck // likewise
 	}
 	p.mu.Unlock()
 

@@ -257,6 +257,7 @@ func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instan
 		l = laneSlow
 	}
 	logger := log.FromContext(ctx)
+	//nolint:contextcheck // a probe lives as long as the prober, not as long as this pass
 	r.prober.submit(key, l, func(ctx context.Context) *observation {
 		a := &attempt{
 			hosts:    r.Hosts,

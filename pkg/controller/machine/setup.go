@@ -100,7 +100,7 @@ func (s *starter) Start(ctx context.Context) error {
 		return found, nil
 	}
 	if wait.PollUntilContextCancel(ctx, s.options.PollInterval, true, look) != nil {
-		return nil // the manager ends, and so does the wait
+		return nil //nolint:nilerr // the manager ends, and so does the wait
 	}
 	if err := s.addMachines(); err != nil {
 		return err

@@ -37,6 +37,9 @@ type Options struct {
 	Namespace string
 	// InstancesConfigMap is the ConfigMap in Namespace that lists hosts.
 	InstancesConfigMap string
+	// RemoveWithoutConfirmation removes all hosts at once when the ConfigMap that lists
+	// them goes, as the Windows Machine Config Operator does.
+	RemoveWithoutConfirmation bool
 	// PrivateKeySecret is the Secret in Namespace with the cluster-wide key.
 	PrivateKeySecret string
 
@@ -93,6 +96,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File that says where the cluster is and who we are there. Default: the cluster that the process runs in.")
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the operator, with the ConfigMap of hosts and the cluster-wide key. Default: the value of "+namespaceVariable+", else "+legacy.Namespace+".")
 	fs.StringVar(&o.InstancesConfigMap, "instances-configmap", o.InstancesConfigMap, "Name of the ConfigMap that lists hosts.")
+	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts at once when the whole ConfigMap is deleted or emptied, instead of asking for a confirmation on its pool.")
 	fs.StringVar(&o.PrivateKeySecret, "private-key-secret", o.PrivateKeySecret, "Name of the Secret with the cluster-wide key, under private-key.pem.")
 
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Have one of several processes work while the others wait to take over.")

@@ -288,7 +288,7 @@ func (c *chain) open() (bool, error) {
 		return false, c.tolerate(err)
 	}
 	// Nothing was there before, so all of it is new.
-	seg, err := openSegment(c.series, list[0].name)
+	seg, err := openListed(c.series, list[0])
 	if err != nil {
 		return false, c.tolerate(err)
 	}
@@ -385,12 +385,12 @@ func (c *chain) findCopy(list []generation) (int, *segment) {
 		if g.current || g.id == c.seg.gen.id || c.known.has(g) || !g.gzip && g.size < c.filled() {
 			continue
 		}
-		seg, err := openSegment(c.series, g.name)
+		seg, err := openListed(c.series, g)
 		if err != nil {
 			// Renamed meanwhile, or no proper gzip: not ours to report.
 			continue
 		}
-		if seg.gen.id == g.id && bytes.HasPrefix(seg.head, c.seg.head) {
+		if bytes.HasPrefix(seg.head, c.seg.head) {
 			return i, seg
 		}
 		seg.close()
@@ -465,11 +465,7 @@ func (c *chain) setCarry() {
 }
 
 func (c *chain) moveTo(list []generation, i int) (bool, error) {
-	seg, err := openSegment(c.series, list[i].name)
-	if err == nil && seg.gen.id != list[i].id {
-		seg.close()
-		err = errUnstable
-	}
+	seg, err := openListed(c.series, list[i])
 	if err != nil {
 		// Renamed since it was listed. Try again, but not for ever at once.
 		if c.mismatch++; c.mismatch < 8 {

@@ -59,7 +59,7 @@ func headSum(b []byte) uint64 {
 		return 0
 	}
 	h := fnv.New64a()
-	h.Write(b) //nolint:errcheck // never fails
+	h.Write(b)
 	return h.Sum64()
 }
 

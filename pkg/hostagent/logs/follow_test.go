@@ -418,7 +418,11 @@ func startFollow(t *testing.T, h Host, req Request) *followAnswer {
 	stdin, in := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	a := &followAnswer{t: t, stdin: in, cancel: cancel, done: make(chan error, 1)}
-	go func() { a.done <- Serve(ctx, h, stdin, a) }()
+	go func() {
+		err := Serve(ctx, h, stdin, a)
+		stdin.Close() //nolint:errcheck,gosec // nobody reads it any more
+		a.done <- err
+	}()
 	t.Cleanup(func() {
 		cancel()
 		in.Close() //nolint:errcheck,gosec // ends the goroutine that reads it
@@ -441,7 +445,7 @@ func (a *followAnswer) waitFor(text string) {
 func (a *followAnswer) stop() string {
 	a.t.Helper()
 	if _, err := a.stdin.Write([]byte(stopLine + "\n")); err != nil {
-		a.t.Fatal(err)
+		a.t.Fatalf("saying stop: %v; got %q", err, a.String())
 	}
 	if err := a.wait(); err != nil {
 		a.t.Fatalf("Serve: %v", err)
@@ -467,7 +471,7 @@ func eventually(t *testing.T, done func() bool, what func() string) {
 		if time.Now().After(deadline) {
 			t.Fatal(what())
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // between two looks at the condition
 	}
 }
 

@@ -190,7 +190,12 @@ func (o *opener) startFile(q query, s series, exact bool, from *resume) (source,
 		}
 		src.chain.pinned = true
 	}
-	if err := o.begin(src, exact, from); err != nil {
+	err := o.begin(src, exact, from)
+	for try := 0; errors.Is(err, errUnstable) && try < beginTries; try++ {
+		src.gap = ""
+		err = o.begin(src, exact, from)
+	}
+	if err != nil {
 		src.close()
 		var refused *Error
 		if errors.As(err, &refused) {
@@ -201,6 +206,10 @@ func (o *opener) startFile(q query, s series, exact bool, from *resume) (source,
 	src.lookBack()
 	return src, nil
 }
+
+// beginTries is how often a beginning is looked for when the files are renamed
+// between listing and opening them.
+const beginTries = 10
 
 // begin opens the first file of a log.
 func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
@@ -261,6 +270,9 @@ func openAt(c *chain, all []generation, i int, off int64) error {
 // now.
 func openListed(s series, g generation) (*segment, error) {
 	seg, err := openSegment(s, g.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errUnstable
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -129,8 +129,8 @@ func (r logRoot) relative(target string) (string, error) {
 		target = filepath.VolumeName(r.dir) + target
 	}
 	dirs := []string{r.dir}
-	if real, err := filepath.EvalSymlinks(r.dir); err == nil {
-		dirs = append(dirs, real)
+	if resolved, err := filepath.EvalSymlinks(r.dir); err == nil {
+		dirs = append(dirs, resolved)
 	}
 	for _, dir := range dirs {
 		prefix := strings.TrimRight(filepath.Clean(dir), string(filepath.Separator)) + string(filepath.Separator)

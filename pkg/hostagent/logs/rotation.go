@@ -92,7 +92,7 @@ func stampOf(parts []string) (time.Time, bool) {
 	var v [6]int
 	for i := range v {
 		if i < len(parts) && parts[i] != "" {
-			v[i], _ = strconv.Atoi(parts[i]) //nolint:errcheck // the pattern leaves digits only
+			v[i], _ = strconv.Atoi(parts[i])
 		}
 	}
 	nanos := 0

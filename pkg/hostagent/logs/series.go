@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // fileID tells files apart, whatever their names. The zero value is no file.
@@ -81,6 +82,10 @@ func (s series) present() (generation, error) {
 	return g, err
 }
 
+// listTries is how often the generations are listed until two lists agree. Real
+// rotations are minutes apart.
+const listTries = 50
+
 // list lists the generations, oldest first. Names change under it while a log is
 // rotated, and a list that mixes before and after would lose a file or show it
 // twice. So it looks until two looks agree.
@@ -89,7 +94,10 @@ func (s series) list() ([]generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	for range 8 {
+	for try := range listTries {
+		if try > 2 {
+			time.Sleep(time.Millisecond)
+		}
 		again, err := s.listOnce()
 		if err != nil {
 			return nil, err

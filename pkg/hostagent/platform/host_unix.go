@@ -245,7 +245,7 @@ func listeners(tables ...string) ([]hostagent.Listener, error) {
 func parseListener(s string) (hostagent.Listener, bool) {
 	addr, port, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil || len(addr)%8 != 0 || len(addr) == 0 {
+	if !ok || err != nil || len(addr)%8 != 0 || addr == "" {
 		return hostagent.Listener{}, false
 	}
 	ip := make(net.IP, 0, net.IPv6len)

@@ -67,6 +67,9 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 // validateAddress accepts what can be dialed: an IP address or a DNS name.
 func validateAddress(address string, path *field.Path) field.ErrorList {
 	if ip, err := netip.ParseAddr(address); err == nil {
+		if ip.Zone() != "" {
+			return field.ErrorList{field.Invalid(path, address, "must not have a zone, which means something on one machine only")}
+		}
 		if ip.IsUnspecified() || ip.IsMulticast() {
 			return field.ErrorList{field.Invalid(path, address, "must be the address of one host")}
 		}

@@ -1,0 +1,539 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The log of a kubelet through a rotation, with a stack trace and a line before
+// any time.
+const (
+	kubeletOld = "I0305 09:00:00.000000 old one\n" +
+		"I0305 09:30:00.000000 old two\n"
+	kubeletLog = "Log file created\n" +
+		"I0305 10:00:00.000000 alpha\n" +
+		"E0305 10:00:01.000000 panic: beta\n" +
+		"goroutine 1:\n" +
+		"\tmain.go:1\n" +
+		"I0305 10:00:02.000000 Gamma\n"
+	proxyLog = "I0305 10:00:00.500000 proxy one\n" +
+		"I0305 10:00:01.000000 proxy two\n" +
+		"I0305 10:00:05.000000 proxy three\n"
+)
+
+func newKubeletHost(t *testing.T) *testHost {
+	t.Helper()
+	h := newTestHost(t)
+	h.write(t, "kubelet/kubelet-20260305-093000.log", kubeletOld)
+	h.touch(t, "kubelet/kubelet-20260305-093000.log", day(9, 30, 0))
+	h.write(t, "kubelet/kubelet.log", kubeletLog)
+	h.touch(t, "kubelet/kubelet.log", day(10, 0, 2))
+	h.write(t, "kube-proxy/kube-proxy.log", proxyLog)
+	h.boots = []time.Time{day(10, 0, 1), day(9, 15, 0), day(8, 0, 0)}
+	return h
+}
+
+func lines(l ...string) string { return strings.Join(l, "\n") + "\n" }
+
+func TestFilters(t *testing.T) {
+	const (
+		created = "Log file created"
+		alpha   = "I0305 10:00:00.000000 alpha"
+		beta    = "E0305 10:00:01.000000 panic: beta"
+		trace1  = "goroutine 1:"
+		trace2  = "\tmain.go:1"
+		gamma   = "I0305 10:00:02.000000 Gamma"
+		old1    = "I0305 09:00:00.000000 old one"
+		old2    = "I0305 09:30:00.000000 old two"
+	)
+	tests := []struct {
+		name string
+		req  Request
+		want string
+	}{
+		{name: "all", req: Request{}, want: kubeletLog},
+		{name: "since is inclusive", req: Request{SinceTime: ptr(day(10, 0, 1))}, want: lines(beta, trace1, trace2, gamma)},
+		{name: "until is inclusive", req: Request{UntilTime: ptr(day(10, 0, 1))}, want: lines(created, alpha, beta, trace1, trace2)},
+		{name: "both", req: Request{SinceTime: ptr(day(10, 0, 1)), UntilTime: ptr(day(10, 0, 1))}, want: lines(beta, trace1, trace2)},
+		{name: "since reaches into rotated files", req: Request{SinceTime: ptr(day(9, 30, 0))}, want: old2 + "\n" + kubeletLog},
+		{name: "since before everything", req: Request{SinceTime: ptr(day(1, 0, 0))}, want: kubeletOld + kubeletLog},
+		{name: "since after everything", req: Request{SinceTime: ptr(day(11, 0, 0))}, want: ""},
+		{name: "sinceSeconds by the host's clock", req: Request{SinceSeconds: ptr(int64(7198))}, want: lines(gamma)},
+		{name: "endless sinceSeconds", req: Request{SinceSeconds: ptr(int64(1) << 62)}, want: kubeletOld + kubeletLog},
+		{name: "this boot", req: Request{Boot: ptr(0)}, want: lines(beta, trace1, trace2, gamma)},
+		{name: "the boot before", req: Request{Boot: ptr(-1)}, want: lines(old2, created, alpha)},
+		{name: "the boot before that", req: Request{Boot: ptr(-2)}, want: lines(old1)},
+		{name: "boot and since", req: Request{Boot: ptr(-1), SinceTime: ptr(day(10, 0, 0))}, want: lines(created, alpha)},
+		{name: "pattern takes whole records", req: Request{Pattern: "main.go", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
+		{name: "pattern in the first line", req: Request{Pattern: "panic", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
+		{name: "pattern begins at a line's beginning", req: Request{Pattern: "^goroutine", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
+		{name: "case matters", req: Request{Pattern: "gamma", CaseSensitive: true}, want: ""},
+		{name: "case does not matter", req: Request{Pattern: "gamma"}, want: lines(gamma)},
+		{name: "pattern with flags of its own", req: Request{Pattern: "(?i)GAMMA$", CaseSensitive: true}, want: lines(gamma)},
+		{name: "alternatives keep the flags", req: Request{Pattern: "ALPHA|gamma"}, want: lines(alpha, gamma)},
+		{name: "tail", req: Request{TailLines: ptr(int64(2))}, want: lines(trace2, gamma)},
+		{name: "tail none", req: Request{TailLines: ptr(int64(0))}, want: ""},
+		{name: "tail reaches into rotated files", req: Request{TailLines: ptr(int64(7))}, want: old2 + "\n" + kubeletLog},
+		{name: "tail of more than there is", req: Request{TailLines: ptr(int64(1000))}, want: kubeletOld + kubeletLog},
+		{name: "tail comes after the pattern", req: Request{Pattern: "0305", TailLines: ptr(int64(1))}, want: lines(gamma)},
+		{name: "tail comes after the window", req: Request{UntilTime: ptr(day(10, 0, 0)), TailLines: ptr(int64(1))}, want: lines(alpha)},
+		{name: "limit comes last", req: Request{TailLines: ptr(int64(2)), LimitBytes: ptr(int64(13))}, want: trace2 + "\nI0"},
+		{name: "limit in the middle of a line", req: Request{LimitBytes: ptr(int64(5))}, want: "Log f"},
+		{name: "limit at the end of a line", req: Request{LimitBytes: ptr(int64(17))}, want: lines(created)},
+		{name: "limit beyond the end", req: Request{LimitBytes: ptr(int64(1 << 40))}, want: kubeletLog},
+		{name: "limit with a filter", req: Request{Pattern: "a", LimitBytes: ptr(int64(5))}, want: "Log f"},
+		{name: "previous", req: Request{Previous: true}, want: kubeletOld},
+		{name: "previous, filtered", req: Request{Previous: true, Pattern: "two", TailLines: ptr(int64(5))}, want: lines(old2)},
+		{name: "previous of the file", req: Request{Queries: []string{`kubelet\kubelet.log`}, Previous: true}, want: kubeletOld},
+		{name: "a file has no history", req: Request{Queries: []string{"kubelet/kubelet.log"}, SinceTime: ptr(day(9, 0, 0))}, want: kubeletLog},
+		{name: "tail of a file has no history", req: Request{Queries: []string{"kubelet/kubelet.log"}, TailLines: ptr(int64(1000))}, want: kubeletLog},
+		{name: "a rotated file by name", req: Request{Queries: []string{"kubelet/kubelet-20260305-093000.log"}}, want: kubeletOld},
+		{
+			name: "timestamps", req: Request{Timestamps: true},
+			want: lines(created, "2026-03-05T10:00:00Z "+alpha, "2026-03-05T10:00:01Z "+beta,
+				"2026-03-05T10:00:01Z "+trace1, "2026-03-05T10:00:01Z "+trace2, "2026-03-05T10:00:02Z "+gamma),
+		},
+		{
+			name: "timestamps of a tail look back for their record", req: Request{Timestamps: true, TailLines: ptr(int64(2))},
+			want: lines("2026-03-05T10:00:01Z "+trace2, "2026-03-05T10:00:02Z "+gamma),
+		},
+		{
+			name: "JSON", req: Request{Output: OutputJSON, SinceTime: ptr(day(10, 0, 0))},
+			want: lines(`{"source":"kubelet","message":"Log file created"}`,
+				`{"time":"2026-03-05T10:00:00Z","source":"kubelet","message":"I0305 10:00:00.000000 alpha"}`,
+				`{"time":"2026-03-05T10:00:01Z","source":"kubelet","message":"E0305 10:00:01.000000 panic: beta\ngoroutine 1:\n\tmain.go:1"}`,
+				`{"time":"2026-03-05T10:00:02Z","source":"kubelet","message":"I0305 10:00:02.000000 Gamma"}`),
+		},
+		{
+			name: "JSON counts records", req: Request{Output: OutputJSON, TailLines: ptr(int64(2))},
+			want: lines(`{"time":"2026-03-05T10:00:01Z","source":"kubelet","message":"E0305 10:00:01.000000 panic: beta\ngoroutine 1:\n\tmain.go:1"}`,
+				`{"time":"2026-03-05T10:00:02Z","source":"kubelet","message":"I0305 10:00:02.000000 Gamma"}`),
+		},
+		{
+			name: "JSON is not cut", req: Request{Output: OutputJSON, LimitBytes: ptr(int64(100))},
+			want: lines(`{"source":"kubelet","message":"Log file created"}`),
+		},
+		{
+			name: "merged by time, records in one piece", req: Request{Queries: []string{"kube-proxy", "kubelet"}},
+			want: lines("[kubelet] "+created, "[kubelet] "+alpha, "[kube-proxy] I0305 10:00:00.500000 proxy one",
+				"[kube-proxy] I0305 10:00:01.000000 proxy two",
+				"[kubelet] "+beta, "[kubelet] "+trace1, "[kubelet] "+trace2, "[kubelet] "+gamma,
+				"[kube-proxy] I0305 10:00:05.000000 proxy three"),
+		},
+		{
+			name: "tail of a merge", req: Request{Queries: []string{"kubelet", "kube-proxy"}, TailLines: ptr(int64(2))},
+			want: lines("[kubelet] "+gamma, "[kube-proxy] I0305 10:00:05.000000 proxy three"),
+		},
+		{
+			name: "the same twice is once", req: Request{Queries: []string{"kubelet", "kubelet"}, TailLines: ptr(int64(1))},
+			want: lines(gamma),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newKubeletHost(t)
+			if tt.req.Queries == nil {
+				tt.req.Queries = []string{"kubelet"}
+			}
+			if diff := cmp.Diff(tt.want, h.read(t, tt.req)); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFiltersOfUntimedFile(t *testing.T) {
+	h := newTestHost(t)
+	h.write(t, "setup.log", "one\ntwo\nthree\n")
+	h.touch(t, "setup.log", day(11, 0, 0))
+	tests := []struct {
+		name string
+		req  Request
+		want string
+	}{
+		{name: "each line is a record", req: Request{Pattern: "two"}, want: "two\n"},
+		{name: "as old as the file", req: Request{SinceTime: ptr(day(11, 0, 0))}, want: "one\ntwo\nthree\n"},
+		{name: "older than asked for", req: Request{SinceTime: ptr(day(11, 0, 1))}, want: ""},
+		{name: "no time is invented", req: Request{Timestamps: true, TailLines: ptr(int64(1))}, want: "three\n"},
+		{name: "JSON counts lines", req: Request{Output: OutputJSON, TailLines: ptr(int64(1))}, want: `{"source":"setup.log","message":"three"}` + "\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.req.Queries = []string{"setup.log"}
+			if diff := cmp.Diff(tt.want, h.read(t, tt.req)); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestServices(t *testing.T) {
+	const klogFile = "wicd/windows-instance-config-daemon.exe.HOST.user.log.INFO.20260305-1%d0000.17"
+	tests := []struct {
+		name  string
+		files []string
+		query string
+		want  string // the file that is found
+	}{
+		{name: "kubelet", query: "kubelet", files: []string{"kubelet/kubelet.log", "kubelet.log"}, want: "kubelet/kubelet.log"},
+		{name: "hybrid overlay has another directory", query: "hybrid-overlay-node", files: []string{"hybrid-overlay/hybrid-overlay.log"}, want: "hybrid-overlay/hybrid-overlay.log"},
+		{name: "alias", query: "hybrid-overlay", files: []string{"hybrid-overlay/hybrid-overlay.log"}, want: "hybrid-overlay/hybrid-overlay.log"},
+		{name: "agent", query: "agent", files: []string{"windows-node-agent/windows-node-agent.log"}, want: "windows-node-agent/windows-node-agent.log"},
+		{name: "klog's newest file without its link", query: "wicd", files: []string{fmt.Sprintf(klogFile, 1), fmt.Sprintf(klogFile, 0)}, want: fmt.Sprintf(klogFile, 1)},
+		{name: "fallback to the name", query: "foo", files: []string{"foo", "foo.log", "foo/foo.log"}, want: "foo"},
+		{name: "fallback to .log", query: "foo", files: []string{"foo.log", "foo/foo.log"}, want: "foo.log"},
+		{name: "fallback to the directory", query: "foo", files: []string{"foo/foo.log"}, want: "foo/foo.log"},
+		{name: "file in the root by its name", query: "setup.log", files: []string{"setup.log"}, want: "setup.log"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newTestHost(t)
+			for _, f := range tt.files {
+				h.write(t, f, f+"\n")
+			}
+			if got := h.read(t, Request{Queries: []string{tt.query}}); got != tt.want+"\n" {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPrevious(t *testing.T) {
+	tests := []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{name: "kube-log-runner", files: map[string]string{"x.log": "3", "x-20260305-100000.log": "1", "x-20260305-110000.log": "2"}, want: "2\n"},
+		{name: "lumberjack, compressed", files: map[string]string{"x.log": "3", "x-2026-03-05T10-00-00.000.log.gz": "1", "x-2026-03-05T11-00-00.000.log.gz": "2"}, want: "2\n"},
+		{name: "logrotate", files: map[string]string{"x.log": "3", "x.log.1": "2", "x.log.2.gz": "1"}, want: "2\n"},
+		{name: "container", files: map[string]string{"x.log": "3", "x.log.20260305-100000.gz": "1", "x.log.20260305-110000": "2"}, want: "2\n"},
+		{name: "empty ones tell nothing", files: map[string]string{"x.log": "3", "x.log.1": "", "x.log.2": "2"}, want: "2\n"},
+		{name: "the present one is missing", files: map[string]string{"x.log.1": "2"}, want: "2\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newTestHost(t)
+			for name, text := range tt.files {
+				h.write(t, name, text)
+			}
+			if got := h.read(t, Request{Queries: []string{"x"}, Previous: true}); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestCompressedFile(t *testing.T) {
+	h := newTestHost(t)
+	h.write(t, "a/x.log.1.gz", "one\ntwo\nthree\n")
+	if got, want := h.read(t, Request{Queries: []string{"a/x.log.1.gz"}, TailLines: ptr(int64(2))}), "two\nthree\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if e := h.refused(t, Request{Queries: []string{"a/x.log.1.gz"}, Follow: true}); e.Code != 400 {
+		t.Errorf("follow: got %+v, want code 400", e)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	many := make([]string, MaxQueries+1)
+	for i := range many {
+		many[i] = fmt.Sprint("s", i)
+	}
+	kubelet := []string{"kubelet"}
+	cursorOf := func(sources ...resume) string {
+		text, err := cursor{Version: cursorVersion, Sources: sources}.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	tests := []struct {
+		name  string
+		req   Request
+		code  int
+		field string
+		text  string // part of the message
+	}{
+		{name: "unknown service", req: Request{Queries: []string{"nope"}}, code: 404, field: "queries[0]", text: "nope/nope.log"},
+		{name: "well-known service without a log", req: Request{Queries: []string{"containerd"}}, code: 404, field: "queries[0]", text: "containerd/containerd.log"},
+		{name: "unknown service is not waited for", req: Request{Queries: []string{"nope"}, Follow: true}, code: 404, field: "queries[0]"},
+		{name: "missing file", req: Request{Queries: []string{"kubelet", "a/b.log"}}, code: 404, field: "queries[1]", text: "a/b.log"},
+		{name: "empty query", req: Request{Queries: []string{""}}, code: 400, field: "queries[0]"},
+		{name: "service name with a space", req: Request{Queries: []string{"a b"}}, code: 400, field: "queries[0]"},
+		{name: "service name with a quote", req: Request{Queries: []string{"a'b"}}, code: 400, field: "queries[0]"},
+		{name: "service name too long", req: Request{Queries: []string{strings.Repeat("x", 257)}}, code: 400, field: "queries[0]"},
+		{name: "parent directory as a service", req: Request{Queries: []string{".."}}, code: 404, field: "queries[0]"},
+		{name: "device as a service", req: Request{Queries: []string{"NUL"}}, code: 404, field: "queries[0]"},
+		{name: "too many", req: Request{Queries: many}, code: 400, field: "queries"},
+		{name: "no event log", req: Request{Queries: []string{"eventlog/System"}}, code: 501, field: "queries[0]", text: "not available"},
+		{name: "no channel name", req: Request{Queries: []string{"eventlog/"}}, code: 400, field: "queries[0]"},
+		{name: "channel as a path", req: Request{Queries: []string{`eventlog/C:\x`}}, code: 400, field: "queries[0]"},
+		{name: "bad pattern", req: Request{Queries: kubelet, Pattern: "("}, code: 400, field: "pattern", text: "missing closing )"},
+		{name: "pattern of another dialect", req: Request{Queries: kubelet, Pattern: "(?=x)"}, code: 400, field: "pattern"},
+		{name: "long pattern", req: Request{Queries: kubelet, Pattern: strings.Repeat("x", MaxPatternBytes+1)}, code: 400, field: "pattern"},
+		{name: "until before since", req: Request{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), UntilTime: ptr(day(1, 0, 0))}, code: 400, field: "untilTime"},
+		{name: "two lower bounds", req: Request{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), SinceSeconds: ptr(int64(1))}, code: 400, field: "sinceSeconds"},
+		{name: "sinceSeconds zero", req: Request{Queries: kubelet, SinceSeconds: ptr(int64(0))}, code: 400, field: "sinceSeconds"},
+		{name: "negative tail", req: Request{Queries: kubelet, TailLines: ptr(int64(-1))}, code: 400, field: "tailLines"},
+		{name: "no bytes", req: Request{Queries: kubelet, LimitBytes: ptr(int64(0))}, code: 400, field: "limitBytes"},
+		{name: "future boot", req: Request{Queries: kubelet, Boot: ptr(1)}, code: 400, field: "boot"},
+		{name: "boot before memory", req: Request{Queries: kubelet, Boot: ptr(-3)}, code: 400, field: "boot", text: "3 boots"},
+		{name: "following an old boot", req: Request{Queries: kubelet, Boot: ptr(-1), Follow: true}, code: 400, field: "boot"},
+		{name: "following a previous file", req: Request{Queries: kubelet, Previous: true, Follow: true}, code: 400, field: "previous"},
+		{name: "no previous file", req: Request{Queries: []string{"kube-proxy"}, Previous: true}, code: 404, field: "queries[0]", text: "not rotated"},
+		{name: "previous of a channel", req: Request{Queries: []string{"eventlog/System"}, Previous: true}, code: 400, field: "previous"},
+		{name: "unknown output", req: Request{Queries: kubelet, Output: "yaml"}, code: 400, field: "output"},
+		{name: "options without a query", req: Request{Pattern: "x"}, code: 400, field: "queries"},
+		{name: "follow without a query", req: Request{Follow: true}, code: 400, field: "queries"},
+		{name: "cursor is garbage", req: Request{Queries: kubelet, Cursor: "garbage!"}, code: 400, field: "cursor"},
+		{name: "cursor is another JSON", req: Request{Queries: kubelet, Cursor: "e30"}, code: 400, field: "cursor"},
+		{name: "cursor of another query", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "other"})}, code: 400, field: "cursor"},
+		{name: "cursor of more queries", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet"}, resume{Query: "x"})}, code: 400, field: "cursor"},
+		{name: "cursor at a negative place", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet", File: &fileMark{Offset: -1}})}, code: 400, field: "cursor"},
+		{name: "cursor and tail", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet"}), TailLines: ptr(int64(1))}, code: 400, field: "cursor", text: "tailLines"},
+		{name: "cursor of a channel for a file", req: Request{Queries: []string{"kubelet/kubelet.log"}, Cursor: cursorOf(resume{Query: "kubelet/kubelet.log", Event: &eventMark{}})}, code: 400, field: "queries[0]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := newKubeletHost(t).refused(t, tt.req)
+			if e.Code != tt.code || e.Field != tt.field || !strings.Contains(e.Message, tt.text) || e.Reason == "" {
+				t.Errorf("got %+v, want code %d, field %q and %q in the message", e, tt.code, tt.field, tt.text)
+			}
+		})
+	}
+}
+
+func TestUnknownBoots(t *testing.T) {
+	h := newKubeletHost(t)
+	h.noBoot = errors.New("the uptime is a secret")
+	e := h.refused(t, Request{Queries: []string{"kubelet"}, Boot: ptr(0)})
+	if e.Code != 400 || e.Field != "boot" || !strings.Contains(e.Message, "secret") {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	tests := []struct {
+		name  string
+		stdin string
+	}{
+		{name: "nothing", stdin: ""},
+		{name: "empty line", stdin: "\n"},
+		{name: "no JSON", stdin: "kubelet\n"},
+		{name: "unknown field", stdin: `{"queries":["kubelet"],"grep":"x"}` + "\n"},
+		{name: "wrong type", stdin: `{"queries":"kubelet"}` + "\n"},
+		{name: "two documents", stdin: `{} {}` + "\n"},
+		{name: "too long", stdin: `{"pattern":"` + strings.Repeat("x", MaxRequestBytes) + `"}` + "\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := Serve(t.Context(), newTestHost(t), strings.NewReader(tt.stdin), &out); err != nil {
+				t.Fatal(err)
+			}
+			header, body := splitAnswer(t, out.String())
+			if header.Error == nil || header.Error.Code != 400 || body != "" {
+				t.Errorf("got %+v and %q, want code 400", header.Error, body)
+			}
+		})
+	}
+}
+
+func TestIndex(t *testing.T) {
+	h := newKubeletHost(t)
+	h.write(t, "my setup.log", "x\n")
+	h.write(t, "pods/ns_pod/c/0.log", "x\n")
+	var index Index
+	if err := json.Unmarshal([]byte(h.read(t, Request{Output: OutputJSON})), &index); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]IndexEntry)
+	for _, e := range index.Entries {
+		got[e.Name] = e
+	}
+	want := map[string]IndexEntry{
+		"kubelet":             {Name: "kubelet", Kind: KindService, Path: "kubelet/kubelet.log", Size: int64(len(kubeletLog)), Modified: ptr(day(10, 0, 2))},
+		"containerd":          {Name: "containerd", Kind: KindService},
+		"kubelet/kubelet.log": {Name: "kubelet/kubelet.log", Kind: KindFile, Size: int64(len(kubeletLog)), Modified: ptr(day(10, 0, 2))},
+		"./my setup.log":      {Name: "./my setup.log", Kind: KindFile, Size: 2, Modified: ptr(day(12, 0, 0))},
+		"pods/ns_pod/c/0.log": {Name: "pods/ns_pod/c/0.log", Kind: KindFile, Size: 2, Modified: ptr(day(12, 0, 0))},
+	}
+	for name, entry := range want {
+		if diff := cmp.Diff(entry, got[name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for _, s := range wellKnownServices() {
+		if got[s.name].Kind != KindService {
+			t.Errorf("the index lacks %s", s.name)
+		}
+	}
+	// Every name in the index is a query that works.
+	for name, e := range got {
+		if e.Kind == KindFile {
+			h.read(t, Request{Queries: []string{name}})
+		}
+	}
+	table := h.read(t, Request{})
+	for _, want := range []string{"NAME ", "kubelet/kubelet.log   ", "2026-03-05T10:00:02Z"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("the table lacks %q:\n%s", want, table)
+		}
+	}
+}
+
+func TestIndexOfNothing(t *testing.T) {
+	h := newTestHost(t)
+	h.root += "/missing"
+	if got := h.read(t, Request{}); !strings.Contains(got, "kubelet") {
+		t.Errorf("got %q, want the well-known services", got)
+	}
+}
+
+func TestFollowFromTheTail(t *testing.T) {
+	h := newKubeletHost(t)
+	w := newScriptedWriter(t, nil, h.root)
+	w.append("one\ntwo\nhalf")
+	tests := []struct {
+		name string
+		req  Request
+		want string
+	}{
+		{name: "all", req: Request{}, want: "one\ntwo\nhalf line\nnew\n"},
+		{name: "last line", req: Request{TailLines: ptr(int64(1))}, want: "two\nhalf line\nnew\n"},
+		{name: "only new lines", req: Request{TailLines: ptr(int64(0))}, want: "half line\nnew\n"},
+		{name: "pattern", req: Request{Pattern: "one|new"}, want: "one\nnew\n"},
+		{name: "limit", req: Request{LimitBytes: ptr(int64(10))}, want: "one\ntwo\nha"},
+	}
+	var answers []*followAnswer
+	for _, tt := range tests {
+		tt.req.Queries = []string{"x"}
+		a := startFollow(t, h, tt.req)
+		a.waitFor("\n") // the header: the place is found
+		answers = append(answers, a)
+	}
+	// What is there has been delivered before what is new.
+	answers[0].waitFor("two\n")
+	answers[1].waitFor("two\n")
+	w.append(" line\n")
+	w.append("new\n")
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := answers[i]
+			if tt.req.LimitBytes != nil {
+				if err := a.wait(); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				a.waitFor("new\n")
+				a.stop()
+			}
+			if _, got := splitAnswer(t, a.String()); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFollowWaitsForService(t *testing.T) {
+	h := &testHost{root: t.TempDir() + "/not/there/yet"}
+	a := startFollow(t, h, Request{Queries: []string{"kubelet"}, EmitCursor: true})
+	a.waitFor("\n")
+	h.write(t, "kubelet/kubelet.log", "first\n")
+	a.waitFor("first\n")
+	text, cursor := splitCursor(t, a.stop())
+	if text != "first\n" {
+		t.Errorf("got %q", text)
+	}
+	if got, _ := splitCursor(t, h.read(t, Request{Queries: []string{"kubelet"}, Cursor: cursor, EmitCursor: true})); got != "" {
+		t.Errorf("after the cursor came %q", got)
+	}
+}
+
+func TestFollowMerges(t *testing.T) {
+	h := newKubeletHost(t)
+	a := startFollow(t, h, Request{Queries: []string{"kubelet", "kube-proxy"}, Output: OutputJSON, EmitCursor: true, TailLines: ptr(int64(1))})
+	a.waitFor("proxy three")
+	h.write(t, "kubelet/kubelet.log", kubeletLog+"I0305 10:00:07.000000 new\n")
+	a.waitFor("new")
+	body := a.stop()
+	if strings.Contains(body, "Gamma") || !strings.Contains(body, `{"cursor":"`) {
+		t.Errorf("got %q", body)
+	}
+}
+
+func TestFollowUntil(t *testing.T) {
+	h := newKubeletHost(t)
+	a := startFollow(t, h, Request{Queries: []string{"kubelet"}, UntilTime: ptr(day(10, 0, 0)), TailLines: ptr(int64(1))})
+	if err := a.wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := splitAnswer(t, a.String()); got != "I0305 10:00:00.000000 alpha\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestFollowEnds(t *testing.T) {
+	tests := []struct {
+		name string
+		end  func(*followAnswer)
+		want error
+	}{
+		{name: "stop", end: func(a *followAnswer) { a.stdin.Write([]byte("stop\n")) }},                              //nolint:errcheck // the end is what is tested
+		{name: "stop among other lines", end: func(a *followAnswer) { a.stdin.Write([]byte("go on\r\nstop\r\n")) }}, //nolint:errcheck // as above
+		{name: "end of standard input", end: func(a *followAnswer) { a.stdin.Close() }},                             //nolint:errcheck,gosec // as above
+		{name: "context", end: func(a *followAnswer) { a.cancel() }, want: context.Canceled},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a := startFollow(t, newKubeletHost(t), Request{Queries: []string{"kubelet"}})
+			a.waitFor("Gamma\n")
+			tt.end(a)
+			if err := a.wait(); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// brokenPipe takes some bytes and then fails.
+type brokenPipe struct{ left int }
+
+func (p *brokenPipe) Write(b []byte) (int, error) {
+	if p.left -= len(b); p.left < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return len(b), nil
+}
+
+func TestBrokenPipe(t *testing.T) {
+	h := newKubeletHost(t)
+	for _, left := range []int{0, 30} {
+		err := Serve(t.Context(), h, strings.NewReader(`{"queries":["kubelet"],"follow":true}`+"\n"), &brokenPipe{left})
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("after %d bytes: got %v, want a closed pipe", left, err)
+		}
+	}
+}
+
+func TestCanceledRead(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := Serve(ctx, newKubeletHost(t), strings.NewReader(`{"queries":["kubelet"]}`+"\n"), io.Discard)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
