@@ -294,7 +294,7 @@ func testApply(t *testing.T, s *testServer) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	for _, entry := range got.ManagedFields {
-		owned := string(entry.FieldsV1.Raw)
+		owned := entry.FieldsV1.GetRawString()
 		if strings.Contains(owned, "f:status") != (entry.Manager == "status") || strings.Contains(owned, "f:spec") == (entry.Manager == "status") {
 			t.Errorf("%s owns %s", entry.Manager, owned)
 		}

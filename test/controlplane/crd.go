@@ -79,7 +79,10 @@ func crdServed(ctx context.Context, client dynamic.Interface, discoverer *discov
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	for _, v := range versions {
 		version, ok := v.(map[string]any)
-		if !ok || version["served"] != true {
+		if !ok {
+			continue
+		}
+		if served, _ := version["served"].(bool); !served {
 			continue
 		}
 		groupVersion := fmt.Sprintf("%s/%s", group, version["name"])

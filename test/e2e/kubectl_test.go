@@ -138,7 +138,7 @@ func TestKubectlErrors(t *testing.T) {
 		{"several at once", object("WindowsInstance", `{address: 10.0.0.300, port: -1}`), []string{"spec.address", "spec.port"}},
 		{"no source", object("WindowsNodePool", `{source: {}}`), []string{"spec.source: Invalid value", "must specify one of"}},
 		{"two sources", object("WindowsNodePool", `{source: {instances: {}, configMap: {name: a}}}`), []string{"spec.source: Invalid value", "exactly one"}},
-		{"unknown field", object("WindowsInstance", `{address: h, adress: h}`), []string{`unknown field "spec.adress"`}},
+		{"unknown field", object("WindowsInstance", `{address: h, bogus: h}`), []string{`unknown field "spec.bogus"`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			kubectlIn(t, tc.yaml, "create", "-n", ns, "-f", "-").fails(t, tc.want...)

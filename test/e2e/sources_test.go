@@ -261,15 +261,20 @@ func TestSourceConfigMap(t *testing.T) {
 		waitFor(t, system.Namespace, a.Address(), keyPinned, preflightPassed)
 	})
 	t.Run("what somebody changes is put right", func(t *testing.T) {
-		patchInstance(t, system.Namespace, c.Address(), `{"spec":{"address":"127.0.0.99","username":"nobody"}}`)
-		patchInstance(t, system.Namespace, c.Address(), fmt.Sprintf(`{"metadata":{"ownerReferences":null,"annotations":{%q:"me"}}}`, windowsv1alpha1.SourceAnnotation))
-		waitForInstance(t, system.Namespace, c.Address(), "as the entry has it", func(instance *windowsv1alpha1.WindowsInstance) error {
-			if instance.Spec.Address != c.Address() || instance.Spec.Username != c.User() ||
-				instance.Annotations[windowsv1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) || metav1.GetControllerOf(instance) == nil {
-				return fmt.Errorf("it is %s", asJSON(t, instance))
-			}
-			return preflightPassed.among(instance.Status.Conditions)
-		})
+		for _, patch := range []string{
+			`{"spec":{"address":"127.0.0.99","username":"nobody"}}`,
+			`{"metadata":{"ownerReferences":null}}`,
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:"me"}}}`, windowsv1alpha1.SourceAnnotation),
+		} {
+			patchInstance(t, system.Namespace, c.Address(), patch)
+			waitForInstance(t, system.Namespace, c.Address(), "as the entry has it after "+patch, func(instance *windowsv1alpha1.WindowsInstance) error {
+				if instance.Spec.Address != c.Address() || instance.Spec.Username != c.User() ||
+					instance.Annotations[windowsv1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) || metav1.GetControllerOf(instance) == nil {
+					return fmt.Errorf("it is %s", asJSON(t, instance))
+				}
+				return preflightPassed.among(instance.Status.Conditions)
+			})
+		}
 	})
 	t.Run("what the entry leaves open stays with people", func(t *testing.T) {
 		patchInstance(t, system.Namespace, c.Address(), `{"metadata":{"labels":{"rack":"r1"}},"spec":{"paused":true}}`)
@@ -356,20 +361,20 @@ func mustBeOwned(t *testing.T, instance *windowsv1alpha1.WindowsInstance, kind, 
 // TestSourceConfigMapBadEntries has an entry for each thing that can be wrong, next
 // to good ones.
 func TestSourceConfigMapBadEntries(t *testing.T) {
+	const taken = "taken-by-hand"
+	t.Cleanup(func() { // after what was made from the ConfigMap is gone
+		err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Delete(context.Background(), taken, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("deleting the instance made by hand: %v", err)
+		}
+	})
 	good, spoiled := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	data := map[string]string{good.Address(): entryFor(good), spoiled.Address(): entryFor(spoiled)}
 	m := newLegacyMap(t, data)
 	before := m.instances(good.Address(), spoiled.Address())
 	m.pool(sourceSynced)
 
-	taken := "taken-by-hand"
 	kubectlIn(t, fmt.Sprintf(pausedInstance, taken, "127.0.0.98", "other"), "create", "-n", system.Namespace, "-f", "-").ok(t)
-	t.Cleanup(func() {
-		err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Delete(context.Background(), taken, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			t.Errorf("deleting the instance made by hand: %v", err)
-		}
-	})
 	bad := map[string]struct{ value, want string }{
 		spoiled.Address():    {"user=Administrator", "user"},
 		"127.0.9.1":          {"", "username"},

@@ -158,7 +158,8 @@ func TestReaders(t *testing.T) {
 }
 
 func TestCommandRefusesBadFlagsBeforeItDoesAnything(t *testing.T) {
-	cmd := NewCommand(t.Context())
+	cmd := NewCommand()
+	cmd.SetContext(t.Context())
 	cmd.SetArgs([]string{"--agent-dir=/nowhere/agent", "--concurrent-probes=0"})
 	cmd.SilenceErrors = true
 	err := cmd.Execute()

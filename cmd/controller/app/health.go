@@ -72,7 +72,9 @@ func (h *healthServer) run(ctx context.Context) error {
 	if err := server.Shutdown(last); err != nil {
 		return fmt.Errorf("ending health probes: %w", err)
 	}
-	_ = <-failed // Serve has returned, with the error that says that it was shut down
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving health probes: %w", err)
+	}
 	return nil
 }
 

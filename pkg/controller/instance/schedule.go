@@ -33,8 +33,8 @@ const (
 type outcome int
 
 const (
-	// outcomeNever: this host has never been looked at, or is to be looked at anew.
-	outcomeNever outcome = iota
+	// The zero outcome is that of a host that was never looked at, or is to be looked at anew.
+	_ outcome = iota
 	// outcomeRestored: another process looked at the host, and its findings are still in the status.
 	outcomeRestored
 	// outcomeRecorded: the host key was read and is to be recorded before the host is logged in to.

@@ -145,7 +145,7 @@ func (s *eventSource) settle() {}
 
 func (s *eventSource) close() {
 	if s.reader != nil {
-		s.reader.Close() //nolint:errcheck,gosec // only read
+		s.reader.Close() //nolint:errcheck // only read
 	}
 }
 

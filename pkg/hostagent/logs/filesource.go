@@ -40,6 +40,9 @@ type fileSource struct {
 	// live: what comes now is being written while we look.
 	live bool
 
+	// context completes the times in a file that was modified at contextAt.
+	context   timeContext
+	contextAt time.Time
 	// lastTime is the time of the line before; timed says whether any line
 	// had a time of its own, which makes lines without one continuations.
 	lastTime time.Time
@@ -189,10 +192,7 @@ func (s *fileSource) unitOf(ln rawLine) unit {
 		u.time, u.known, u.continues = s.lastTime, s.timed, true
 		return u
 	}
-	c := timeContext{loc: s.now().Location()}
-	if seg := s.chain.seg; seg != nil {
-		c.ref = seg.gen.mtime
-	}
+	c := s.timeContext()
 	t, ok := lineTime(ln.text, c)
 	switch {
 	case ok:
@@ -206,6 +206,15 @@ func (s *fileSource) unitOf(ln rawLine) unit {
 	}
 	s.lastTime = u.time
 	return u
+}
+
+// timeContext is that of the file being read.
+func (s *fileSource) timeContext() timeContext {
+	if seg := s.chain.seg; seg != nil && (s.context.loc == nil || !s.contextAt.Equal(seg.gen.mtime)) {
+		s.contextAt = seg.gen.mtime
+		s.context = newTimeContext(s.now().Location(), seg.gen.mtime)
+	}
+	return s.context
 }
 
 // guessTime is the time of lines that come before any with a time: that of the
@@ -268,7 +277,7 @@ func (s *fileSource) lookBack() {
 	} else {
 		raw = raw[min(bomLen(ch.seg.head), len(raw)):]
 	}
-	c := timeContext{loc: s.now().Location(), ref: ch.seg.gen.mtime}
+	c := s.timeContext()
 	var text []byte
 	for len(raw) > 0 {
 		n := enc.lineEnd(raw)

@@ -420,12 +420,12 @@ func startFollow(t *testing.T, h Host, req Request) *followAnswer {
 	a := &followAnswer{t: t, stdin: in, cancel: cancel, done: make(chan error, 1)}
 	go func() {
 		err := Serve(ctx, h, stdin, a)
-		stdin.Close() //nolint:errcheck,gosec // nobody reads it any more
+		stdin.Close()
 		a.done <- err
 	}()
 	t.Cleanup(func() {
 		cancel()
-		in.Close() //nolint:errcheck,gosec // ends the goroutine that reads it
+		in.Close()
 	})
 	if _, err := in.Write(append(line, '\n')); err != nil {
 		t.Fatal(err)

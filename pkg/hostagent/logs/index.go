@@ -104,7 +104,7 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 				// Leads out of the directory, or nowhere.
 				continue
 			}
-			f.Close() //nolint:errcheck,gosec // only looked at
+			f.Close()
 			info = target
 		}
 		query := name

@@ -14,9 +14,18 @@ import (
 type timeContext struct {
 	// loc is the zone of times that name none.
 	loc *time.Location
-	// ref is when the line was written at the latest, commonly the
-	// modification time of its file; it gives klog's times their year.
-	ref time.Time
+	// latest is what no line can be younger than, and year is its year in loc.
+	// They give klog's times their year.
+	latest time.Time
+	year   int
+}
+
+// newTimeContext is for lines that were written at modified at the latest, which is
+// commonly when their file was.
+func newTimeContext(loc *time.Location, modified time.Time) timeContext {
+	// A day of grace covers clocks that were set back and zones that changed.
+	latest := modified.Add(24 * time.Hour)
+	return timeContext{loc: loc, latest: latest, year: latest.In(loc).Year()}
 }
 
 // maxTimeSearch is how far into a line a time="…" or "ts":… is looked for.
@@ -74,14 +83,11 @@ func klogTime(line []byte, c timeContext) (time.Time, bool) {
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 {
 		return time.Time{}, false
 	}
-	// The line is not younger than its file. A day of grace covers clocks that
-	// were set back and zones that changed. Eight years are enough to find the
-	// next leap year for a 29 February, even around 2100.
-	latest := c.ref.Add(24 * time.Hour)
-	year := latest.In(c.loc).Year()
-	for y := year; y > year-9; y-- {
-		t, ok := validDate(y, month, day, hour, minute, second, micro*1000, c.loc)
-		if ok && !t.After(latest) {
+	// Eight years are enough to find the last leap year for a 29 February, even
+	// around 2100.
+	for year := c.year; year > c.year-9; year-- {
+		t, ok := validDate(year, month, day, hour, minute, second, micro*1000, c.loc)
+		if ok && !t.After(c.latest) {
 			return t, true
 		}
 	}

@@ -10,9 +10,9 @@ import (
 
 func TestLineTime(t *testing.T) {
 	berlin := time.FixedZone("CET", 3600)
-	utc := timeContext{loc: time.UTC, ref: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)}
-	newYear := timeContext{loc: time.UTC, ref: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
-	local := timeContext{loc: berlin, ref: utc.ref}
+	utc := newTimeContext(time.UTC, time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC))
+	newYear := newTimeContext(time.UTC, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))
+	local := newTimeContext(berlin, time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC))
 	at := func(nanos int) time.Time { return time.Date(2026, 1, 2, 15, 4, 5, nanos, time.UTC) }
 	tests := []struct {
 		name string
@@ -105,7 +105,7 @@ func FuzzLineTime(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	c := timeContext{loc: time.FixedZone("x", -5*3600), ref: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)}
+	c := newTimeContext(time.FixedZone("x", -5*3600), time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		got, ok := lineTime(line, c)
 		if !ok {

@@ -251,18 +251,18 @@ func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
 		for at > first && !all[at-1].mtime.Before(f.since) {
 			at--
 		}
-		return openAt(c, all, at, 0)
+		return openAt(c, all, at)
 	}
-	return openAt(c, all, last, 0)
+	return openAt(c, all, last)
 }
 
-// openAt begins at an offset of one of the generations.
-func openAt(c *chain, all []generation, i int, off int64) error {
+// openAt begins at the start of one of the generations.
+func openAt(c *chain, all []generation, i int) error {
 	seg, err := openListed(c.series, all[i])
 	if err != nil {
 		return err
 	}
-	c.begin(seg, off, all[:i])
+	c.begin(seg, 0, all[:i])
 	return nil
 }
 
@@ -288,7 +288,7 @@ func beginPrevious(c *chain, all []generation) error {
 	for i := len(all) - 1; i >= 0; i-- {
 		if g := all[i]; !g.current && g.size > 0 {
 			c.pinned, c.stop = true, &all[i]
-			return openAt(c, all, i, 0)
+			return openAt(c, all, i)
 		}
 	}
 	return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf(
@@ -335,7 +335,7 @@ func (o *opener) tailOf(src *fileSource, seg *segment, size, want int64, younges
 		}
 	}
 	if o.plan.json && want > 0 {
-		return lastRecords(seg, size, want, timeContext{loc: src.now().Location(), ref: seg.gen.mtime})
+		return lastRecords(seg, size, want, newTimeContext(src.now().Location(), seg.gen.mtime))
 	}
 	return lastLines(seg, size, want)
 }
@@ -345,7 +345,7 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	c := &src.chain
 	if m == nil {
 		// Nothing was there then, so all of it is new.
-		return openAt(c, all, 0, 0)
+		return openAt(c, all, 0)
 	}
 	gap := "the file that was being read is gone; continuing with the oldest one after it"
 	for i, g := range all {
@@ -381,8 +381,8 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	src.gap = gap
 	for i, g := range all {
 		if g.size > 0 && g.mtime.UnixNano() >= m.Modified {
-			return openAt(c, all, i, 0)
+			return openAt(c, all, i)
 		}
 	}
-	return openAt(c, all, len(all)-1, 0)
+	return openAt(c, all, len(all)-1)
 }

@@ -5,11 +5,9 @@ package logs
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 )
 
@@ -63,10 +61,7 @@ func (o *output) put(src int, u *unit) error {
 	}
 	text := u.text
 	if !u.raw || o.json {
-		var err error
-		if text, err = o.render(src, u); err != nil {
-			return err
-		}
+		text = o.render(src, u)
 	}
 	skipped := int64(0)
 	if o.skip[src] > 0 {
@@ -194,33 +189,13 @@ func (o *output) writeOut(b []byte) error {
 	return nil
 }
 
-// record is a unit with OutputJSON.
-type record struct {
-	Time     *time.Time `json:"time,omitempty"`
-	Source   string     `json:"source"`
-	Message  string     `json:"message"`
-	Level    string     `json:"level,omitempty"`
-	EventID  uint32     `json:"eventID,omitempty"`
-	Provider string     `json:"provider,omitempty"`
-	RecordID uint64     `json:"recordID,omitempty"`
-	Channel  string     `json:"channel,omitempty"`
-}
-
 // render makes the lines of a unit that is not raw. The result is valid until the
 // next call.
-func (o *output) render(src int, u *unit) ([]byte, error) {
+func (o *output) render(src int, u *unit) []byte {
 	o.line = o.line[:0]
 	if o.json {
-		r := record{Source: o.labels[src], Message: string(u.text)}
-		if u.known {
-			t := u.time.UTC()
-			r.Time = &t
-		}
-		if e := u.event; e != nil {
-			r.Message = strings.ReplaceAll(e.Message, "\r\n", "\n")
-			r.Level, r.EventID, r.Provider, r.RecordID, r.Channel = e.Level, e.EventID, e.Provider, e.RecordID, e.Channel
-		}
-		return o.renderJSON(r)
+		o.line = appendRecord(o.line, o.labels[src], u)
+		return o.line
 	}
 	for text := u.text; ; {
 		line, rest, more := bytes.Cut(text, []byte{'\n'})
@@ -232,35 +207,19 @@ func (o *output) render(src int, u *unit) ([]byte, error) {
 		}
 		o.line = append(append(o.line, line...), '\n')
 		if !more {
-			return o.line, nil
+			return o.line
 		}
 		text = rest
 	}
-}
-
-func (o *output) renderJSON(v any) ([]byte, error) {
-	b := bytes.NewBuffer(o.line[:0])
-	enc := json.NewEncoder(b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("encoding a record: %w", err)
-	}
-	o.line = b.Bytes()
-	return o.line, nil
 }
 
 // putGap writes a notice, which is no part of the log and of no limit.
 func (o *output) putGap(src int, gap string) error {
 	text := fmt.Appendf(nil, "# gap: %s: %s\n", o.labels[src], gap)
 	if o.json {
-		var err error
-		text, err = o.renderJSON(struct {
-			Gap    string `json:"gap"`
-			Source string `json:"source"`
-		}{gap, o.labels[src]})
-		if err != nil {
-			return err
-		}
+		text = appendJSONString([]byte(`{"gap":`), []byte(gap))
+		text = appendJSONString(append(text, `,"source":`...), []byte(o.labels[src]))
+		text = append(text, "}\n"...)
 	}
 	return o.write(text)
 }
@@ -272,13 +231,7 @@ func (o *output) trailer(c cursor) error {
 		return err
 	}
 	if o.json {
-		b, err := o.renderJSON(struct {
-			Cursor string `json:"cursor"`
-		}{text})
-		if err != nil {
-			return err
-		}
-		return o.write(b)
+		return o.write([]byte(`{"cursor":"` + text + "\"}\n"))
 	}
 	if o.midLine {
 		if err := o.write([]byte{'\n'}); err != nil {

@@ -68,7 +68,7 @@ func (r logRoot) open(name string) (*os.File, fs.FileInfo, error) {
 		}
 	}
 	if err != nil {
-		f.Close() //nolint:errcheck,gosec // opened for reading, and there is an error already
+		f.Close()
 		return nil, nil, err
 	}
 	return f, info, nil

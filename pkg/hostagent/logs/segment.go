@@ -53,7 +53,7 @@ func openSegment(s series, name string) (*segment, error) {
 // close closes the file. There is nothing to be lost by an error: it was only read.
 func (s *segment) close() {
 	if s.f != nil {
-		s.f.Close() //nolint:errcheck,gosec // see above
+		s.f.Close()
 		s.f = nil
 	}
 }

@@ -49,7 +49,7 @@ func (s series) open(name string) (*os.File, generation, error) {
 	g.name = name
 	g.gzip = strings.HasSuffix(name, ".gz")
 	if g.id, err = identify(f, info); err != nil {
-		f.Close() //nolint:errcheck,gosec // opened for reading, and there is an error already
+		f.Close()
 		return nil, generation{}, err
 	}
 	return f, g, nil

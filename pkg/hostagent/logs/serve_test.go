@@ -192,7 +192,7 @@ func TestServices(t *testing.T) {
 		{name: "alias", query: "hybrid-overlay", files: []string{"hybrid-overlay/hybrid-overlay.log"}, want: "hybrid-overlay/hybrid-overlay.log"},
 		{name: "agent", query: "agent", files: []string{"windows-node-agent/windows-node-agent.log"}, want: "windows-node-agent/windows-node-agent.log"},
 		{name: "klog's newest file without its link", query: "wicd", files: []string{fmt.Sprintf(klogFile, 1), fmt.Sprintf(klogFile, 0)}, want: fmt.Sprintf(klogFile, 1)},
-		{name: "fallback to the name", query: "foo", files: []string{"foo", "foo.log", "foo/foo.log"}, want: "foo"},
+		{name: "fallback to the name", query: "foo", files: []string{"foo", "foo.log"}, want: "foo"},
 		{name: "fallback to .log", query: "foo", files: []string{"foo.log", "foo/foo.log"}, want: "foo.log"},
 		{name: "fallback to the directory", query: "foo", files: []string{"foo/foo.log"}, want: "foo/foo.log"},
 		{name: "file in the root by its name", query: "setup.log", files: []string{"setup.log"}, want: "setup.log"},
@@ -492,9 +492,9 @@ func TestFollowEnds(t *testing.T) {
 		end  func(*followAnswer)
 		want error
 	}{
-		{name: "stop", end: func(a *followAnswer) { a.stdin.Write([]byte("stop\n")) }},                              //nolint:errcheck // the end is what is tested
-		{name: "stop among other lines", end: func(a *followAnswer) { a.stdin.Write([]byte("go on\r\nstop\r\n")) }}, //nolint:errcheck // as above
-		{name: "end of standard input", end: func(a *followAnswer) { a.stdin.Close() }},                             //nolint:errcheck,gosec // as above
+		{name: "stop", end: func(a *followAnswer) { a.stdin.Write([]byte("stop\n")) }},
+		{name: "stop among other lines", end: func(a *followAnswer) { a.stdin.Write([]byte("go on\r\nstop\r\n")) }},
+		{name: "end of standard input", end: func(a *followAnswer) { a.stdin.Close() }},
 		{name: "context", end: func(a *followAnswer) { a.cancel() }, want: context.Canceled},
 	}
 	for _, tt := range tests {

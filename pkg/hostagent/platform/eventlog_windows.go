@@ -264,7 +264,7 @@ func (r *eventReader) publisher(name string) evtHandle {
 	var p evtHandle
 	if n, err := windows.UTF16PtrFromString(name); err == nil {
 		// A provider that was uninstalled has no metadata any more.
-		p, _ = evtOpen(procEvtOpenPublisherMetadata, 0, uintptr(unsafe.Pointer(n)), 0, 0, 0) //nolint:errcheck // see above
+		p, _ = evtOpen(procEvtOpenPublisherMetadata, 0, uintptr(unsafe.Pointer(n)), 0, 0, 0)
 	}
 	r.publishers[name] = p
 	return p
@@ -300,12 +300,12 @@ func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 	results, err := evtQuery("System", bootEvents, true)
 	if err != nil {
 		// The present boot is known all the same.
-		return boots, nil //nolint:nilerr // fewer boots are no error, see logs.Host
+		return boots, nil
 	}
 	system, err := evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
 	if err != nil {
 		results.close()
-		return boots, nil //nolint:nilerr // as above
+		return boots, nil
 	}
 	r := &eventReader{results: results, system: system}
 	defer r.Close() //nolint:errcheck // only read

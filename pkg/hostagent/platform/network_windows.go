@@ -150,7 +150,7 @@ func tcpTable(family uintptr) ([]uint32, error) {
 	for range 4 {
 		buf := make([]uint32, size/4+1)
 		size = uint32(len(buf) * 4)
-		r, _, _ := procGetExtendedTCPTable.Call(uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0, family, ownerPIDListener, 0) //nolint:errcheck // the error is the result
+		r, _, _ := procGetExtendedTCPTable.Call(uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0, family, ownerPIDListener, 0)
 		switch windows.Errno(r) {
 		case windows.ERROR_SUCCESS:
 			return buf, nil
