@@ -123,6 +123,9 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 	if err := o.Recommended.ApplyTo(generic); err != nil {
 		return nil, fmt.Errorf("applying the options: %w", err)
 	}
+	if frontProxy := generic.Authentication.RequestHeaderConfig; frontProxy != nil {
+		generic.AddReadyzChecks(frontProxyReady(frontProxy.CAContentProvider))
+	}
 	return &Config{Generic: generic, Extra: ExtraConfig{
 		Streams:       windowsinstance.NewStreams(o.Streams),
 		SourceWriters: o.ControllerUsers,

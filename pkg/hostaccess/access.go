@@ -58,10 +58,15 @@ func (a *Access) Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance
 	return a.options.Pool.Resolve(ctx, address(instance))
 }
 
-// HostKey returns the host key that the host presents. It does not log in.
-// Errors are [sshpool.Error]s.
+// HostKey returns the host key that the host presents; of several, one of a type that
+// is trusted already. It does not log in. Errors are [sshpool.Error]s.
 func (a *Access) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.PublicKey, error) {
-	return a.options.Pool.HostKey(ctx, address(instance))
+	target := address(instance)
+	var err error
+	if target.HostKeys, err = TrustedKeys(instance); err != nil {
+		return nil, err
+	}
+	return a.options.Pool.HostKey(ctx, target)
 }
 
 // Login makes sure that the host presents a trusted key, accepts the credentials

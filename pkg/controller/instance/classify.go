@@ -105,6 +105,10 @@ func classifySSH(at step, e *sshpool.Error, instance *windowsv1alpha1.WindowsIns
 		return failed(reachable, windowsv1alpha1.ReasonHostUnreachable,
 			"There is no route to %s: check spec.address, that the host is running, and the network between the cluster and the host.", to)
 	case sshpool.ReasonConnectionReset:
+		if e.Layer == sshpool.LayerAuth {
+			// The host has proven its key: it can be reached, and breaks off at the login.
+			return connectionLost(to)
+		}
 		return failed(reachable, windowsv1alpha1.ReasonConnectionReset,
 			"%s closes the connection before SSH has begun: see the log of sshd (Get-WinEvent OpenSSH/Operational); MaxStartups, a firewall or a service that is starting or failing does this.", to)
 	case sshpool.ReasonHandshakeTimedOut:
@@ -127,8 +131,7 @@ func classifySSH(at step, e *sshpool.Error, instance *windowsv1alpha1.WindowsIns
 		return failed(authenticated, windowsv1alpha1.ReasonSessionRefused,
 			"%s accepts the credentials of user %s and then refuses a session: %s. Check MaxSessions, ForceCommand and the DefaultShell of OpenSSH.", to, instance.Spec.Username, cause(e.Err))
 	case sshpool.ReasonConnectionLost:
-		return failed(authenticated, windowsv1alpha1.ReasonConnectionLost,
-			"The connection to %s broke after the host key was verified: the host may be restarting; it is tried again.", to)
+		return connectionLost(to)
 	}
 	// The set of reasons may grow; the layer still says which condition is concerned.
 	switch e.Layer {
@@ -185,6 +188,11 @@ func classifySilence(at step, instance *windowsv1alpha1.WindowsInstance) failure
 func handshakeTimedOut(to string) failure {
 	return failed(windowsv1alpha1.ConditionReachable, windowsv1alpha1.ReasonHandshakeTimedOut,
 		"%s accepts connections and then does not complete the SSH handshake: restart the service sshd; if that does not help, the host is overloaded or hangs.", to)
+}
+
+func connectionLost(to string) failure {
+	return failed(windowsv1alpha1.ConditionAuthenticated, windowsv1alpha1.ReasonConnectionLost,
+		"The connection to %s broke after the host key was verified: the host may be restarting; it is tried again.", to)
 }
 
 func classifyHostKey(e *sshpool.Error, instance *windowsv1alpha1.WindowsInstance) failure {

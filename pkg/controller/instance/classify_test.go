@@ -44,6 +44,7 @@ func TestClassify(t *testing.T) {
 		{"no answer by the deadline of the caller", stepLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonTimedOut), "Reachable=False/ConnectionTimedOut", "firewall"},
 		{"no route", stepHostKey, sshErr(sshpool.LayerConnect, sshpool.ReasonHostUnreachable), "Reachable=False/HostUnreachable", "no route"},
 		{"reset", stepHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonConnectionReset), "Reachable=False/ConnectionReset", "closes the connection"},
+		{"reset at login", stepLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonConnectionReset), "Authenticated=False/ConnectionLost", "tried again"},
 		{"silent after accept", stepHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonHandshakeTimedOut), "Reachable=False/HandshakeTimedOut", "restart the service sshd"},
 		{"handshake over the deadline of the caller", stepHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonTimedOut), "Reachable=False/HandshakeTimedOut", "handshake"},
 		{"an HTTP server", stepHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonNotSSH), "Reachable=False/NotSSH", "spec.port"},

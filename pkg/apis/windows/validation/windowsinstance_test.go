@@ -39,7 +39,7 @@ func TestValidateWindowsInstance(t *testing.T) {
 
 		{"address: IPv4", address("192.168.0.1"), nil},
 		{"address: IPv6", address("fd00::1"), nil},
-		{"address: IPv6 with a zone", address("fe80::1%eth0"), nil},
+		{"address: IPv6 with a zone", address("fe80::1%eth0"), []string{"Invalid spec.address"}},
 		{"address: DNS name", address("win-1.example.com"), nil},
 		{"address: single label", address("win-1"), nil},
 		{"address: upper case", address("WIN-1.Example.COM"), nil},
