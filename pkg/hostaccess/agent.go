@@ -35,6 +35,9 @@ var agentDirs = map[platform]string{
 const (
 	// uploadTimeout bounds putting the agent, a few MiB, on a host.
 	uploadTimeout = 3 * time.Minute
+	// verifyTimeout bounds the agent's reading of its own file. A host on which programs
+	// do not start must not hold up the next try for as long as an upload may take.
+	verifyTimeout = 30 * time.Second
 	// factsTimeout bounds collecting facts, which takes well under a second on a healthy host.
 	factsTimeout = time.Minute
 )
@@ -177,6 +180,8 @@ func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client 
 
 // verifyAgent has the agent at command compute the digest of its own file.
 func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command string, build agentBuild) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
 	var out bytes.Buffer
 	if err := a.options.Pool.Run(ctx, target, command+" "+hostagent.CommandVersion, nil, &out); err != nil {
 		return &AgentError{Step: StepVerify, Err: err}

@@ -140,6 +140,17 @@ func (s *LogStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteTo implements [io.WriterTo], which saves a large log a copy. It ends as Read does.
+func (s *LogStream) WriteTo(w io.Writer) (int64, error) {
+	n, err := s.reader.WriteTo(w)
+	if err == nil {
+		if waited := s.process.Wait(); waited != nil {
+			err = agentFailure(waited)
+		}
+	}
+	return n, err
+}
+
 // Stop asks the host to end a follow in good order: what is readable is still sent,
 // then the line with the cursor. It does not wait for it.
 func (s *LogStream) Stop() {

@@ -295,6 +295,13 @@ func (c *conn) openStream(ctx context.Context, spec channelSpec) (*stream, error
 		s   *stream
 		err error
 	}
+	if spec.kind == kindSession {
+		// A server that answers keepalives and no request is as silent as one that
+		// never finished its handshake. A forward has to wait for a third party.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.pool.opts.HandshakeTimeout)
+		defer cancel()
+	}
 	results := make(chan result)
 	opener := func() {
 		s, err := c.openChannel(spec)

@@ -20,8 +20,8 @@ type Resolver interface {
 type Options struct {
 	// DialTimeout bounds name resolution and the TCP connection together. Default 10s.
 	DialTimeout time.Duration
-	// HandshakeTimeout bounds the SSH banner and key exchange together, and then once
-	// more the authentication. Default 10s.
+	// HandshakeTimeout bounds the SSH banner and key exchange together, then once more
+	// the authentication, and then the opening of each session. Default 10s.
 	HandshakeTimeout time.Duration
 	// KeepAliveInterval is how often a connection on which nothing was received is asked for a sign
 	// of life. Default 15s; negative means never.

@@ -229,7 +229,7 @@ func TestConnectFaults(t *testing.T) {
 		{"hangs at session", winhost.Fault{HangAt: fault.StageSession}, authenticated(windowsv1alpha1.ReasonAuthenticationTimedOut), []string{"overloaded"}},
 		{"sessions refused", winhost.Fault{RefuseSessions: true}, authenticated(windowsv1alpha1.ReasonSessionRefused), []string{"MaxSessions"}},
 		{"reset at command", winhost.Fault{ResetAt: fault.StageExec}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
-		{"hangs at command", winhost.Fault{HangAt: fault.StageExec}, notInspected(windowsv1alpha1.ReasonAgentFailed), []string{"tried again"}},
+		{"hangs at command", winhost.Fault{HangAt: fault.StageExec}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
 		{"disk full", winhost.Fault{DiskFull: true}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"is the disk full?"}},
 		{"files read-only", winhost.Fault{SFTPReadOnly: true}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"needs to be able to write to C:\\"}},
 		{"agent blocked", winhost.Fault{ExecExit: 5}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"security software"}},

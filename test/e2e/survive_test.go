@@ -165,8 +165,8 @@ func surviveKill9(t *testing.T, s *system.System) {
 	for i := range list.Items {
 		found[list.Items[i].Name] = &list.Items[i]
 	}
-	for _, w := range writes {
-		for _, w := range w {
+	for _, ofWriter := range writes {
+		for _, w := range ofWriter {
 			if err := w.lost(found[w.name]); err != nil {
 				t.Errorf("%s: %v", w.name, err)
 			}
@@ -274,27 +274,28 @@ func limitStreams(t *testing.T, s *system.System, host winhost.Host) {
 
 	// The client goes away without a word: its place becomes free.
 	first.stop()
-	eventually(t, "the place is free", func() error {
-		if a := ask(t, s, http.MethodGet, subresource(metav1.NamespaceDefault, "w", "log", "")); a.code != http.StatusOK {
-			return fmt.Errorf("got %d: %s", a.code, a.body)
-		}
-		return nil
-	})
+	waitForPlace(t, s)
 	if second.ended() {
 		t.Errorf("the other stream ended, too: %v", second.err)
 	}
 }
 
-// stopGracefully stops the server while a log is followed.
-func stopGracefully(t *testing.T, s *system.System, host winhost.Host) {
-	path := subresource(metav1.NamespaceDefault, "w", "log", "query=kubelet&follow=true")
-	// Places of streams that have ended become free a moment later.
-	eventually(t, "a stream is admitted", func() error {
+// waitForPlace waits until a log of instance w is admitted: places become free a moment
+// after their streams have ended.
+func waitForPlace(t *testing.T, s *system.System) {
+	t.Helper()
+	eventually(t, "a log is admitted", func() error {
 		if a := ask(t, s, http.MethodGet, subresource(metav1.NamespaceDefault, "w", "log", "")); a.code != http.StatusOK {
 			return fmt.Errorf("got %d: %s", a.code, a.body)
 		}
 		return nil
 	})
+}
+
+// stopGracefully stops the server while a log is followed.
+func stopGracefully(t *testing.T, s *system.System, host winhost.Host) {
+	path := subresource(metav1.NamespaceDefault, "w", "log", "query=kubelet&follow=true")
+	waitForPlace(t, s)
 	f := follow(t, s, path)
 	writeLog(t, host, "kubelet/kubelet.log", numbered(0))
 	f.waitFor(t, numbered(0))

@@ -102,6 +102,13 @@ func Start(ctx context.Context, o Options) (*System, error) {
 		return nil, err
 	}
 	s := &System{ControlPlane: cp, options: o, programs: binariesIn(dir), logf: o.Logf}
+	// Our programs read the agent when they start and when they first put it on a host:
+	// another build must not change it in between.
+	agents := filepath.Join(cp.Dir(), "agent")
+	if err := os.CopyFS(agents, os.DirFS(s.programs.agentDir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("copying the agent: %w", err), cp.Stop())
+	}
+	s.programs.agentDir = agents
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, cp.Stop())
 	}

@@ -93,10 +93,15 @@ func (h history) after(o outcome, hung bool, at time.Time, jitter float64) histo
 
 // restore is the history of a host that this process has not looked at yet. Hosts
 // that a former process knew are spread over time, so that a restart is no
-// stampede; a host that nobody has looked at comes at once.
+// stampede; a host that nobody has looked at comes at once, and so does one that was
+// about to be logged in to for the first time.
 func restore(instance *windowsv1alpha1.WindowsInstance, recheck time.Duration, now time.Time, jitter float64) history {
 	resolved := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionResolved)
 	if resolved == nil || resolved.Status == metav1.ConditionUnknown || instance.Status.ObservedGeneration != instance.Generation {
+		return history{}
+	}
+	login := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionAuthenticated)
+	if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionHostKeyTrusted) && login != nil && login.Reason == windowsv1alpha1.ReasonNotTried {
 		return history{}
 	}
 	h := history{outcome: outcomeRestored, at: now, spread: min(backoffMax, recheck), jitter: jitter}

@@ -78,6 +78,9 @@ func TestRestore(t *testing.T) {
 	resolved := metav1.Condition{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionTrue}
 	fit := metav1.Condition{Type: windowsv1alpha1.ConditionPreflightPassed, Status: metav1.ConditionTrue}
 	silent := metav1.Condition{Type: windowsv1alpha1.ConditionReachable, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonConnectionTimedOut}
+	trusted := metav1.Condition{Type: windowsv1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionTrue}
+	notTried := metav1.Condition{Type: windowsv1alpha1.ConditionAuthenticated, Status: metav1.ConditionUnknown, Reason: windowsv1alpha1.ReasonNotTried}
+	refused := metav1.Condition{Type: windowsv1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonCredentialsRefused}
 	changed := with(resolved, fit)
 	changed.Generation = 2
 
@@ -89,6 +92,8 @@ func TestRestore(t *testing.T) {
 		{"never seen", newInstance("win-1", "10.1.42.1"), history{}},
 		{"registered and not tried", with(metav1.Condition{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionUnknown}), history{}},
 		{"the spec was changed while nobody looked", changed, history{}},
+		{"about to be logged in to", with(resolved, trusted, notTried), history{}},
+		{"not let in", with(resolved, trusted, refused), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},
 		{"well", with(resolved, fit), history{outcome: outcomeRestored, at: testNow, spread: 5 * time.Minute, jitter: 0.5}},
 		{"not well", with(resolved), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},
 		{"silent", with(resolved, silent), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, hung: true, jitter: 0.5}},

@@ -70,6 +70,8 @@ var (
 	_ rest.StorageMetadata   = &LogREST{}
 )
 
+var _ io.WriterTo = &logReader{}
+
 func newLogREST(instances instanceGetter, logs LogOpener, streams *Streams, maxFollow time.Duration) *LogREST {
 	return &LogREST{instances: instances, logs: logs, streams: streams, maxFollow: maxFollow, now: time.Now}
 }
@@ -217,6 +219,17 @@ func (r *logReader) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) && r.draining.Load() && r.request.Follow {
 		r.over, r.farewell = true, farewell(r.request.Output)
 		return n, nil
+	}
+	return n, err
+}
+
+// WriteTo implements [io.WriterTo], which saves a large log a copy.
+func (r *logReader) WriteTo(w io.Writer) (int64, error) {
+	n, err := io.Copy(w, r.stream)
+	if err == nil && r.draining.Load() && r.request.Follow {
+		var m int
+		m, err = w.Write(farewell(r.request.Output))
+		n += int64(m)
 	}
 	return n, err
 }
