@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/klog/v2"
 
@@ -61,7 +62,7 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptio
 	if err != nil {
 		return err
 	}
-	kube, err := kubernetes.NewForConfig(config.Generic.ClientConfig)
+	kube, err := clusterClient(config.Generic.ClientConfig)
 	if err != nil {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
@@ -99,4 +100,13 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptio
 		return cause
 	}
 	return nil
+}
+
+// clusterClient makes the client that reads credentials. Each log that is opened costs a
+// request, and the limit that client-go has by default, five a second, would be one for
+// logs. kube-apiserver has limits of its own that are fair to others.
+func clusterClient(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
 }

@@ -119,14 +119,23 @@ func (w *scriptedWriter) rename() {
 	w.open()
 }
 
-// renameLate rotates like logrotate with its create option: the program goes on
-// writing to the renamed file until it is told to open the new one.
-func (w *scriptedWriter) renameLate() {
+// renameKeep begins to rotate like logrotate with its create option: the program
+// goes on writing to the renamed file until it is told to reopen.
+func (w *scriptedWriter) renameKeep() {
 	w.check(os.Rename(w.path(w.base), w.path("x-"+w.stamp()+".log")))
 	w.check(os.WriteFile(w.path(w.base), nil, 0o600))
-	w.write()
+}
+
+func (w *scriptedWriter) reopen() {
 	w.close()
 	w.open()
+}
+
+// renameLate is all of it.
+func (w *scriptedWriter) renameLate() {
+	w.renameKeep()
+	w.write()
+	w.reopen()
 }
 
 // shift rotates like logrotate: x.log.1 becomes x.log.2 and so on.
@@ -319,25 +328,31 @@ func TestFollowScripted(t *testing.T) {
 		{name: "lumberjack", ops: []op{
 			write, write, {name: "rename", do: (*scriptedWriter).rename},
 			{name: "compress", do: (*scriptedWriter).compress},
+			{name: "recreate", drained: true, do: (*scriptedWriter).recreate},
 		}},
 		{name: "logrotate", ops: []op{
 			write, write, {name: "shift", do: (*scriptedWriter).shift},
 			{name: "compress", do: (*scriptedWriter).compress},
 		}},
-		{name: "logrotate create", ops: []op{write, write, {name: "rename late", do: (*scriptedWriter).renameLate}}},
+		{name: "logrotate create", ops: []op{
+			write, write,
+			{name: "rename", do: (*scriptedWriter).renameKeep},
+			{name: "reopen", do: (*scriptedWriter).reopen},
+			{name: "rename late", do: (*scriptedWriter).renameLate},
+		}},
 		{name: "logrotate copytruncate", ops: []op{
 			write, write, {name: "copytruncate", do: func(w *scriptedWriter) { w.finishLine(); w.copyTruncate() }},
 		}},
 		{name: "recreate", ops: []op{
 			write, write,
-			{name: "recreate", drained: true, do: func(w *scriptedWriter) { w.recreate() }},
-			{name: "truncate", drained: true, do: func(w *scriptedWriter) { w.truncate() }},
+			{name: "recreate", drained: true, do: (*scriptedWriter).recreate},
+			{name: "truncate", drained: true, do: (*scriptedWriter).truncate},
 		}},
 	}
 	for _, style := range styles {
 		for _, g := range []grain{byBlock, byLine} {
 			t.Run(fmt.Sprintf("%s/%d", style.name, g), func(t *testing.T) {
-				for seed := range uint64(40) {
+				for seed := range uint64(20) {
 					t.Run(fmt.Sprint(seed), func(t *testing.T) {
 						rnd := rand.New(rand.NewPCG(seed, 1))
 						dir := t.TempDir()
@@ -372,6 +387,7 @@ func TestFollowScripted(t *testing.T) {
 								paused = r.pause()
 							}
 						}
+						w.reopen()
 						w.finishLine()
 						if paused != nil {
 							r.start(paused)
