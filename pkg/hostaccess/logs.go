@@ -23,9 +23,9 @@ const (
 	headerTimeout = 30 * time.Second
 	// maxHeader bounds the header line; real ones have a few hundred bytes.
 	maxHeader = 64 << 10
-	// streamBuffer is read from a host at once. Followers have mostly short lines;
-	// a larger one would only cost memory for each of them.
-	streamBuffer = 16 << 10
+	// streamBuffer holds the header. What follows is passed on without it, see WriteTo;
+	// thousands of followers are open at one time, and each has one.
+	streamBuffer = 1 << 10
 )
 
 // LogStream is a log on its way from a host.
