@@ -24,10 +24,11 @@ import (
 // user of this process may open, so it needs no credentials of its own. Every
 // acknowledged write is on disk (fsync), so the process may be killed at any time.
 type Embedded struct {
-	etcd      *embed.Etcd
-	lock      *os.File
-	socketDir string
-	endpoint  string
+	etcd     *embed.Etcd
+	lock     *os.File
+	endpoint string
+	// temporary is a directory with the sockets, empty if they are in the data directory.
+	temporary string
 }
 
 // StartEmbedded starts a member that keeps its data in dir, which is created when
@@ -50,14 +51,12 @@ func StartEmbedded(ctx context.Context, dir string) (*Embedded, error) {
 }
 
 func (e *Embedded) start(ctx context.Context, dir string) error {
-	// The path of a socket is limited to about a hundred bytes, so it does not go
-	// below dir, which may be long.
-	var err error
-	if e.socketDir, err = os.MkdirTemp("", "windows-apiserver-"); err != nil {
-		return fmt.Errorf("creating a directory for the sockets of the embedded etcd: %w", err)
+	sockets, err := e.socketsFor(dir)
+	if err != nil {
+		return err
 	}
-	client := url.URL{Scheme: "unix", Path: filepath.Join(e.socketDir, "client")}
-	peer := url.URL{Scheme: "unix", Path: filepath.Join(e.socketDir, "peer")}
+	client := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}
+	peer := url.URL{Scheme: "unix", Path: filepath.Join(sockets, "peer.sock")}
 	e.endpoint = client.String()
 
 	config := embed.NewConfig()
@@ -87,6 +86,30 @@ func (e *Embedded) start(ctx context.Context, dir string) error {
 	}
 }
 
+// maxSocketDir is how long the path of a directory with sockets may be: Linux has
+// room for 107 bytes in the address of a socket, see unix(7).
+const maxSocketDir = 107 - len("/client.sock")
+
+// socketsFor returns the directory for the sockets, which only this user may enter:
+// one in the data directory, where those of a process that was killed are replaced, or
+// a temporary one if that path would be too long.
+func (e *Embedded) socketsFor(dir string) (string, error) {
+	dir, err := filepath.Abs(filepath.Join(dir, "sockets"))
+	if err != nil {
+		return "", fmt.Errorf("finding the data directory: %w", err)
+	}
+	if len(dir) <= maxSocketDir {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", fmt.Errorf("creating a directory for the sockets of the embedded etcd: %w", err)
+		}
+		return dir, nil
+	}
+	if e.temporary, err = os.MkdirTemp("", "windows-apiserver-"); err != nil {
+		return "", fmt.Errorf("creating a directory for the sockets of the embedded etcd: %w", err)
+	}
+	return e.temporary, nil
+}
+
 // Endpoints are where clients reach the member.
 func (e *Embedded) Endpoints() []string { return []string{e.endpoint} }
 
@@ -98,9 +121,9 @@ func (e *Embedded) Close() {
 	if e.etcd != nil {
 		e.etcd.Close()
 	}
-	if e.socketDir != "" {
+	if e.temporary != "" {
 		// What is left behind in a temporary directory does no harm.
-		_ = os.RemoveAll(e.socketDir)
+		_ = os.RemoveAll(e.temporary)
 	}
 	// Closing the file gives up the lock.
 	_ = e.lock.Close()

@@ -169,10 +169,29 @@ func TestOneProcessOnly(t *testing.T) {
 	}
 }
 
+func TestSocketsAreInTheDataDirectoryAndForNobodyElse(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	dir, err := os.MkdirTemp("/tmp", "") // short, whatever the test is called
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	start(t, dir)
+	info, err := os.Stat(filepath.Join(dir, "sockets"))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the sockets are open to others: %v, %v", info.Mode(), err)
+	}
+	if made, _ := filepath.Glob(filepath.Join(temporary, "*")); len(made) > 0 {
+		t.Errorf("a killed process would leave behind: %v", made)
+	}
+}
+
 func TestCloseLeavesNothing(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	etcd := start(t, filepath.Join(t.TempDir(), "made", "when", "missing"))
+	// Too long for the path of a socket.
+	etcd := start(t, filepath.Join(t.TempDir(), strings.Repeat("made/", 20), "when", "missing"))
 	sockets, err := filepath.Glob(filepath.Join(temporary, "*"))
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("got %v, %v", sockets, err)
