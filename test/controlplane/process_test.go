@@ -315,7 +315,9 @@ func TestProcessEndsWithItsOwner(t *testing.T) {
 	}
 
 	owner := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	owner.Env = append(os.Environ(), helperEnv+"="+filepath.Join(t.TempDir(), "helper.log"))
+	dir := t.TempDir()
+	// It is killed, and would leave its own temporary directory behind elsewhere.
+	owner.Env = append(os.Environ(), helperEnv+"="+filepath.Join(dir, "helper.log"), "TMPDIR="+dir)
 	stdout, err := owner.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
