@@ -14,9 +14,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // Names of the subresources, as they stand in storage maps, RBAC rules and the
@@ -33,7 +33,7 @@ func LongRunningSubresources() []string { return []string{SubresourceLog, Subres
 // Storage holds the storage of the resource and of each subresource.
 type Storage struct {
 	Instance *REST
-	Status   *StatusREST
+	Status   *base.StatusREST
 	Log      *LogREST
 	Logs     *LogREST
 }
@@ -74,14 +74,10 @@ func NewStorage(o Options) (*Storage, error) {
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: o.RESTOptionsGetter, AttrFunc: getAttrs}); err != nil {
 		return nil, fmt.Errorf("completing the store of windowsinstances: %w", err)
 	}
-	statusStore := *store
-	status := statusStrategy{strategy}
-	statusStore.UpdateStrategy = status
-	statusStore.ResetFieldsStrategy = status
 
 	return &Storage{
 		Instance: &REST{Store: store, guard: sourceGuard{writers: o.SourceWriters}, keys: keyGuard{authorizer: o.Authorizer}},
-		Status:   &StatusREST{store: &statusStore},
+		Status:   base.NewStatusREST(store, statusStrategy{strategy}),
 		Log:      newLogREST(store, o.Logs, o.Streams, endless),
 		Logs:     newLogREST(store, o.Logs, o.Streams, beforeFrontProxyTimeout),
 	}, nil
@@ -119,45 +115,6 @@ func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateOb
 // DeleteCollection adds the same guard.
 func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	return r.Store.DeleteCollection(ctx, r.guard.validateDelete(validate), options, list)
-}
-
-// StatusREST serves the subresource status.
-type StatusREST struct {
-	store *genericregistry.Store
-}
-
-var (
-	_ rest.Getter              = &StatusREST{}
-	_ rest.Updater             = &StatusREST{}
-	_ rest.Patcher             = &StatusREST{}
-	_ rest.TableConvertor      = &StatusREST{}
-	_ rest.ResetFieldsStrategy = &StatusREST{}
-)
-
-// New implements [rest.Storage].
-func (*StatusREST) New() runtime.Object { return &windows.WindowsInstance{} }
-
-// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
-func (*StatusREST) Destroy() {}
-
-// Get implements [rest.Getter]; a patch needs it.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update implements [rest.Updater]. A status is never created by updating it.
-func (r *StatusREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, info, create, update, false, options)
-}
-
-// GetResetFields implements [rest.ResetFieldsStrategy].
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable implements [rest.TableConvertor].
-func (r *StatusREST) ConvertToTable(ctx context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, obj, options)
 }
 
 // instanceOf asserts the type of what the store hands to the guards.

@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,19 +18,15 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // instanceStrategy holds the rules of the main resource.
-type instanceStrategy struct {
-	rest.DeclarativeValidation
-	names.NameGenerator
-}
+type instanceStrategy struct{ base.Strategy }
 
 var (
 	_ rest.RESTCreateStrategy = instanceStrategy{}
@@ -40,17 +35,7 @@ var (
 )
 
 func newStrategy(scheme *runtime.Scheme) instanceStrategy {
-	return instanceStrategy{rest.DeclarativeValidation{Scheme: scheme}, names.SimpleNameGenerator}
-}
-
-func (instanceStrategy) NamespaceScoped() bool { return true }
-
-// GetResetFields names the fields that a request to the main resource cannot set,
-// so that server-side apply does not record the caller as their owner.
-func (instanceStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(v1alpha1.SchemeGroupVersion.String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status")),
-	}
+	return instanceStrategy{base.NewStrategy(scheme)}
 }
 
 func (instanceStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
@@ -62,10 +47,7 @@ func (instanceStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) 
 func (instanceStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	newInstance, oldInstance := obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance)
 	newInstance.Status = oldInstance.Status
-	deletionStarted := oldInstance.DeletionTimestamp == nil && newInstance.DeletionTimestamp != nil
-	if deletionStarted || !apiequality.Semantic.DeepEqual(oldInstance.Spec, newInstance.Spec) {
-		newInstance.Generation = oldInstance.Generation + 1
-	}
+	newInstance.Generation = base.NextGeneration(newInstance, oldInstance, newInstance.Spec, oldInstance.Spec)
 }
 
 func (instanceStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {
@@ -76,42 +58,19 @@ func (instanceStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Objec
 	return validation.ValidateWindowsInstanceUpdate(obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance))
 }
 
-func (instanceStrategy) WarningsOnCreate(context.Context, runtime.Object) []string { return nil }
-
-func (instanceStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {
-	return nil
-}
-
-func (instanceStrategy) Canonicalize(runtime.Object) {}
-
-func (instanceStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
-
-func (instanceStrategy) AllowUnconditionalUpdate(context.Context) bool { return false }
-
 // statusStrategy holds the rules of the subresource status: the spec cannot be
 // changed through it.
 type statusStrategy struct{ instanceStrategy }
 
 // GetResetFields names the fields that a request to the status cannot set.
 func (statusStrategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(v1alpha1.SchemeGroupVersion.String()): fieldpath.NewSet(
-			fieldpath.MakePathOrDie("spec"),
-			fieldpath.MakePathOrDie("metadata", "labels"),
-			fieldpath.MakePathOrDie("metadata", "annotations"),
-			fieldpath.MakePathOrDie("metadata", "finalizers"),
-			fieldpath.MakePathOrDie("metadata", "ownerReferences"),
-		),
-	}
+	return base.StatusResetFields()
 }
 
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	newInstance, oldInstance := obj.(*windows.WindowsInstance), old.(*windows.WindowsInstance)
 	newInstance.Spec = oldInstance.Spec
-	newInstance.Labels = oldInstance.Labels
-	newInstance.Annotations = oldInstance.Annotations
-	newInstance.Finalizers = oldInstance.Finalizers
-	newInstance.OwnerReferences = oldInstance.OwnerReferences
+	base.KeepMetadata(newInstance, oldInstance)
 }
 
 func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {

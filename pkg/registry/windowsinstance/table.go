@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // tableConvertor renders the table that kubectl prints. Columns with a priority
@@ -43,26 +43,13 @@ var columns = []metav1.TableColumnDefinition{
 
 // ConvertToTable implements [rest.TableConvertor].
 func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	table := &metav1.Table{}
-	if m, err := meta.ListAccessor(obj); err == nil {
-		table.ResourceVersion = m.GetResourceVersion()
-		table.Continue = m.GetContinue()
-		table.RemainingItemCount = m.GetRemainingItemCount()
-	} else if m, err := meta.CommonAccessor(obj); err == nil {
-		table.ResourceVersion = m.GetResourceVersion()
-	}
-	if opt, ok := options.(*metav1.TableOptions); !ok || !opt.NoHeaders {
-		table.ColumnDefinitions = columns
-	}
-	var err error
-	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
+	return base.Table(obj, options, columns, func(obj runtime.Object, name, age string) ([]any, error) {
 		instance, ok := obj.(*windows.WindowsInstance)
 		if !ok {
 			return nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
 		}
 		return append([]any{name}, cells(instance, age)...), nil
 	})
-	return table, err
 }
 
 // cells returns the cells of a row after the name.

@@ -7,13 +7,12 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // tableConvertor renders the table that kubectl prints.
@@ -34,19 +33,7 @@ var columns = []metav1.TableColumnDefinition{
 
 // ConvertToTable implements [rest.TableConvertor].
 func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	table := &metav1.Table{}
-	if m, err := meta.ListAccessor(obj); err == nil {
-		table.ResourceVersion = m.GetResourceVersion()
-		table.Continue = m.GetContinue()
-		table.RemainingItemCount = m.GetRemainingItemCount()
-	} else if m, err := meta.CommonAccessor(obj); err == nil {
-		table.ResourceVersion = m.GetResourceVersion()
-	}
-	if opt, ok := options.(*metav1.TableOptions); !ok || !opt.NoHeaders {
-		table.ColumnDefinitions = columns
-	}
-	var err error
-	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
+	return base.Table(obj, options, columns, func(obj runtime.Object, name, age string) ([]any, error) {
 		pool, ok := obj.(*windows.WindowsNodePool)
 		if !ok {
 			return nil, fmt.Errorf("got a %T where a WindowsNodePool was expected", obj)
@@ -62,7 +49,6 @@ func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, opti
 			phase, age,
 		}, nil
 	})
-	return table, err
 }
 
 func sourceCell(source *windows.PoolSource) string {
