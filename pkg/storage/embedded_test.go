@@ -169,14 +169,10 @@ func TestOneProcessOnly(t *testing.T) {
 	}
 }
 
-func TestSocketsAreInTheDataDirectoryAndForNobodyElse(t *testing.T) {
-	temporary := t.TempDir()
+// The name is short, so that the path of the directory is.
+func TestSockets(t *testing.T) {
+	temporary, dir := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	dir, err := os.MkdirTemp("/tmp", "") // short, whatever the test is called
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	start(t, dir)
 	info, err := os.Stat(filepath.Join(dir, "sockets"))
 	if err != nil || info.Mode().Perm() != 0o700 {
