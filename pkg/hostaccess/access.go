@@ -43,13 +43,13 @@ type Access struct {
 	credentials credentialCache
 
 	mu sync.Mutex
-	// placed remembers on which hosts the agent is known to be, by target.
-	placed map[string]agentPlace
+	// placed remembers the path of the agent on the hosts where it is known to be.
+	placed map[string]string
 }
 
 // New returns an Access.
 func New(o Options) *Access {
-	return &Access{options: o, placed: map[string]agentPlace{}}
+	return &Access{options: o, placed: map[string]string{}}
 }
 
 // Resolve returns the addresses that the instance stands for and that may be
@@ -82,10 +82,7 @@ func (a *Access) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 // Forget closes the connections to the host, for example because the instance is gone.
 func (a *Access) Forget(instance *v1alpha1.WindowsInstance) {
 	a.options.Pool.Forget(address(instance))
-	key := placeKey(address(instance))
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.placed, key)
+	a.doubt(address(instance))
 }
 
 // Revision names the agent that is put on hosts: its version for people, and the

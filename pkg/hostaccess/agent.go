@@ -42,63 +42,57 @@ const (
 	factsTimeout = time.Minute
 )
 
-// agentPlace is where the agent is on a host.
-type agentPlace struct {
-	platform platform
-	command  string // its path in the form of the host's shell
-}
-
 // placeKey identifies the host, whatever the credentials.
 func placeKey(t sshpool.Target) string { return fmt.Sprintf("%s|%d", t.Address, t.Port) }
 
 // drivePath matches how an SFTP server on Windows names its directories.
 var drivePath = regexp.MustCompile(`^/?[A-Za-z]:`)
 
-// ensureAgent makes sure that the agent is on the host and returns where. Callers
-// for the same host share the work.
-func (a *Access) ensureAgent(ctx context.Context, target sshpool.Target) (agentPlace, error) {
+// ensureAgent makes sure that the agent is on the host and returns its path in the
+// form of the host's shell. Callers for the same host share the work.
+func (a *Access) ensureAgent(ctx context.Context, target sshpool.Target) (string, error) {
 	key := placeKey(target)
 	a.mu.Lock()
-	place, ok := a.placed[key]
+	command, ok := a.placed[key]
 	a.mu.Unlock()
 	if ok {
-		return place, nil
+		return command, nil
 	}
 	// The work goes on when the first of several callers leaves: it has a deadline of its own.
 	done := a.ensure.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTimeout)
 		defer cancel()
-		place, err := a.placeAgent(ctx, target)
+		command, err := a.placeAgent(ctx, target)
 		if err != nil {
 			return nil, err
 		}
 		a.mu.Lock()
-		a.placed[key] = place
+		a.placed[key] = command
 		a.mu.Unlock()
-		return place, nil
+		return command, nil
 	})
 	select {
 	case result := <-done:
 		if result.Err != nil {
-			return agentPlace{}, result.Err
+			return "", result.Err
 		}
-		return result.Val.(agentPlace), nil
+		return result.Val.(string), nil
 	case <-ctx.Done():
-		return agentPlace{}, ctx.Err()
+		return "", ctx.Err()
 	}
 }
 
 // placeAgent looks for the agent on the host, and uploads it when it is not there.
-func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (agentPlace, error) {
+func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (string, error) {
 	client, err := a.options.Pool.SFTP(ctx, target)
 	if err != nil {
-		return agentPlace{}, err
+		return "", err
 	}
 	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
 	home, err := client.RealPath(".")
 	if err != nil {
-		return agentPlace{}, &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+		return "", &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
 	}
 	p := unix
 	if drivePath.MatchString(home) {
@@ -106,21 +100,21 @@ func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (agentPl
 	}
 	build, ok := a.options.Agents.builds[p]
 	if !ok {
-		return agentPlace{}, &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+		return "", &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
 	}
 	name := agentName(p, build)
-	place := agentPlace{platform: p, command: commandPath(p, name)}
+	command := commandPath(p, name)
 	remote := sftpPath(p, name)
 
 	if info, err := client.Stat(remote); err == nil && info.Size() == build.size {
-		if a.verifyAgent(ctx, target, place.command, build) == nil {
-			return place, nil
+		if a.verifyAgent(ctx, target, command, build) == nil {
+			return command, nil
 		}
 	}
 	if err := a.uploadAgent(ctx, target, client, p, build); err != nil {
-		return agentPlace{}, err
+		return "", err
 	}
-	return place, nil
+	return command, nil
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its
@@ -212,14 +206,14 @@ func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 }
 
 func (a *Access) readFacts(ctx context.Context, target sshpool.Target) (*hostagent.Facts, error) {
-	place, err := a.ensureAgent(ctx, target)
+	command, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
 	var out bytes.Buffer
-	if err := a.options.Pool.Run(ctx, target, place.command+" "+hostagent.CommandFacts, nil, &out); err != nil {
+	if err := a.options.Pool.Run(ctx, target, command+" "+hostagent.CommandFacts, nil, &out); err != nil {
 		return nil, agentFailure(err)
 	}
 	facts := &hostagent.Facts{}

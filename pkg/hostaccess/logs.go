@@ -54,7 +54,7 @@ func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 }
 
 func (a *Access) openLog(ctx context.Context, target sshpool.Target, request hostagent.LogRequest) (_ *LogStream, err error) {
-	place, err := a.ensureAgent(ctx, target)
+	command, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (a *Access) openLog(ctx context.Context, target sshpool.Target, request hos
 			cancel()
 		}
 	}()
-	process, err := a.options.Pool.Start(ctx, target, place.command+" "+hostagent.CommandLogs)
+	process, err := a.options.Pool.Start(ctx, target, command+" "+hostagent.CommandLogs)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ a caller is and what he may do. It keeps its objects in an etcd of its own below
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := server.Validate(); err != nil {
+			if err := errors.Join(server.Validate(), hosts.validate()); err != nil {
 				return err
 			}
 			return run(cmd.Context(), server, hosts)

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -54,18 +55,36 @@ func (o *hostOptions) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.maxConnections, "max-host-connections", o.maxConnections, "How many SSH connections are open at one time.")
 }
 
-// access builds what reaches hosts. The returned function ends all connections.
-func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface) (*hostaccess.Access, func(), error) {
+// validate reports everything that is wrong with the flags.
+func (o *hostOptions) validate() error {
+	var errs []error
+	if _, err := o.allowedPrefixes(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.dialTimeout <= 0 || o.maxConnections <= 0 {
+		errs = append(errs, errors.New("--dial-timeout and --max-host-connections must be greater than 0"))
+	}
+	return errors.Join(errs...)
+}
+
+// allowedPrefixes returns allowed in the form that programs use.
+func (o *hostOptions) allowedPrefixes() ([]netip.Prefix, error) {
 	prefixes := make([]netip.Prefix, 0, len(o.allowed))
 	for _, s := range o.allowed {
 		prefix, err := netip.ParsePrefix(s)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--allowed-host-cidrs: %w", err)
+			return nil, fmt.Errorf("--allowed-host-cidrs: %w", err)
 		}
 		prefixes = append(prefixes, prefix)
 	}
-	if o.dialTimeout <= 0 || o.maxConnections <= 0 {
-		return nil, nil, fmt.Errorf("--dial-timeout and --max-host-connections must be greater than 0")
+	return prefixes, nil
+}
+
+// access builds what reaches hosts. The returned function ends all connections.
+func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface) (*hostaccess.Access, func(), error) {
+	prefixes, err := o.allowedPrefixes()
+	if err != nil {
+		return nil, nil, err
 	}
 	agents, err := hostaccess.LoadBundle(o.agentDir)
 	if err != nil {
