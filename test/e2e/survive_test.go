@@ -627,9 +627,17 @@ func (m *scraper) get(ctx context.Context, url, token string) (string, error) {
 // value reads one metric, summed up over its labels.
 func (m *scraper) value(t *testing.T, url, name string) float64 {
 	t.Helper()
-	body, err := m.get(t.Context(), url, m.token)
+	n, err := m.read(t.Context(), url, name)
 	if err != nil {
-		t.Fatalf("reading metrics: %v", err)
+		t.Fatal(err)
+	}
+	return n
+}
+
+func (m *scraper) read(ctx context.Context, url, name string) (float64, error) {
+	body, err := m.get(ctx, url, m.token)
+	if err != nil {
+		return 0, fmt.Errorf("reading metrics: %w", err)
 	}
 	sum, found := 0.0, false
 	for line := range strings.Lines(body) {
@@ -639,14 +647,14 @@ func (m *scraper) value(t *testing.T, url, name string) float64 {
 		}
 		n, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 		if err != nil {
-			t.Fatalf("metric %s: %v", name, err)
+			return 0, fmt.Errorf("metric %s: %w", name, err)
 		}
 		sum, found = sum+n, true
 	}
 	if !found {
-		t.Fatalf("%s has no metric %s", url, name)
+		return 0, fmt.Errorf("%s has no metric %s", url, name)
 	}
-	return sum
+	return sum, nil
 }
 
 // testEndpoints looks at what monitoring systems and kubelets look at.
@@ -683,7 +691,11 @@ func (m *scraper) testEndpoints(t *testing.T) {
 		controllerMetrics:        {"controller_runtime_active_workers", "windows_controller_ssh_connections", "windows_controller_ssh_dials_total"},
 	} {
 		for _, name := range names {
-			m.value(t, url, name)
+			// A metric with labels is there once something was counted.
+			eventually(t, "there is a metric "+name, func() error {
+				_, err := m.read(t.Context(), url, name)
+				return err
+			})
 		}
 	}
 }
