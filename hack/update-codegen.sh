@@ -14,7 +14,7 @@ out=pkg/generated
 header=(--go-header-file hack/boilerplate.go.txt)
 # Types of other modules: read by the generators, never written to.
 readonly_pkgs=()
-for p in k8s.io/apimachinery/pkg/{apis/meta/v1,api/resource,runtime,types,util/intstr,version} time; do
+for p in k8s.io/apimachinery/pkg/{apis/meta/v1,api/resource,runtime,types,util/intstr,version} k8s.io/api/autoscaling/v1 time; do
   readonly_pkgs+=(--readonly-pkg "$p")
 done
 
@@ -40,7 +40,7 @@ mkdir -p "$out/openapi"
 "$gen/openapi-gen" "${header[@]}" "${readonly_pkgs[@]}" --output-file zz_generated.openapi.go \
   --output-dir "$out/openapi" --output-pkg "$MODULE/$out/openapi" \
   --output-model-name-file zz_generated.model_name.go --report-filename hack/api-violations.list \
-  k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource} "$api/v1alpha1"
+  k8s.io/apimachinery/pkg/{apis/meta/v1,runtime,version,api/resource} k8s.io/api/autoscaling/v1 "$api/v1alpha1"
 
 say "generating clients"
 go run ./hack/models-schema >"$scratch/schema.json"

@@ -27,8 +27,24 @@ import (
 type ExtraConfig struct {
 	// Logs opens the logs of hosts.
 	Logs windowsinstance.LogOpener
-	// Streams limits and ends log streams.
+	// Planner finds out what a reconfigure would change on a host.
+	Planner windowsinstance.Planner
+	// Inspector looks at hosts.
+	Inspector windowsinstance.Inspector
+	// Checker tries the way to hosts.
+	Checker windowsinstance.Checker
+	// MachineSets are what the scale of a pool reads and writes.
+	MachineSets windowsnodepool.ScaleSource
+	// Streams limits and ends streams of logs, exec sessions and port forwards.
 	Streams *windowsinstance.Streams
+	// Sessions runs commands on hosts and connects to their ports.
+	Sessions windowsinstance.SessionOpener
+	// SessionEvents is told about sessions; nil: nobody is.
+	SessionEvents windowsinstance.SessionEvents
+	// PortForwardPorts are the ports of a host that may be forwarded to.
+	PortForwardPorts []int
+	// Recording says whether exec sessions are recorded.
+	Recording windowsinstance.RecordingOptions
 	// SourceWriters are the user names of the controller; see
 	// [windowsinstance.Options].
 	SourceWriters []string
@@ -43,8 +59,8 @@ type Config struct {
 }
 
 // longRunningRequests are exempt from the request timeout: watches and streams.
-// kube-apiserver has a list of its own in front of us, on which of ours only the
-// name log stands.
+// kube-apiserver has a list of its own in front of us, on which of ours the
+// names log, exec and portforward stand.
 var longRunningRequests = genericfilters.BasicLongRunningRequestCheck(
 	sets.NewString("watch"), sets.NewString(windowsinstance.LongRunningSubresources()...))
 
@@ -57,35 +73,56 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the API server: %w", err)
 	}
-	instances, err := windowsinstance.NewStorage(windowsinstance.Options{
+	pools, err := windowsnodepool.NewStorage(windowsnodepool.Options{
 		Scheme:            Scheme,
 		RESTOptionsGetter: optsGetter,
 		Authorizer:        authorizer,
-		SourceWriters:     c.Extra.SourceWriters,
-		Logs:              c.Extra.Logs,
-		Streams:           c.Extra.Streams,
+		MachineSets:       c.Extra.MachineSets,
 	})
 	if err != nil {
 		return nil, err
 	}
-	pools, err := windowsnodepool.NewStorage(Scheme, optsGetter)
+	instances, err := windowsinstance.NewStorage(windowsinstance.Options{
+		Scheme:            Scheme,
+		RESTOptionsGetter: optsGetter,
+		Authorizer:        authorizer,
+		Pools:             pools.Pool,
+		SourceWriters:     c.Extra.SourceWriters,
+		Logs:              c.Extra.Logs,
+		Planner:           c.Extra.Planner,
+		Inspector:         c.Extra.Inspector,
+		Checker:           c.Extra.Checker,
+		Streams:           c.Extra.Streams,
+		Sessions:          c.Extra.Sessions,
+		SessionEvents:     c.Extra.SessionEvents,
+		PortForwardPorts:  c.Extra.PortForwardPorts,
+		Recording:         c.Extra.Recording,
+	})
 	if err != nil {
 		return nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, ParameterCodec, Codecs)
 	group.NegotiatedSerializer = withoutProtobuf{Codecs}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"windowsinstances":                                    instances.Instance,
-		"windowsinstances/status":                             instances.Status,
-		"windowsinstances/" + windowsinstance.SubresourceLog:  instances.Log,
-		"windowsinstances/" + windowsinstance.SubresourceLogs: instances.Logs,
-		"windowsnodepools":                                    pools.Pool,
-		"windowsnodepools/status":                             pools.Status,
+		"windowsinstances":                                           instances.Instance,
+		"windowsinstances/status":                                    instances.Status,
+		"windowsinstances/" + windowsinstance.SubresourceLog:         instances.Log,
+		"windowsinstances/" + windowsinstance.SubresourceLogs:        instances.Logs,
+		"windowsinstances/" + windowsinstance.SubresourceExec:        instances.Exec,
+		"windowsinstances/" + windowsinstance.SubresourcePortForward: instances.PortForward,
+		"windowsinstances/" + windowsinstance.SubresourceInspect:     instances.Inspect,
+		"windowsinstances/" + windowsinstance.SubresourceCheck:       instances.Check,
+		"windowsnodepools":                                           pools.Pool,
+		"windowsnodepools/status":                                    pools.Status,
+		"windowsnodepools/" + windowsnodepool.SubresourceScale:       pools.Scale,
+	}
+	for name, action := range instances.Actions {
+		group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version]["windowsinstances/"+name] = action
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the API group: %w", err)
 	}
-	if err := server.AddPreShutdownHook("drain-log-streams", func() error {
+	if err := server.AddPreShutdownHook("drain-streams", func() error {
 		return drainStreams(c.Extra.Streams, shutdownDelay, c.Extra.DrainTimeout)
 	}); err != nil {
 		return nil, fmt.Errorf("adding the shutdown hook: %w", err)
@@ -93,7 +130,7 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 	return server, nil
 }
 
-// drainStreams ends the log streams when the server stops. Readiness has failed by
+// drainStreams ends the streams when the server stops. Readiness has failed by
 // now; for the shutdown delay kube-apiserver may still send requests here, so they
 // are served until it is over.
 func drainStreams(streams *windowsinstance.Streams, delay, timeout time.Duration) error {
@@ -101,7 +138,7 @@ func drainStreams(streams *windowsinstance.Streams, delay, timeout time.Duration
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if n := streams.Open(); n > 0 {
-		klog.InfoS("Ending log streams", "streams", n)
+		klog.InfoS("Ending streams", "streams", n)
 	}
 	return streams.Drain(ctx)
 }

@@ -42,9 +42,17 @@ func TestServer(t *testing.T) {
 		{"chunks", testChunks},
 		{"watch", testWatch},
 		{"guards", testGuards},
+		{"actions", testActions},
 		{"logs", testLogs},
 		{"follow", testFollow},
 		{"pools", testPools},
+		{"scale", testScale},
+		{"credentials", testCredentials},
+		{"exec", testExec},
+		{"port forward", testPortForward},
+		{"who may open sessions", testSessionAuthorization},
+		{"session limits", testSessionLimits},
+		{"session recording", testSessionRecording},
 		{"drain", testDrain}, // the last: no stream is admitted afterwards
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, s) })
@@ -56,12 +64,22 @@ func testDiscovery(t *testing.T, s *testServer) {
 	s.do(t, http.MethodGet, groupPath, "").into(t, &list)
 	standard := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 	want := map[string]metav1.APIResource{
-		"windowsinstances":        {SingularName: "windowsinstance", Namespaced: true, Kind: "WindowsInstance", Verbs: standard, ShortNames: []string{"wi"}, Categories: []string{"windows"}},
-		"windowsinstances/status": {Namespaced: true, Kind: "WindowsInstance", Verbs: []string{"get", "patch", "update"}},
-		"windowsinstances/log":    {Namespaced: true, Kind: "WindowsInstance", Verbs: []string{"get"}},
-		"windowsinstances/logs":   {Namespaced: true, Kind: "WindowsInstance", Verbs: []string{"get"}},
-		"windowsnodepools":        {SingularName: "windowsnodepool", Namespaced: true, Kind: "WindowsNodePool", Verbs: standard, ShortNames: []string{"wnp"}, Categories: []string{"windows"}},
-		"windowsnodepools/status": {Namespaced: true, Kind: "WindowsNodePool", Verbs: []string{"get", "patch", "update"}},
+		"windowsinstances":             {SingularName: "windowsinstance", Namespaced: true, Kind: "WindowsInstance", Verbs: standard, ShortNames: []string{"wi"}, Categories: []string{"windows"}},
+		"windowsinstances/status":      {Namespaced: true, Kind: "WindowsInstance", Verbs: []string{"get", "patch", "update"}},
+		"windowsinstances/log":         {Namespaced: true, Kind: "WindowsInstance", Verbs: []string{"get"}},
+		"windowsinstances/logs":        {Namespaced: true, Kind: "WindowsInstance", Verbs: []string{"get"}},
+		"windowsinstances/exec":        {Namespaced: true, Kind: "WindowsInstanceExecOptions", Verbs: []string{"create", "get"}},
+		"windowsinstances/portforward": {Namespaced: true, Kind: "WindowsInstancePortForwardOptions", Verbs: []string{"create", "get"}},
+		"windowsinstances/drain":       {Namespaced: true, Kind: "WindowsInstanceDrain", Verbs: []string{"create"}},
+		"windowsinstances/uncordon":    {Namespaced: true, Kind: "WindowsInstanceUncordon", Verbs: []string{"create"}},
+		"windowsinstances/reboot":      {Namespaced: true, Kind: "WindowsInstanceReboot", Verbs: []string{"create"}},
+		"windowsinstances/reconfigure": {Namespaced: true, Kind: "WindowsInstanceReconfigure", Verbs: []string{"create"}},
+		"windowsinstances/cancel":      {Namespaced: true, Kind: "WindowsInstanceCancel", Verbs: []string{"create"}},
+		"windowsinstances/check":       {Namespaced: true, Kind: "WindowsInstanceCheck", Verbs: []string{"create"}},
+		"windowsinstances/inspect":     {Namespaced: true, Kind: "WindowsInstanceInspection", Verbs: []string{"get"}},
+		"windowsnodepools":             {SingularName: "windowsnodepool", Namespaced: true, Kind: "WindowsNodePool", Verbs: standard, ShortNames: []string{"wnp"}, Categories: []string{"windows"}},
+		"windowsnodepools/scale":       {Group: "autoscaling", Version: "v1", Namespaced: true, Kind: "Scale", Verbs: []string{"get", "patch", "update"}},
+		"windowsnodepools/status":      {Namespaced: true, Kind: "WindowsNodePool", Verbs: []string{"get", "patch", "update"}},
 	}
 	got := map[string]metav1.APIResource{}
 	for _, r := range list.APIResources {
@@ -86,7 +104,7 @@ func testLongRunning(t *testing.T, s *testServer) {
 	for _, r := range list.APIResources {
 		resource, subresource, _ := strings.Cut(r.Name, "/")
 		info := &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "get", Resource: resource, Subresource: subresource}
-		want := subresource != "" && subresource != "status"
+		want := slices.Contains([]string{"log", "logs", "exec", "portforward"}, subresource)
 		if got := s.config.Generic.LongRunningFunc(&http.Request{}, info); got != want {
 			t.Errorf("get %s may run for ever: %v, want %v", r.Name, got, want)
 		}
@@ -563,6 +581,7 @@ func testDrain(t *testing.T, s *testServer) {
 	if !lines.Scan() {
 		t.Fatal(lines.Err())
 	}
+	sessions := s.sessionsThatWait(t, "drain", "a")
 	drained := make(chan error, 1)
 	go func() { drained <- drainStreams(s.config.Extra.Streams, 0, s.config.Extra.DrainTimeout) }()
 	var rest []string
@@ -575,6 +594,11 @@ func testDrain(t *testing.T, s *testServer) {
 	}
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+	for range execProtocols {
+		if err := <-sessions; err == nil || !strings.Contains(err.Error(), "the server is shutting down") {
+			t.Errorf("an exec session ended with %v", err)
+		}
 	}
 	if answer := s.do(t, http.MethodGet, path, ""); answer.code != http.StatusServiceUnavailable {
 		t.Errorf("a new stream: code %d", answer.code)

@@ -6,6 +6,7 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -35,6 +36,12 @@ type Options struct {
 	ControllerUsers []string
 	// Streams limit log streams.
 	Streams windowsinstance.StreamLimits
+	// Sessions limit exec sessions, and port forwards likewise.
+	Sessions windowsinstance.StreamLimits
+	// PortForwardPorts are the ports of a host that may be forwarded to.
+	PortForwardPorts []int
+	// Recording says whether exec sessions are recorded.
+	Recording windowsinstance.RecordingOptions
 	// DrainTimeout is how long open streams get to end when the server stops.
 	DrainTimeout time.Duration
 }
@@ -47,7 +54,10 @@ func NewOptions() *Options {
 		DataDir:         "/var/lib/windows-apiserver",
 		ControllerUsers: []string{"system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"},
 		Streams:         windowsinstance.StreamLimits{PerHost: 64, PerUser: 256, Total: 2048},
+		Sessions:        windowsinstance.StreamLimits{PerHost: 32, PerUser: 64, Total: 512},
 		DrainTimeout:    10 * time.Second,
+
+		PortForwardPorts: windowsinstance.DefaultPortForwardPorts(),
 	}
 	// Watches are told to end when the server stops. Without this they keep it from
 	// stopping until they end by themselves.
@@ -68,7 +78,13 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Streams.PerHost, "max-log-streams-per-host", o.Streams.PerHost, "How many logs of one host may be streamed at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.PerUser, "max-log-streams-per-user", o.Streams.PerUser, "How many logs one user may stream at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.Total, "max-log-streams", o.Streams.Total, "How many logs this server streams at one time; more are refused with 429. 0: no limit.")
-	fs.DurationVar(&o.DrainTimeout, "stream-drain-timeout", o.DrainTimeout, "How long open log streams get to end in good order when the server stops.")
+	fs.IntVar(&o.Sessions.PerHost, "max-sessions-per-host", o.Sessions.PerHost, "How many exec sessions with one host may be open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Sessions.PerUser, "max-sessions-per-user", o.Sessions.PerUser, "How many exec sessions one user may have open at one time, and how many port forwards; more are refused with 429. 0: no limit.")
+	fs.IntVar(&o.Sessions.Total, "max-sessions", o.Sessions.Total, "How many exec sessions this server serves at one time, and how many port forwards; more are refused with 429. 0: no limit.")
+	fs.IntSliceVar(&o.PortForwardPorts, "port-forward-ports", o.PortForwardPorts, "Ports of a host that may be forwarded to. Empty: none.")
+	fs.StringVar(&o.Recording.Directory, "session-recording-dir", o.Recording.Directory, "Directory in which what exec sessions show is recorded, one asciicast file each. Empty: nothing is recorded.")
+	fs.BoolVar(&o.Recording.Required, "session-recording-required", o.Recording.Required, "Refuse and end exec sessions that cannot be recorded. Otherwise they go on, and an event says that they are not recorded.")
+	fs.DurationVar(&o.DrainTimeout, "stream-drain-timeout", o.DrainTimeout, "How long open log streams, exec sessions and port forwards get to end in good order when the server stops.")
 }
 
 // EmbeddedStorage says whether the server brings its own etcd.
@@ -94,12 +110,37 @@ func (o *Options) Validate() error {
 	if o.Streams.PerHost < 0 || o.Streams.PerUser < 0 || o.Streams.Total < 0 {
 		errs = append(errs, errors.New("--max-log-streams, --max-log-streams-per-host and --max-log-streams-per-user must not be negative"))
 	}
+	errs = append(errs, o.validateSessions()...)
 	if o.DrainTimeout < 0 {
 		errs = append(errs, errors.New("--stream-drain-timeout must not be negative"))
 	}
 	errs = append(errs, o.Recommended.Validate()...)
 	errs = append(errs, o.Run.Validate()...)
 	return errors.Join(errs...)
+}
+
+// validateSessions checks what is about exec and portforward.
+func (o *Options) validateSessions() []error {
+	var errs []error
+	if o.Sessions.PerHost < 0 || o.Sessions.PerUser < 0 || o.Sessions.Total < 0 {
+		errs = append(errs, errors.New("--max-sessions, --max-sessions-per-host and --max-sessions-per-user must not be negative"))
+	}
+	for _, port := range o.PortForwardPorts {
+		if port < 1 || port > 65535 {
+			errs = append(errs, fmt.Errorf("--port-forward-ports: %d is no port", port))
+		}
+	}
+	if o.Recording.Required && o.Recording.Directory == "" {
+		errs = append(errs, errors.New("--session-recording-required needs --session-recording-dir"))
+	}
+	if o.Recording.Directory != "" {
+		if info, err := os.Stat(o.Recording.Directory); err != nil {
+			errs = append(errs, fmt.Errorf("--session-recording-dir: %w", err))
+		} else if !info.IsDir() {
+			errs = append(errs, fmt.Errorf("--session-recording-dir: %s is no directory", o.Recording.Directory))
+		}
+	}
+	return errs
 }
 
 // Config turns the options into a configuration. etcdServers are the endpoints of
@@ -127,8 +168,14 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 		generic.AddReadyzChecks(frontProxyReady(frontProxy.CAContentProvider))
 	}
 	return &Config{Generic: generic, Extra: ExtraConfig{
-		Streams:       windowsinstance.NewStreams(o.Streams),
-		SourceWriters: o.ControllerUsers,
-		DrainTimeout:  o.DrainTimeout,
+		Streams: windowsinstance.NewStreams(map[windowsinstance.StreamKind]windowsinstance.StreamLimits{
+			windowsinstance.StreamLogs:        o.Streams,
+			windowsinstance.StreamExec:        o.Sessions,
+			windowsinstance.StreamPortForward: o.Sessions,
+		}),
+		PortForwardPorts: o.PortForwardPorts,
+		Recording:        o.Recording,
+		SourceWriters:    o.ControllerUsers,
+		DrainTimeout:     o.DrainTimeout,
 	}}, nil
 }

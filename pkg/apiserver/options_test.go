@@ -24,6 +24,12 @@ func TestOptionsValidate(t *testing.T) {
 		{"no certificate", nil, "--tls-cert-file", true},
 		{"no key", certificate[:1], "--tls-private-key-file", true},
 		{"negative limit", append([]string{"--max-log-streams-per-user=-1"}, certificate...), "must not be negative", true},
+		{"negative session limit", append([]string{"--max-sessions=-1"}, certificate...), "--max-sessions", true},
+		{"no port", append([]string{"--port-forward-ports=3389,70000"}, certificate...), "70000 is no port", true},
+		{"recording nowhere", append([]string{"--session-recording-required"}, certificate...), "needs --session-recording-dir", true},
+		{"recording to what is not there", append([]string{"--session-recording-dir=/does/not/exist"}, certificate...), "--session-recording-dir", true},
+		{"recording to a file", append([]string{"--session-recording-dir=options.go"}, certificate...), "is no directory", true},
+		{"recording to a directory", append([]string{"--session-recording-dir=.", "--session-recording-required"}, certificate...), "", true},
 		{"negative timeout", append([]string{"--stream-drain-timeout=-1s"}, certificate...), "--stream-drain-timeout", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

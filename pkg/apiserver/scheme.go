@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	scaleapi "k8s.io/client-go/scale/scheme"
+	"k8s.io/client-go/scale/scheme/autoscalingv1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/install"
 )
@@ -25,6 +28,9 @@ var (
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
+	// The scale of a pool speaks the version that kubectl and autoscalers do.
+	utilruntime.Must(scaleapi.AddToScheme(scheme))
+	utilruntime.Must(autoscalingv1.AddToScheme(scheme))
 	// Every server answers with these, whatever its groups.
 	unversioned := schema.GroupVersion{Version: "v1"}
 	metav1.AddToGroupVersion(scheme, unversioned)

@@ -6,6 +6,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit/policy"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -35,6 +38,9 @@ const (
 	jane       = "jane"       // may do everything but trust host keys
 	admin      = "admin"      // may do everything
 	controller = "controller" // the source writer
+	broken     = "broken"     // for whom nobody can say what is allowed
+	reader     = "reader"     // may get exec and portforward, and not create them
+	mallory    = "mallory"    // may do everything but trust host keys and use credentials
 )
 
 const groupPath = "/apis/windows.openshift.io/v1alpha1"
@@ -42,8 +48,10 @@ const groupPath = "/apis/windows.openshift.io/v1alpha1"
 // testServer is the API server over an etcd of its own, without the parts that
 // need a cluster: who somebody is comes from a header.
 type testServer struct {
-	url    string
-	config *Config
+	url      string
+	config   *Config
+	sessions *scriptedSessions
+	audits   *auditLog
 }
 
 func newTestServer(t *testing.T) *testServer {
@@ -56,6 +64,7 @@ func newTestServer(t *testing.T) *testServer {
 
 	options := NewOptions()
 	options.Streams.PerUser = 2
+	options.Sessions.PerUser = 2
 	options.ControllerUsers = []string{controller}
 	options.Recommended.SecureServing = nil
 	options.Recommended.Authentication = nil
@@ -76,9 +85,26 @@ func newTestServer(t *testing.T) *testServer {
 		if a.GetVerb() == "trust-host-key" && a.GetUser().GetName() != admin {
 			return authorizer.DecisionNoOpinion, "", nil
 		}
+		if a.GetUser().GetName() == mallory && (a.GetVerb() == "use" || a.GetResource() == "secrets") {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		if a.GetUser().GetName() == reader && a.GetVerb() == "create" {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+		if a.GetUser().GetName() == broken && a.GetVerb() == "create" && a.GetSubresource() != "" {
+			return authorizer.DecisionNoOpinion, "", errors.New("the authorizer is down")
+		}
 		return authorizer.DecisionAllow, "", nil
 	})
 	config.Extra.Logs = scriptedLogs{}
+	config.Extra.Planner = scriptedPlanner{}
+	sessions := &scriptedSessions{}
+	config.Extra.Sessions, config.Extra.SessionEvents = sessions, sessions
+	config.Extra.Recording.Directory = t.TempDir()
+	audits := &auditLog{}
+	config.Generic.AuditBackend = audits
+	config.Generic.AuditPolicyRuleEvaluator = policy.NewPolicyRuleEvaluator(&auditinternal.Policy{Rules: []auditinternal.PolicyRule{{Level: auditinternal.LevelMetadata}}})
+	config.Extra.MachineSets = &scriptedMachineSets{}
 	server, err := config.New()
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +117,7 @@ func newTestServer(t *testing.T) *testServer {
 		front.Close()
 		server.Destroy()
 	})
-	return &testServer{url: front.URL, config: config}
+	return &testServer{url: front.URL, config: config, sessions: sessions, audits: audits}
 }
 
 // client is a typed client in the name of somebody.

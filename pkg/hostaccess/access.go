@@ -3,7 +3,8 @@
 
 // Package hostaccess does things on the host behind a WindowsInstance, for the API
 // server and for the controller alike: it finds the credentials, applies the policy
-// on host keys and addresses, puts the agent on the host and speaks its protocol.
+// on host keys and addresses, puts the agent on the host and speaks its protocol, and
+// runs what users ask for.
 // It must not import the registry or a controller, which both build on it.
 package hostaccess
 
@@ -40,16 +41,19 @@ type Options struct {
 type Access struct {
 	options     Options
 	ensure      singleflight.Group
+	probe       singleflight.Group
 	credentials credentialCache
 
 	mu sync.Mutex
 	// placed remembers the path of the agent on the hosts where it is known to be.
 	placed map[string]string
+	// shells are the login shells of hosts that were asked for them.
+	shells map[string]knownShell
 }
 
 // New returns an Access.
 func New(o Options) *Access {
-	return &Access{options: o, placed: map[string]string{}}
+	return &Access{options: o, placed: map[string]string{}, shells: map[string]knownShell{}}
 }
 
 // Resolve returns the addresses that the instance stands for and that may be

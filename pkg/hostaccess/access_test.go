@@ -60,12 +60,19 @@ type site struct {
 // pinned in the instance.
 func newSite(t *testing.T, o winhost.InProcessOptions) *site {
 	t.Helper()
+	return newSiteOn(t, winhost.Options{InProcess: o})
+}
+
+// newSiteOn is newSite on any tier.
+func newSiteOn(t *testing.T, o winhost.Options) *site {
+	t.Helper()
 	private, signer, err := winhost.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.AuthorizedKeys = []ssh.PublicKey{signer.PublicKey()}
 	s := &site{
-		host:     hosttest.Start(t, winhost.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, InProcess: o}),
+		host:     hosttest.Start(t, o),
 		pool:     sshpool.New(sshpool.Options{}),
 		secrets:  secrets{"operator/cloud-private-key": {"private-key.pem": private}},
 		agentDir: t.TempDir(),
@@ -245,13 +252,13 @@ func TestCredentials(t *testing.T) {
 		{"of the pool", secrets{"default/of-pool": good}, "", "own-key", ""},
 		{"its own before that of the pool", secrets{"default/mine": good, "default/of-pool": none}, "mine", "own-key", ""},
 		{"pool without, so cluster-wide", secrets{"operator/cloud-private-key": good}, "", "plain", ""},
-		{"pool that is not there, so cluster-wide", secrets{"operator/cloud-private-key": good}, "", "gone", ""},
 		{"pool cannot be read", secrets{"operator/cloud-private-key": good}, "", "broken", "storage is down"},
 		{"encrypted", secrets{"default/mine": {"private-key.pem": locked, "passphrase": []byte("open sesame")}}, "mine", "", ""},
 
 		{"missing", secrets{}, "mine", "", "Secret default/mine: not found"},
 		{"of the pool is missing", secrets{"operator/cloud-private-key": good}, "", "own-key", "Secret default/of-pool: not found"},
 		{"its own is missing: no fall back to another", secrets{"operator/cloud-private-key": good}, "mine", "", "Secret default/mine: not found"},
+		{"pool that is not there: no fall back to the cluster-wide key", secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool is not there"},
 		{"forbidden", secrets{"default/mine": nil}, "mine", "", "windows-credentials-reader in namespace default"},
 		{"empty", secrets{"default/mine": none}, "mine", "", "neither the key private-key.pem nor the key password"},
 		{"no key", secrets{"default/mine": {"private-key.pem": []byte("s3cret")}}, "mine", "", "not a private key"},

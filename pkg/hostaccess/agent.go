@@ -90,17 +90,9 @@ func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (string,
 	}
 	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	home, err := client.RealPath(".")
+	p, build, err := a.buildFor(client)
 	if err != nil {
-		return "", &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
-	}
-	p := unix
-	if drivePath.MatchString(home) {
-		p = windows
-	}
-	build, ok := a.options.Agents.builds[p]
-	if !ok {
-		return "", &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+		return "", err
 	}
 	name := agentName(p, build)
 	command := commandPath(p, name)
@@ -115,6 +107,23 @@ func (a *Access) placeAgent(ctx context.Context, target sshpool.Target) (string,
 		return "", err
 	}
 	return command, nil
+}
+
+// buildFor returns the build of the agent for the host's operating system.
+func (a *Access) buildFor(client *sshpool.SFTP) (platform, agentBuild, error) {
+	home, err := client.RealPath(".")
+	if err != nil {
+		return "", agentBuild{}, &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+	}
+	p := unix
+	if drivePath.MatchString(home) {
+		p = windows
+	}
+	build, ok := a.options.Agents.builds[p]
+	if !ok {
+		return "", agentBuild{}, &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+	}
+	return p, build, nil
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its
@@ -231,12 +240,13 @@ func mayBeGone(err error) bool {
 	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// doubt forgets that the agent is on a host: somebody may have removed it, or the
-// host may have been set up anew.
+// doubt forgets that the agent is on a host, and its shell: somebody may have removed the agent, or
+// the host may have been set up anew.
 func (a *Access) doubt(target sshpool.Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.placed, placeKey(target))
+	delete(a.shells, placeKey(target))
 }
 
 // agentFailure tells a broken connection from a program that failed.

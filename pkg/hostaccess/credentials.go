@@ -89,11 +89,18 @@ func (a *Access) credentialName(ctx context.Context, instance *v1alpha1.WindowsI
 	}
 	if ref := instance.Spec.PoolRef; ref != nil {
 		pool, err := a.options.ReadPool(ctx, instance.Namespace, ref.Name)
-		// An instance may name a pool that is not there (yet); then it has none.
-		if err != nil && !apierrors.IsNotFound(err) {
+		// The cluster-wide key is no substitute for that of a pool: whoever may delete
+		// the pool could have it sent to hosts that it was not meant for.
+		if apierrors.IsNotFound(err) {
+			return types.NamespacedName{}, &CredentialsError{
+				Secret: fmt.Sprintf("of pool %s/%s", instance.Namespace, ref.Name),
+				Err:    errors.New("the pool is not there: create it, or take spec.poolRef off the instance"),
+			}
+		}
+		if err != nil {
 			return types.NamespacedName{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
 		}
-		if err == nil && pool.Spec.Template.CredentialsSecretRef != nil {
+		if pool.Spec.Template.CredentialsSecretRef != nil {
 			return types.NamespacedName{Namespace: instance.Namespace, Name: pool.Spec.Template.CredentialsSecretRef.Name}, nil
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"fmt"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
 // CredentialsError means that the credentials for a host are missing or cannot be
 // used. Nothing was sent to the host.
 type CredentialsError struct {
-	// Secret is the namespace and name of the Secret.
+	// Secret is the namespace and name of the Secret; where they are not known, whose it is.
 	Secret string
 	// Err says what is wrong with it. It never holds anything of its content.
 	Err error
@@ -62,3 +63,48 @@ type LogRefusedError struct {
 
 // Error implements error.
 func (e *LogRefusedError) Error() string { return e.Refusal.Error() }
+
+// ShellError means that the login shell of a host is none that we know how to quote for. Nothing was run but the question for it.
+type ShellError struct {
+	// Err has what the shell said.
+	Err error
+}
+
+// Error implements error.
+func (e *ShellError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the shell said.
+func (e *ShellError) Unwrap() error { return e.Err }
+
+// CommandError means that a request cannot be carried out on the host as it is, whatever the state of the host. Nothing was run.
+type CommandError struct {
+	// Err says why, and what to do instead.
+	Err error
+}
+
+// Error implements error.
+func (e *CommandError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *CommandError) Unwrap() error { return e.Err }
+
+func errNoPort(port int) error { return fmt.Errorf("port %d is not between 1 and 65535", port) }
+
+// PortError means that the host was reached and connected to no port of its own.
+type PortError struct {
+	// Port is what was asked for.
+	Port int
+	// Err is the refusal, an [sshpool.Error].
+	Err error
+}
+
+// Error implements error.
+func (e *PortError) Error() string {
+	if ssh, ok := sshpool.AsError(e.Err); ok && ssh.Reason == sshpool.ReasonSessionRefused {
+		return fmt.Sprintf("port %d: the SSH server of the host does not allow port forwarding, see AllowTcpForwarding and PermitOpen in its sshd_config: %v", e.Port, e.Err)
+	}
+	return fmt.Sprintf("port %d: nothing on the host accepts connections there, at 127.0.0.1: %v", e.Port, e.Err)
+}
+
+// Unwrap returns the refusal.
+func (e *PortError) Unwrap() error { return e.Err }

@@ -37,12 +37,21 @@ func StatusError(instance string, err error) error {
 		refused     *LogRefusedError
 		credentials *CredentialsError
 		agent       *AgentError
+		command     *CommandError
+		shell       *ShellError
+		port        *PortError
 	)
 	switch {
 	case errors.As(err, &refused):
 		return refusal(instance, refused)
 	case errors.As(err, &credentials):
 		return hostStatus(instance, http.StatusServiceUnavailable, "Credentials", fmt.Sprintf("no credentials for the host: %v", credentials), retryUnreachable)
+	case errors.As(err, &command):
+		return apierrors.NewBadRequest(command.Error())
+	case errors.As(err, &shell):
+		return hostStatus(instance, http.StatusServiceUnavailable, string(sshpool.LayerShell), shell.Error(), retryUnreachable)
+	case errors.As(err, &port):
+		return hostStatus(instance, http.StatusServiceUnavailable, string(sshpool.LayerSession), port.Error(), retryUnreachable)
 	}
 	if ssh, ok := sshpool.AsError(err); ok {
 		return sshStatus(instance, ssh)

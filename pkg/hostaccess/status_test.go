@@ -50,6 +50,10 @@ func TestStatusError(t *testing.T) {
 		{"not found on the host", &LogRefusedError{hostagent.LogError{Code: 404, Reason: "NotFound", Message: "no log of x"}}, 404, "NotFound", "", false, "no log of x"},
 		{"forbidden on the host", &LogRefusedError{hostagent.LogError{Code: 403, Reason: "Forbidden", Message: "access denied"}}, 403, "Forbidden", "", false, "access denied"},
 		{"bad request", &LogRefusedError{hostagent.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}}, 400, "BadRequest", "", false, "no such form"},
+		{"command that cannot be expressed", &CommandError{errors.New("argument 1: has a line break")}, 400, "BadRequest", "", false, "argument 1"},
+		{"shell that is not known", &ShellError{errors.New("it printed x")}, 503, "ServiceUnavailable", "Shell", true, "it printed x"},
+		{"nothing listens", &PortError{8080, connection(sshpool.LayerSession, sshpool.ReasonConnectionRefused)}, 503, "ServiceUnavailable", "Session", true, "port 8080: nothing"},
+		{"forwarding not allowed", &PortError{8080, connection(sshpool.LayerSession, sshpool.ReasonSessionRefused)}, 503, "ServiceUnavailable", "Session", true, "AllowTcpForwarding"},
 		{"anything else", errors.New("surprise"), 500, "InternalError", "", false, "surprise"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -10,8 +10,13 @@
 //
 //	version  prints one line of JSON: [Version]
 //	facts    prints one document of JSON: [Facts]
+//	inspect  prints the same with more in it: certificates, recent errors, networks
 //	logs     reads one line of JSON, a [LogRequest]; prints one line of JSON, a
 //	         [LogHeader], and then the bytes of the log
+//	boot     prints one document of JSON: [BootFacts]
+//	restart  reads a [RestartRequest], prints a [RestartAnswer], and then the host
+//	         goes down, if it still is in the boot that the request names
+//	routes   reads a [RoutesRequest], prints a [RoutesAnswer]
 //
 // [Main] is the whole program. Everything it needs of the operating system comes
 // through [Host], so that the same code runs on Windows, on the Unix hosts of

@@ -45,13 +45,22 @@ type Facts struct {
 	Environment map[string]string `json:"environment,omitempty"`
 	// OpenSSH is how the SSH server starts what it is asked to run.
 	OpenSSH OpenSSHFacts `json:"openSSH"`
+	// Certificates are those of the kubelet and of the other programs of a node. Only
+	// "inspect" collects them.
+	Certificates []Certificate `json:"certificates,omitempty"`
+	// RecentErrors are the newest errors of the last day in the event log and in the logs
+	// of the services of a node, newest first. Only "inspect" collects them.
+	RecentErrors []LoggedError `json:"recentErrors,omitempty"`
 	// Errors lists what could not be read.
 	Errors []FactError `json:"errors,omitempty"`
 }
 
 // TimeFacts is a clock and its time zone.
 type TimeFacts struct {
-	Now time.Time `json:"now"`
+	// Now is when the agent began to collect, and Answered when it had done. What the
+	// caller waited beyond that was the way to the host and back.
+	Now      time.Time `json:"now"`
+	Answered time.Time `json:"answered,omitzero"`
 	// Zone is the name that the host has for its zone, such as "UTC" or
 	// "W. Europe Standard Time".
 	Zone string `json:"zone,omitempty"`
@@ -194,6 +203,38 @@ type NetworkFacts struct {
 	// DeviceLessNicDisabled of the registry key Services\hns\State). Nil when
 	// it is not set.
 	DeviceLessNICDisabled *bool `json:"deviceLessNICDisabled,omitempty"`
+	// HNSNetworks are the networks of the Host Networking Service, to which pods are
+	// attached. Only "inspect" collects them.
+	HNSNetworks []HNSNetwork `json:"hnsNetworks,omitempty"`
+}
+
+// HNSNetwork is a network of the Host Networking Service.
+type HNSNetwork struct {
+	Name string `json:"name"`
+	// Type is Overlay, L2Bridge, NAT and so on.
+	Type string `json:"type,omitempty"`
+	// Subnets are in CIDR notation.
+	Subnets []string `json:"subnets,omitempty"`
+}
+
+// Certificate is a certificate in a file. The file may hold the key too, which is never read
+// out of it.
+type Certificate struct {
+	Path      string    `json:"path"`
+	Subject   string    `json:"subject,omitempty"`
+	Issuer    string    `json:"issuer,omitempty"`
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	NotAfter  time.Time `json:"notAfter,omitzero"`
+}
+
+// LoggedError is an error that somebody on the host has logged.
+type LoggedError struct {
+	// Time is when; zero when the log does not say.
+	Time time.Time `json:"time,omitzero"`
+	// Source is a service, or channel and provider of the event log: "System/disk".
+	Source string `json:"source"`
+	// Message may be cut short, which an ellipsis at its end shows.
+	Message string `json:"message"`
 }
 
 // Interface is a network adapter.

@@ -25,4 +25,20 @@ type Host interface {
 	// whole: what could not be read is listed in [Facts.Errors]. The caller
 	// sets [Facts.Agent].
 	Facts(ctx context.Context) *Facts
+
+	// Details adds to the facts what takes longer to find out and only somebody who looks
+	// at a host wants to know: certificates and networks for pods.
+	Details(ctx context.Context, f *Facts)
+
+	// Boot says when the host was started, and which boot it is. It is cheap.
+	Boot(ctx context.Context) (BootFacts, error)
+
+	// Restart asks the operating system to restart the host, and returns when it has
+	// agreed. The host goes down a moment later, so that there is time to say so. Asking
+	// again while the host is going down is no error.
+	Restart(ctx context.Context, o RestartOptions) error
+
+	// EnsureRoute makes sure that packets to a destination take the route, and says
+	// whether it had to be made or changed. It lasts until the host is restarted.
+	EnsureRoute(ctx context.Context, r Route) (changed bool, err error)
 }

@@ -38,10 +38,20 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = writeJSON(stdout, versionOf(host))
 	case CommandFacts:
 		facts := host.Facts(ctx)
-		facts.Agent = versionOf(host)
-		err = writeJSON(stdout, facts)
+		err = answerFacts(host, stdout, facts)
+	case CommandInspect:
+		facts := host.Facts(ctx)
+		host.Details(ctx, facts)
+		collectRecentErrors(ctx, host, facts)
+		err = answerFacts(host, stdout, facts)
 	case CommandLogs:
 		err = logs.Serve(ctx, host, stdin, stdout)
+	case CommandBoot:
+		err = bootCommand(ctx, host, stdout)
+	case CommandRestart:
+		err = restartCommand(ctx, host, stdin, stdout)
+	case CommandRoutes:
+		err = routesCommand(ctx, host, stdin, stdout)
 	default:
 		return usage(stderr, fmt.Sprintf("unknown sub-command %q", args[0]))
 	}
@@ -53,7 +63,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{CommandVersion, CommandFacts, CommandLogs}
+	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // nowhere left to say it
 	return ExitUsage
 }
@@ -67,6 +77,12 @@ func writeJSON(w io.Writer, v any) error {
 		return fmt.Errorf("writing the answer: %w", err)
 	}
 	return nil
+}
+
+func answerFacts(host Host, stdout io.Writer, facts *Facts) error {
+	facts.Agent = versionOf(host)
+	facts.Time.Answered = host.Now()
+	return writeJSON(stdout, facts)
 }
 
 func versionOf(host Host) Version {

@@ -26,24 +26,39 @@ type fakeHost struct {
 	root       string
 	executable string
 	facts      Facts
+	restarts   []RestartOptions
+	restartErr error
+	routes     []Route
+	events     logs.EventLog
+	eventsErr  error
 }
 
-func (h fakeHost) LogRoot() string                                { return h.root }
-func (h fakeHost) Now() time.Time                                 { return time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC) }
-func (h fakeHost) EventLog() (logs.EventLog, error)               { return nil, logs.ErrNoEventLog }
-func (h fakeHost) BootTimes(context.Context) ([]time.Time, error) { return nil, errors.New("unknown") }
-func (h fakeHost) Facts(context.Context) *Facts                   { f := h.facts; return &f }
+func (h *fakeHost) LogRoot() string { return h.root }
+func (h *fakeHost) Now() time.Time  { return time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC) }
 
-func (h fakeHost) Executable() (string, error) {
+func (h *fakeHost) EventLog() (logs.EventLog, error) {
+	if h.events == nil && h.eventsErr == nil {
+		return nil, logs.ErrNoEventLog
+	}
+	return h.events, h.eventsErr
+}
+
+func (h *fakeHost) Details(_ context.Context, f *Facts) {
+	f.Certificates = []Certificate{{Path: "kubelet.crt"}}
+}
+func (h *fakeHost) BootTimes(context.Context) ([]time.Time, error) { return nil, errors.New("unknown") }
+func (h *fakeHost) Facts(context.Context) *Facts                   { f := h.facts; return &f }
+
+func (h *fakeHost) Executable() (string, error) {
 	if h.executable == "" {
 		return "", errors.New("unknown")
 	}
 	return h.executable, nil
 }
 
-func newFakeHost(t *testing.T) fakeHost {
+func newFakeHost(t *testing.T) *fakeHost {
 	t.Helper()
-	h := fakeHost{root: t.TempDir()}
+	h := &fakeHost{root: t.TempDir()}
 	h.executable = filepath.Join(h.root, "agent.exe")
 	if err := os.WriteFile(h.executable, []byte("program"), 0o600); err != nil {
 		t.Fatal(err)
@@ -135,6 +150,7 @@ func TestFactsRoundTrip(t *testing.T) {
 	}
 	want := h.facts
 	want.Agent = versionOf(h)
+	want.Time.Answered = h.Now()
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}

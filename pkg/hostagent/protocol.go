@@ -14,7 +14,11 @@ const ProtocolVersion = logs.ProtocolVersion
 const (
 	CommandVersion = "version"
 	CommandFacts   = "facts"
+	CommandInspect = "inspect"
 	CommandLogs    = "logs"
+	CommandBoot    = "boot"
+	CommandRestart = "restart"
+	CommandRoutes  = "routes"
 )
 
 // StopLine is what a caller writes to standard input of "logs", as a line, to

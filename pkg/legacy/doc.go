@@ -3,7 +3,8 @@
 
 // Package legacy holds what must stay as the Windows Machine Config Operator
 // (WMCO) has it, so that a cluster which ran it keeps its inputs and its nodes:
-// names, the values of node annotations, and what differs between platforms.
+// names, the layout of a host, the values of node annotations, the formats of its
+// files, and what differs between platforms.
 //
 // Everything here is pure: no I/O, no clients. The package imports no other
 // package of this project.

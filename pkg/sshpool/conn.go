@@ -269,6 +269,8 @@ type channelSpec struct {
 	kind    kind
 	name    string
 	payload []byte
+	// stderrApart leaves standard error to be read by the user of the stream.
+	stderrApart bool
 }
 
 // sessionChannel is a session (RFC 4254, section 6.1).
@@ -330,7 +332,7 @@ func (c *conn) openChannel(spec channelSpec) (*stream, error) {
 	ch, requests, err := c.askForChannel(spec)
 	p := c.pool
 	if err == nil {
-		s := newStream(c, spec.kind, ch, requests)
+		s := newStream(c, spec, ch, requests)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.counters.opened++

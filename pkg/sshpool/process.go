@@ -50,18 +50,30 @@ func (p *Pool) Start(ctx context.Context, t Target, commandLine string) (*Proces
 		return nil, err
 	}
 	s.closeWith(ctx)
-	s.mu.Lock()
-	s.running = true
-	s.mu.Unlock()
-	ok, err := s.request(ctx, "exec", ssh.Marshal(struct{ Command string }{commandLine}))
-	if err == nil && !ok {
-		err = &Error{Layer: LayerShell, Reason: ReasonSessionRefused, Address: t.hostPort(), Err: errNoExec}
-	}
-	if err != nil {
+	if err := s.run(ctx, commandLine); err != nil {
 		s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: t.hostPort()})
 		return nil, err
 	}
 	return &Process{Stdin: s.stdin, Stdout: s.stdout, s: s}, nil
+}
+
+// run asks the server to run a command line with the login shell, or the login shell itself if
+// it is empty, and waits for its answer or the end of ctx.
+func (s *stream) run(ctx context.Context, commandLine string) error {
+	s.mu.Lock()
+	s.running = true
+	s.mu.Unlock()
+	var ok bool
+	var err error
+	if commandLine == "" {
+		ok, err = s.request(ctx, "shell", nil)
+	} else {
+		ok, err = s.request(ctx, "exec", ssh.Marshal(struct{ Command string }{commandLine}))
+	}
+	if err == nil && !ok {
+		err = &Error{Layer: LayerShell, Reason: ReasonSessionRefused, Address: s.conn.address, Err: errNoExec}
+	}
+	return err
 }
 
 // Stderr returns the last 8 KiB of what the command wrote to its standard error so far, which is
@@ -74,8 +86,10 @@ func (p *Process) Stderr() string {
 // command ended with status zero, an *ExitError if it ended with another, and an *Error
 // if its end is not known. It may be called more than once. A command that writes more
 // than the connection buffers does not end before its Stdout is read.
-func (p *Process) Wait() error {
-	s := p.s
+func (p *Process) Wait() error { return p.s.wait() }
+
+// wait waits for the end of a command and says how it ended.
+func (s *stream) wait() error {
 	select {
 	case <-s.ended:
 		<-s.drained
@@ -90,7 +104,7 @@ func (p *Process) Wait() error {
 	case status.code == 0 && status.signal == "":
 		return nil
 	default:
-		return &ExitError{Code: status.code, Signal: status.signal, Stderr: p.Stderr()}
+		return &ExitError{Code: status.code, Signal: status.signal, Stderr: s.stderr.String()}
 	}
 }
 

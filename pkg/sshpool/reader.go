@@ -8,11 +8,12 @@ import (
 	"io"
 )
 
-// reader is the receiving half of a stream. A goroutine reads ahead by at most two chunks,
+// reader is the receiving half of a stream, or its standard error. A goroutine reads ahead by at most two chunks,
 // because a read of ssh.Channel cannot be interrupted. Beyond that the server is held
 // back by the window of the channel; other channels are not affected.
 type reader struct {
 	s        *stream
+	source   io.Reader     // of s.ch
 	turn     chan struct{} // held by the one Read or WriteTo in progress
 	deadline deadline
 
@@ -42,8 +43,8 @@ const (
 	maxChunk = 64 << 10
 )
 
-func newReader(s *stream) *reader {
-	return &reader{s: s, turn: make(chan struct{}, 1), full: make(chan chunk, 1), free: make(chan []byte, 2)}
+func newReader(s *stream, source io.Reader) *reader {
+	return &reader{s: s, source: source, turn: make(chan struct{}, 1), full: make(chan chunk, 1), free: make(chan []byte, 2)}
 }
 
 func (r *reader) begin() error {
@@ -130,7 +131,7 @@ func (r *reader) next() error {
 		if r.buffer == nil {
 			r.buffer = make([]byte, minChunk)
 		}
-		n, err := r.s.ch.Read(r.buffer[:cap(r.buffer)])
+		n, err := r.source.Read(r.buffer[:cap(r.buffer)])
 		r.take(chunk{r.buffer[:n], err})
 		return nil
 	}
@@ -186,7 +187,7 @@ func (r *reader) pump() {
 		if cap(b) < size {
 			b = make([]byte, size)
 		}
-		n, err := r.s.ch.Read(b[:cap(b)])
+		n, err := r.source.Read(b[:cap(b)])
 		c := chunk{b[:n], err}
 		select {
 		case r.full <- c:

@@ -20,10 +20,12 @@ type stream struct {
 
 	stdin  *writer
 	stdout *reader
-	stderr *tail
+	// stderr keeps the end of standard error, unless stderrApart reads all of it.
+	stderr      *tail
+	stderrApart *reader
 
 	// closing is closed when our side closes the stream, ended when the server has, or
-	// the connection is over; drained when all of standard error was read.
+	// the connection is over; drained when stderr has all of standard error.
 	closing, ended, drained chan struct{}
 
 	mu sync.Mutex
@@ -44,10 +46,10 @@ type exitStatus struct {
 }
 
 // newStream takes over an open channel. It is called by a goroutine of the connection.
-func newStream(c *conn, k kind, ch ssh.Channel, requests <-chan *ssh.Request) *stream {
+func newStream(c *conn, spec channelSpec, ch ssh.Channel, requests <-chan *ssh.Request) *stream {
 	s := &stream{
 		conn:    c,
-		kind:    k,
+		kind:    spec.kind,
 		ch:      ch,
 		stderr:  &tail{limit: stderrLimit},
 		closing: make(chan struct{}),
@@ -56,13 +58,18 @@ func newStream(c *conn, k kind, ch ssh.Channel, requests <-chan *ssh.Request) *s
 		forget:  func() bool { return true },
 	}
 	s.stdin = newWriter(s)
-	s.stdout = newReader(s)
-	c.wg.Go(func() {
-		defer close(s.drained)
-		// It must be read even if nobody wants it: it shares the flow control window
-		// with standard output. The error can only be the end.
-		_, _ = io.Copy(s.stderr, ch.Stderr())
-	})
+	s.stdout = newReader(s, ch)
+	if spec.stderrApart {
+		s.stderrApart = newReader(s, ch.Stderr())
+		close(s.drained)
+	} else {
+		c.wg.Go(func() {
+			defer close(s.drained)
+			// It must be read even if nobody wants it: it shares the flow control window
+			// with standard output. The error can only be the end.
+			_, _ = io.Copy(s.stderr, ch.Stderr())
+		})
+	}
 	c.wg.Go(func() { s.serve(requests) })
 	return s
 }

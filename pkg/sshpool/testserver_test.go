@@ -4,6 +4,7 @@
 package sshpool_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -12,6 +13,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -46,6 +48,9 @@ type script struct {
 	// onOpen is called before a session is answered.
 	onOpen     func()
 	refuseExec bool
+	refusePTY  bool
+	// mute servers do not answer a request for a terminal.
+	mute bool
 	// deaf servers do not answer global requests such as keepalives.
 	deaf bool
 }
@@ -65,7 +70,9 @@ type server struct {
 	sessions int
 	peak     int // most sessions of one connection at a time
 	signals  []string
-	asks     int // global requests, that is keepalives
+	ptys     []ptyRequest
+	sizes    []string // of window changes
+	asks     int      // global requests, that is keepalives
 }
 
 func newServer(t *testing.T, sc script) *server {
@@ -258,14 +265,18 @@ func (s *server) session(raw net.Conn, ch ssh.Channel, reqs <-chan *ssh.Request,
 				s.mu.Unlock()
 			}
 		}
-		if r.Type != "exec" || s.script.refuseExec {
+		if r.Type == "pty-req" || r.Type == "window-change" {
+			s.terminal(r)
+			continue
+		}
+		if r.Type != "exec" && r.Type != "shell" || s.script.refuseExec {
 			if r.WantReply {
 				r.Reply(false, nil)
 			}
 			continue
 		}
-		var m struct{ Command string }
-		if err := ssh.Unmarshal(r.Payload, &m); err != nil {
+		m := struct{ Command string }{"shell"}
+		if r.Type == "exec" && ssh.Unmarshal(r.Payload, &m) != nil {
 			return
 		}
 		r.Reply(true, nil)
@@ -278,6 +289,32 @@ func (s *server) session(raw net.Conn, ch ssh.Channel, reqs <-chan *ssh.Request,
 	}
 }
 
+// ptyRequest is the payload of pty-req.
+type ptyRequest struct {
+	Term                         string
+	Columns, Rows, Width, Height uint32
+	Modes                        string
+}
+
+func (s *server) terminal(r *ssh.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Type == "pty-req" {
+		if s.script.mute {
+			return
+		}
+		var m ptyRequest
+		ok := ssh.Unmarshal(r.Payload, &m) == nil && !s.script.refusePTY
+		s.ptys = append(s.ptys, m)
+		r.Reply(ok, nil)
+		return
+	}
+	var m struct{ Columns, Rows, Width, Height uint32 }
+	if ssh.Unmarshal(r.Payload, &m) == nil {
+		s.sizes = append(s.sizes, fmt.Sprintf("%dx%d", m.Columns, m.Rows))
+	}
+}
+
 // command is the shell of the server. A negative code means that none is sent.
 func (s *server) command(raw net.Conn, ch ssh.Channel, line string, hungUp <-chan struct{}) int {
 	name, arg, _ := strings.Cut(line, " ")
@@ -287,6 +324,17 @@ func (s *server) command(raw net.Conn, ch ssh.Channel, line string, hungUp <-cha
 		io.WriteString(ch, arg+"\n")
 	case "cat":
 		io.Copy(ch, ch)
+	case "shell": // answers each line until one says exit
+		lines := bufio.NewScanner(ch)
+		for io.WriteString(ch, "> "); lines.Scan(); io.WriteString(ch, "> ") {
+			if code, ok := strings.CutPrefix(lines.Text(), "exit "); ok {
+				n, _ := strconv.Atoi(code)
+				return n
+			}
+			io.WriteString(ch, "you said "+lines.Text()+"\r\n")
+		}
+	case "both": // what comes in goes out on both
+		io.Copy(io.MultiWriter(ch, ch.Stderr()), ch)
 	case "exit":
 		return n
 	case "fail": // a message, and 3

@@ -37,7 +37,7 @@ func TestKubectlReads(t *testing.T) {
 		not  []string
 	}{
 		{"short name", []string{"get", "wi"}, []string{"w0", "w1", "w2", "NAME", "ADDRESS", "NODE", "PHASE", "READY", "VERSION", "AGE"}, []string{"POOL"}},
-		{"wide", []string{"get", "windowsinstances", "-o", "wide"}, []string{"POOL", "OS", "REVISION", "HOSTKEY"}, nil},
+		{"wide", []string{"get", "windowsinstances", "-o", "wide"}, []string{"POOL", "OS", "REVISION", "HOSTKEY", "OPERATION"}, nil},
 		{"pools", []string{"get", "wnp"}, []string{"NAME", "SOURCE", "DESIRED", "READY", "UPDATED", "UNAVAILABLE", "PHASE", "AGE", "Instances"}, nil},
 		{"category", []string{"get", "windows"}, []string{"windowsinstance.windows.openshift.io/w0", "windowsnodepool.windows.openshift.io/a"}, nil},
 		{"singular", []string{"get", "windowsinstance", "w0", "-o", "yaml"}, []string{"address: 127.0.3.1", "port: 22", "username: Administrator"}, nil},

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,79 +80,219 @@ func TestLogReaderReadsLogsOfOneNamespaceAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestRoles asks kube-apiserver what each shipped role allows, over every resource,
-// subresource and verb there is.
+// Sets of roles, in the order in which they may more.
+var (
+	nobodyMay    = []string{}
+	readersMay   = []string{"view", "edit", "admin", "windows-viewer", "windows-operator", "windows-host-admin"}
+	logsMay      = []string{"windows-log-reader", "windows-operator", "windows-host-admin"}
+	operatorsMay = []string{"windows-operator", "windows-host-admin"}
+	hostAdminMay = []string{"windows-host-admin"}
+)
+
+// allRoles are the roles that the table below speaks of; the empty one is nobody's.
+var allRoles = []string{"", "view", "edit", "admin", "windows-viewer", "windows-log-reader", "windows-operator", "windows-host-admin"}
+
+var (
+	readVerbs  = []string{"get", "list", "watch"}
+	writeVerbs = []string{"create", "update", "patch", "delete", "deletecollection"}
+)
+
+// roleTable says who may what: it is the documentation of the shipped roles. What is
+// not in it nobody may.
+var roleTable = []struct {
+	resource string
+	verbs    []string
+	roles    []string
+}{
+	{"windowsinstances", readVerbs, readersMay},
+	{"windowsinstances", writeVerbs, hostAdminMay},
+	{"windowsinstances", []string{"trust-host-key"}, hostAdminMay},
+	{"windowsinstances/status", []string{"get"}, readersMay},
+	{"windowsinstances/status", []string{"update", "patch"}, nobodyMay}, // the controller only
+	{"windowsinstances/log", []string{"get"}, logsMay},
+	{"windowsinstances/logs", []string{"get"}, logsMay},
+	{"windowsinstances/inspect", []string{"get"}, operatorsMay},
+	{"windowsinstances/cancel", []string{"create"}, operatorsMay},
+	{"windowsinstances/check", []string{"create"}, operatorsMay},
+	{"windowsinstances/drain", []string{"create"}, operatorsMay},
+	{"windowsinstances/reboot", []string{"create"}, operatorsMay},
+	{"windowsinstances/reconfigure", []string{"create"}, operatorsMay},
+	{"windowsinstances/uncordon", []string{"create"}, operatorsMay},
+	{"windowsinstances/exec", []string{"get", "create"}, hostAdminMay},
+	{"windowsinstances/portforward", []string{"get", "create"}, hostAdminMay},
+	{"windowsnodepools", readVerbs, readersMay},
+	{"windowsnodepools", writeVerbs, hostAdminMay},
+	{"windowsnodepools/status", []string{"get"}, readersMay},
+	{"windowsnodepools/status", []string{"update", "patch"}, nobodyMay}, // the controller only
+	{"windowsnodepools/scale", []string{"get"}, readersMay},
+	{"windowsnodepools/scale", []string{"update", "patch"}, operatorsMay},
+	// In rules only: the right to have the cluster-wide key used.
+	{credentialsResource, []string{"use"}, hostAdminMay},
+}
+
+const credentialsResource = "windowscredentials"
+
+// everyVerb is each verb that is asked about, on each resource.
+var everyVerb = slices.Concat(readVerbs, writeVerbs, []string{"trust-host-key", "use", "connect", "*"})
+
+// mayDo is the table for one role: resource, then verb.
+func mayDo(role string) map[string]map[string]bool {
+	may := map[string]map[string]bool{}
+	for _, row := range roleTable {
+		if may[row.resource] == nil {
+			may[row.resource] = map[string]bool{}
+		}
+		for _, verb := range row.verbs {
+			may[row.resource][verb] = slices.Contains(row.roles, role)
+		}
+	}
+	return may
+}
+
+// TestRolesCoverEverything compares the table with discovery: whoever adds a resource,
+// a subresource or a verb has to decide who may use it.
+func TestRolesCoverEverything(t *testing.T) {
+	t.Parallel()
+	list, err := sys.Kube.Discovery().ServerResourcesForGroupVersion("windows.openshift.io/v1alpha1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := map[string][]string{}, map[string][]string{}
+	for i := range list.APIResources {
+		r := &list.APIResources[i]
+		got[r.Name] = slices.Sorted(slices.Values(r.Verbs))
+	}
+	served := slices.Concat(readVerbs, writeVerbs)
+	for _, row := range roleTable {
+		if row.resource == credentialsResource {
+			continue
+		}
+		for _, verb := range row.verbs {
+			if slices.Contains(served, verb) {
+				want[row.resource] = append(want[row.resource], verb)
+			}
+		}
+		slices.Sort(want[row.resource])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the table of roles differs from discovery (-table +discovery):\n%s", diff)
+	}
+}
+
+// TestRoles holds every role against every resource and every verb: first as
+// kube-apiserver sees it, then as windows-apiserver does, which asks again.
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	read, write := []string{"get", "list", "watch"}, []string{"create", "update", "patch", "delete", "deletecollection"}
-	everything := map[string][]string{
-		"windowsinstances":        append(append([]string{"trust-host-key"}, read...), write...),
-		"windowsnodepools":        append(append([]string(nil), read...), write...),
-		"windowsinstances/status": {"get", "update", "patch"},
-		"windowsnodepools/status": {"get", "update", "patch"},
-		"windowsinstances/log":    {"get"},
-		"windowsinstances/logs":   {"get"},
-	}
-	for _, tc := range []struct {
-		role  string
-		allow map[string][]string
-	}{
-		{"", nil},
-		{"view", map[string][]string{"windowsinstances": read, "windowsnodepools": read}},
-		{"edit", map[string][]string{"windowsinstances": read, "windowsnodepools": read}},
-		{"admin", map[string][]string{"windowsinstances": read, "windowsnodepools": read}},
-		{"windows-viewer", map[string][]string{"windowsinstances": read, "windowsnodepools": read}},
-		{"windows-log-reader", map[string][]string{"windowsinstances/log": {"get"}, "windowsinstances/logs": {"get"}}},
-		{"windows-operator", map[string][]string{
-			"windowsinstances": append(append([]string(nil), read...), write...), "windowsnodepools": append(append([]string(nil), read...), write...),
-			"windowsinstances/log": {"get"}, "windowsinstances/logs": {"get"},
-		}},
-		{"windows-host-admin", map[string][]string{
-			"windowsinstances": everything["windowsinstances"], "windowsnodepools": everything["windowsnodepools"],
-			"windowsinstances/log": {"get"}, "windowsinstances/logs": {"get"},
-		}},
-	} {
-		t.Run("role "+tc.role, func(t *testing.T) {
+	for _, role := range allRoles {
+		t.Run("role "+role, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
 			user := "role-" + ns
-			bind(t, user, tc.role, ns)
+			bind(t, user, role, ns)
 			config, err := sys.UserConfig(user, "system:authenticated")
 			if err != nil {
 				t.Fatal(err)
 			}
+			config.QPS = -1
 			client, err := kubernetes.NewForConfig(config)
 			if err != nil {
 				t.Fatal(err)
 			}
-			allowed := map[string]bool{}
-			for resource, verbs := range tc.allow {
-				for _, verb := range verbs {
-					allowed[verb+" "+resource] = true
-				}
-			}
+			may := mayDo(role)
 			// A binding is seen by the authorizer a moment after it was made.
 			eventually(t, "the role is in force", func() error {
-				for resource, verbs := range everything {
-					for _, verb := range verbs {
-						if got := can(t, client, ns, resource, verb); got != allowed[verb+" "+resource] {
+				for resource := range may {
+					for _, verb := range everyVerb {
+						if got := can(t, client, ns, resource, verb); got != may[resource][verb] {
 							return fmt.Errorf("%s %s: allowed is %v", verb, resource, got)
 						}
 					}
 				}
 				return nil
 			})
+			front := frontProxy(t)
+			for resource, verbs := range may {
+				for verb, allowed := range verbs {
+					tryRequest(t, front, user, ns, resource, verb, allowed)
+				}
+			}
 		})
+	}
+}
+
+// frontProxy is a transport to windows-apiserver itself with the certificate of
+// kube-apiserver, whose word on who a user is counts.
+func frontProxy(t *testing.T) http.RoundTripper {
+	t.Helper()
+	pair := sys.FrontProxy()
+	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CAData: sys.ServingCABundle(), ServerName: "windows-apiserver." + system.Namespace + ".svc",
+		CertFile: pair.CertFile, KeyFile: pair.KeyFile,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return transport
+}
+
+// methods are how verbs are asked for. A watch lasts, and is a list to RBAC's eyes but
+// for its name.
+var methods = map[string]string{
+	"get": http.MethodGet, "list": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut,
+	"patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
+}
+
+// tryRequest sends a request for something that is not there: who may gets any answer
+// but 403, who may not gets 403.
+func tryRequest(t *testing.T, front http.RoundTripper, user, namespace, resource, verb string, allowed bool) {
+	t.Helper()
+	method, ok := methods[verb]
+	if !ok || resource == credentialsResource {
+		return
+	}
+	name, sub, _ := strings.Cut(resource, "/")
+	path := "/apis/windows.openshift.io/v1alpha1/namespaces/" + namespace + "/" + name
+	if verb != "list" && verb != "deletecollection" && (verb != "create" || sub != "") {
+		path += "/nope"
+	}
+	if sub != "" {
+		path += "/" + sub
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, sys.ServerURL+path+"?dryRun=All", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Remote-User", user)
+	request.Header.Set("X-Remote-Group", "system:authenticated")
+	request.Header.Set("Content-Type", "application/json")
+	if verb == "patch" {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	response, err := front.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := response.StatusCode != http.StatusForbidden; got != allowed || response.StatusCode == http.StatusUnauthorized {
+		t.Errorf("%s %s by windows-apiserver: %s %s", verb, resource, response.Status, body)
 	}
 }
 
 func can(t *testing.T, client kubernetes.Interface, namespace, resource, verb string) bool {
 	t.Helper()
 	name, sub, _ := strings.Cut(resource, "/")
+	attributes := &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Group: "windows.openshift.io", Resource: name, Subresource: sub, Verb: verb,
+	}
+	if resource == credentialsResource {
+		attributes.Name = "cluster"
+	}
 	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Group: "windows.openshift.io", Resource: name, Subresource: sub, Verb: verb,
-		}},
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -200,11 +342,11 @@ func TestHostKeysNeedTheirOwnVerb(t *testing.T) {
 	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.1", "p"), "create", "-n", ns, "-f", "-").ok(t)
 	key := strings.TrimSpace(string(marshalKey(hostSigner.PublicKey())))
 	patch := []string{"patch", "wi", "w", "-n", ns, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"hostKeys":[%q]}}`, key)}
-	operator := bind(t, "operator-"+ns, "windows-operator", ns)
-	eventually(t, "the operator may change ports", func() error {
-		return kubectlAs(t, operator, "", "patch", "wi", "w", "-n", ns, "--type=merge", "-p", `{"spec":{"port":23}}`).err
+	writer := grant(t, "writer-"+ns, ns, ours([]string{"get", "update", "patch"}, "windowsinstances"))
+	eventually(t, "the writer may change instances", func() error {
+		return kubectlAs(t, writer, "", "patch", "wi", "w", "-n", ns, "--type=merge", "-p", `{"metadata":{"labels":{"rack":"r1"}}}`).err
 	})
-	kubectlAs(t, operator, "", patch...).fails(t, "Forbidden", "trust-host-key")
+	kubectlAs(t, writer, "", patch...).fails(t, "Forbidden", "trust-host-key")
 	admin := bind(t, "hostadmin-"+ns, "windows-host-admin", ns)
 	eventually(t, "the host admin may change keys", func() error {
 		r := kubectlAs(t, admin, "", patch...)

@@ -291,8 +291,8 @@ func TestSourceConfigMap(t *testing.T) {
 		})
 	})
 	t.Run("people cannot delete what an entry asks for", func(t *testing.T) {
-		operator := bind(t, "source-operator", "windows-operator", system.Namespace)
-		for name, kubeconfig := range map[string]string{"administrator": sys.KubeconfigPath(), "operator": operator} {
+		hostAdmin := bind(t, "source-host-admin", "windows-host-admin", system.Namespace)
+		for name, kubeconfig := range map[string]string{"administrator": sys.KubeconfigPath(), "host admin": hostAdmin} {
 			eventually(t, name+" is refused for the right reason", func() error {
 				r := kubectlAs(t, kubeconfig, "", "delete", "wi", "rack1-b", "-n", system.Namespace)
 				if r.err == nil {

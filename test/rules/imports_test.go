@@ -48,10 +48,17 @@ var layers = map[string][]string{
 	"pkg/sshpool":   {},
 	"pkg/hostagent": {},
 	"pkg/storage":   {},
+	"pkg/winshell":  {},
+	"pkg/drain":     {},
+	// The other end of kubectl exec and kubectl port-forward.
+	"pkg/streamserver":     {},
+	"pkg/sessionrecording": {},
+	// Judges what the agent found.
+	"pkg/preflight": {"pkg/hostagent", "pkg/legacy"},
 	// What is done on a host, for the API server and the controller alike.
-	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/sshpool", "pkg/version"},
+	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/version", "pkg/winshell"},
 	// The API server. It sees hosts through small interfaces of its own.
-	"pkg/registry":  {"pkg/apis", "pkg/hostagent"},
+	"pkg/registry":  {"pkg/apis", "pkg/hostagent", "pkg/sessionrecording", "pkg/streamserver"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
 	// The controllers. None knows another one; what they share is in apply and source.
 	"pkg/controller/apply":     {"pkg/apis", "pkg/generated/applyconfiguration"},
@@ -59,12 +66,16 @@ var layers = map[string][]string{
 	"pkg/controller/configmap": {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/hostaccess", "pkg/hostagent", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply"},
 	"pkg/controller/options":   {"pkg/legacy", "pkg/controller"},
+	// The plugin is a client as any other.
+	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.
-	"cmd/apiserver":  {"pkg"},
-	"cmd/controller": {"pkg"},
-	"cmd/agent":      {"pkg/hostagent"},
+	"cmd/apiserver":       {"pkg"},
+	"cmd/controller":      {"pkg"},
+	"cmd/agent":           {"pkg/hostagent"},
+	"cmd/kubectl-windows": {"pkg/plugin", "pkg/version"},
 	// What helps to develop. Hosts and control planes are the world that the
 	// programs live in, so they know little of them.
 	"hack":              {"pkg/generated", "pkg/apis"},

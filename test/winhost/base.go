@@ -46,14 +46,23 @@ type base struct {
 	// a host boots.
 	power sync.Mutex
 
-	mu      sync.Mutex // guards what follows
-	hostKey ssh.Signer
-	keys    []ssh.PublicKey
-	fault   Fault
+	close   sync.Once
+	closing chan struct{}  // closed when Close begins
+	tasks   sync.WaitGroup // waiting for restarts and carrying them out
+
+	mu       sync.Mutex // guards what follows
+	hostKey  ssh.Signer
+	keys     []ssh.PublicKey
+	fault    Fault
+	restart  RestartOptions
+	restarts int
 }
 
 func newBase(o Options, user string) (*base, error) {
-	b := &base{name: o.Name, tier: o.Tier, user: user, dir: o.Dir, keepDir: o.Dir != "", logf: o.Logf, keys: o.AuthorizedKeys}
+	b := &base{
+		name: o.Name, tier: o.Tier, user: user, dir: o.Dir, keepDir: o.Dir != "", logf: o.Logf, keys: o.AuthorizedKeys,
+		closing: make(chan struct{}), restart: o.Restart,
+	}
 	if b.keepDir {
 		return b, os.MkdirAll(b.dir, 0o700)
 	}

@@ -74,9 +74,19 @@ type Host interface {
 	// Reboot shuts the host down in good order and boots it.
 	Reboot() error
 
+	// Restarts is how often the host went down because a program of its own asked for a
+	// restart, as the agent does. Reboot and power are not counted.
+	Restarts() int
+	// SetRestart says what such a request leads to from now on. One that was ignored is
+	// not made up for: it is like a Windows that never gets to the end of its shutdown.
+	SetRestart(o RestartOptions)
+
 	// Commands lists the command lines that clients asked the host to run, oldest first,
 	// those included that a fault kept from running where the tier can see them.
 	Commands() []string
+	// Running is how many of the commands and shells that clients asked for still run; on
+	// TierOpenSSH it counts their processes. A host that is off runs none.
+	Running() int
 	// Connections is how many TCP connections to the SSH port are open now.
 	Connections() int
 
@@ -105,6 +115,8 @@ type Options struct {
 	// Dir keeps the host's files and must not exist or be empty; it is not removed by
 	// Close. Empty: a temporary directory, which is.
 	Dir string
+	// Restart is what a request for a restart leads to.
+	Restart RestartOptions
 	// Logf takes the host's own log. Nil: nowhere.
 	Logf func(format string, args ...any)
 

@@ -9,11 +9,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -31,21 +33,25 @@ type InProcessOptions struct {
 	// Facts changes what the host says about itself. It is called for every answer, with
 	// the facts of a healthy Windows Server 2022. Nil: nothing is changed.
 	Facts func(*hostagent.Facts)
+	// Details changes what is only found out when somebody inspects the host: without it
+	// there are no certificates and no networks for pods. Nil: nothing is changed.
+	Details func(*hostagent.Facts)
 	// EventLog is the host's event log. Nil: reading it fails.
 	EventLog logs.EventLog
 	// Clock is the host's clock, for clock skew and time zones. Nil: this machine's, UTC.
 	Clock func() time.Time
 	// Command runs command lines that are neither the agent's nor one of the few that
-	// every host knows (ver, hostname, echo, more, exit). It reports false for a command that does not
+	// every host knows (see builtins). It reports false for a command that does not
 	// exist. Nil: none exists.
 	Command func(ctx context.Context, c CommandLine) (exitCode uint32, exists bool)
-	// PowerShell makes PowerShell the default shell instead of cmd.exe, as far as that can
-	// be told from how it refuses a command that does not exist.
+	// PowerShell makes Windows PowerShell the default shell instead of cmd.exe, as far as that can
+	// be told from how it answers package winshell's probe, reads the command lines of that package, and refuses a
+	// command that does not exist.
 	PowerShell bool
 }
 
 // CommandLine is one command with its standard streams: Line as the client sent it, the
-// User who logged in, Stdin, Stdout and Stderr.
+// User who logged in, Stdin, Stdout and Stderr, and the Terminal if there is one.
 type CommandLine = sshserver.Command
 
 // inProcessHost is a host of TierInProcess.
@@ -53,7 +59,7 @@ type CommandLine = sshserver.Command
 // Real on it: nothing but the SSH and SFTP protocols and the agent's portable code. Its
 // files have Windows paths and are found without regard to case, a running program cannot
 // be replaced, and commands that do not exist are refused in cmd.exe's words; everything
-// else about Windows is made up.
+// else about Windows, its shells and terminals included, is made up.
 type inProcessHost struct {
 	*base
 	opts   InProcessOptions
@@ -61,9 +67,12 @@ type inProcessHost struct {
 
 	mu       sync.Mutex // guards what follows
 	on       bool
-	boots    []boot // newest first
+	boots    []boot                           // newest first
+	routes   map[netip.Prefix]hostagent.Route // made since the start
 	commands []string
 	running  map[string]int // local paths of programs, how often each runs
+
+	sessions atomic.Int64 // commands and shells that run
 }
 
 // boot is one start of a host.
@@ -123,6 +132,7 @@ func (h *inProcessHost) server(password string) *sshserver.Server {
 			return sshserver.DialLoopback(ctx, h.Address(), host, port)
 		},
 		OnCommand: h.record,
+		OnRun:     func(change int) { h.sessions.Add(int64(change)) },
 		Logf:      h.logf,
 	}
 	if password != "" {
@@ -155,6 +165,9 @@ func (h *inProcessHost) Commands() []string {
 	defer h.mu.Unlock()
 	return slices.Clone(h.commands)
 }
+
+// Running implements [Host].
+func (h *inProcessHost) Running() int { return int(h.sessions.Load()) }
 
 func (h *inProcessHost) busy(local string) bool {
 	h.mu.Lock()
@@ -236,6 +249,7 @@ func (h *inProcessHost) powerOn() error {
 		return nil
 	}
 	h.on = true
+	h.routes = map[netip.Prefix]hostagent.Route{}
 	h.boots = slices.Insert(h.boots, 0, newBoot(h.opts.Clock(), h.boots))
 	h.mu.Unlock()
 	return h.front.Up()
@@ -277,6 +291,8 @@ func (h *inProcessHost) Reboot() error {
 
 // Close implements [Host].
 func (h *inProcessHost) Close() error {
+	h.endTasks()
+	defer h.tasks.Wait() // with power unlocked, which they may be waiting for
 	h.power.Lock()
 	defer h.power.Unlock()
 	h.powerOff()

@@ -57,6 +57,49 @@ func (a *agentHost) EventLog() (logs.EventLog, error) {
 // Executable implements [hostagent.Host].
 func (a *agentHost) Executable() (string, error) { return a.executable, nil }
 
+// Boot implements [hostagent.Host].
+func (a *agentHost) Boot(context.Context) (hostagent.BootFacts, error) {
+	a.mu.Lock()
+	last := a.boots[0]
+	a.mu.Unlock()
+	return a.bootFacts(last), nil
+}
+
+func (a *agentHost) bootFacts(b boot) hostagent.BootFacts {
+	return hostagent.BootFacts{Time: b.time, UptimeSeconds: int64(a.Now().Sub(b.time) / time.Second), ID: b.id}
+}
+
+// Restart implements [hostagent.Host]. Of several requests the first one ends the boot that
+// they are about, and the others come too late.
+func (a *agentHost) Restart(context.Context, hostagent.RestartOptions) error {
+	h := a.inProcessHost
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	this := h.boots[0].id
+	h.tasks.Go(func() {
+		down := func() bool {
+			h.mu.Lock()
+			over := !h.on || h.boots[0].id != this
+			h.mu.Unlock()
+			if !over {
+				h.powerOff()
+			}
+			return !over
+		}
+		h.restartFromInside(down, true, func(context.Context) error { return h.powerOn() })
+	})
+	return nil
+}
+
+// EnsureRoute implements [hostagent.Host].
+func (a *agentHost) EnsureRoute(_ context.Context, r hostagent.Route) (bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was, present := a.routes[r.Destination]
+	a.routes[r.Destination] = r
+	return !present || was != r, nil
+}
+
 // Facts implements [hostagent.Host].
 func (a *agentHost) Facts(context.Context) *hostagent.Facts {
 	a.mu.Lock()
@@ -67,6 +110,13 @@ func (a *agentHost) Facts(context.Context) *hostagent.Facts {
 		a.opts.Facts(f)
 	}
 	return f
+}
+
+// Details implements [hostagent.Host].
+func (a *agentHost) Details(_ context.Context, f *hostagent.Facts) {
+	if a.opts.Details != nil {
+		a.opts.Details(f)
+	}
 }
 
 // healthyFacts describe a host that passes every preflight check.
@@ -86,7 +136,7 @@ func (a *agentHost) healthyFacts(last boot) *hostagent.Facts {
 		CPUs:   4,
 		Memory: hostagent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
 		Disks:  []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
-		Boot:   hostagent.BootFacts{Time: last.time, UptimeSeconds: int64(now.Sub(last.time) / time.Second), ID: last.id},
+		Boot:   a.bootFacts(last),
 		User:   hostagent.UserFacts{Name: strings.ToUpper(a.name) + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
 		Services: []hostagent.Service{
 			{Name: "sshd", DisplayName: "OpenSSH SSH Server", State: "Running", StartType: "Automatic", PID: 1804, Path: `C:\Windows\System32\OpenSSH\sshd.exe`, Account: "LocalSystem"},

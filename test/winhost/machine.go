@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -173,6 +174,34 @@ func (m *machine) init() int {
 	return n
 }
 
+// processes are the names of the machine's processes but for init. Those that are only
+// waiting to be noticed by their parents do not count.
+func (m *machine) processes() []string {
+	init := m.init()
+	if init == 0 {
+		return nil
+	}
+	own, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", init))
+	if err != nil {
+		return nil
+	}
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	var names []string
+	for _, dir := range dirs {
+		namespace, err := os.Readlink(dir + "/ns/pid")
+		if err != nil || namespace != own || dir == fmt.Sprintf("/proc/%d", init) {
+			continue
+		}
+		// PID (NAME) STATE ..., see proc(5).
+		b, err := os.ReadFile(dir + "/stat")
+		open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+		if err == nil && open >= 0 && end+2 < len(b) && b[end+2] != 'Z' {
+			names = append(names, string(b[open+1:end]))
+		}
+	}
+	return names
+}
+
 // shutdown asks the machine to end in good order and takes the power away if it has not
 // after a while.
 func (m *machine) shutdown(patience time.Duration) {
@@ -184,6 +213,23 @@ func (m *machine) shutdown(patience time.Duration) {
 		_ = m.console.Close()
 	case <-t.C:
 		m.kill()
+	}
+}
+
+// await waits for a program of the machine to write a file, and returns its content. It
+// reports false when the machine has ended without.
+func (m *machine) await(file string) (content string, written bool) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.ended:
+			return "", false
+		case <-tick.C:
+		}
+		if b, err := os.ReadFile(file); err == nil {
+			return string(b), true
+		}
 	}
 }
 

@@ -113,7 +113,7 @@ func (h *opensshHost) create(o Options) (err error) {
 	if h.sshd, err = faultnet.HoldPort(o.Address, 0); err != nil {
 		return err
 	}
-	for _, d := range []string{"control", "root", "run/sshd", "run/winhost", "var/cache", "var/lib", "var/log", "var/spool", "var/tmp"} {
+	for _, d := range []string{"control", "root", "run/sshd", "run/windows-node-agent", "run/winhost", "var/cache", "var/lib", "var/log", "var/spool", "var/tmp"} {
 		if err := os.MkdirAll(filepath.Join(h.dir, d), 0o755); err != nil {
 			return err
 		}
@@ -223,6 +223,9 @@ func (h *opensshHost) powerOn(ctx context.Context) error {
 	if err := os.WriteFile(h.control("boot_id"), append(bootID(), '\n'), 0o644); err != nil {
 		return err
 	}
+	if err := removeFile(h.restartFile()); err != nil {
+		return err
+	}
 	m, err := startMachine(machineSpec{
 		hostname: h.name,
 		script:   opensshBoot,
@@ -243,7 +246,26 @@ func (h *opensshHost) powerOn(ctx context.Context) error {
 	h.mu.Lock()
 	h.machine, h.last = m, m
 	h.mu.Unlock()
+	h.tasks.Go(func() {
+		if _, asked := m.await(h.restartFile()); asked {
+			h.restartFromInside(func() bool { return h.shutdown(m) }, true, h.powerOn)
+		}
+	})
 	return h.front.Up()
+}
+
+// restartFile is where the Linux build of the agent asks for a restart.
+func (h *opensshHost) restartFile() string {
+	return filepath.Join(h.dir, "run", "windows-node-agent", "restart")
+}
+
+// shutdown ends a boot in good order, and reports false if it has ended already.
+func (h *opensshHost) shutdown(m *machine) bool {
+	if m == nil || h.current() != m {
+		return false
+	}
+	h.takeMachine().shutdown(opensshShutdownTimeout)
+	return true
 }
 
 // bootID is what Linux has in /proc/sys/kernel/random/boot_id: a random UUID.
@@ -317,9 +339,7 @@ func (h *opensshHost) PowerOff() error {
 func (h *opensshHost) Reboot() error {
 	h.power.Lock()
 	defer h.power.Unlock()
-	if m := h.takeMachine(); m != nil {
-		m.shutdown(opensshShutdownTimeout)
-	}
+	h.shutdown(h.current())
 	return h.powerOn(context.Background())
 }
 
@@ -414,8 +434,22 @@ func (h *opensshHost) Commands() []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
+// Running implements [Host].
+func (h *opensshHost) Running() int {
+	m := h.current()
+	if m == nil {
+		return 0
+	}
+	names := m.processes()
+	return len(slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "sshd") || strings.HasPrefix(name, "sftp-server")
+	}))
+}
+
 // Close implements [Host].
 func (h *opensshHost) Close() error {
+	h.endTasks()
+	defer h.tasks.Wait() // with power unlocked, which they may be waiting for
 	h.power.Lock()
 	defer h.power.Unlock()
 	if m := h.takeMachine(); m != nil {

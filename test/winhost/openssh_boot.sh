@@ -16,6 +16,8 @@ own control/boot_id /proc/sys/kernel/random/boot_id
 own var /var
 own root /root
 cd /root
+# sshd tells whoever logs in with a terminal that it is missing.
+: >>/var/log/lastlog
 
 # Newer versions of sshd make a client wait that failed to log in; here all clients have
 # one address.

@@ -8,11 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +47,8 @@ read -r _
 // renames them, job objects, mutexes, adapters, the clock since boot, a rename that takes
 // effect with the next boot.
 //
+// Its cmd.exe is Wine's, and sessions have no terminal: one that asks for it gets pipes.
+//
 // Not there: PowerShell, netsh, the event log's content, ACLs beyond mode bits, junctions,
 // HNS and HCS, dependency order and recovery actions of services, the account LocalSystem.
 // The shim DLL makes four calls kinder than Wine has them (see shim/bcryptprimitives.c):
@@ -55,8 +57,7 @@ type wineHost struct {
 	*base
 	prefix, sockets, control string
 
-	booted   bool           // ever; guarded by power
-	watchers sync.WaitGroup // one per boot
+	booted bool // ever; guarded by power
 
 	mu       sync.Mutex // guards what follows
 	machine  *machine   // nil: off
@@ -177,7 +178,7 @@ func (h *wineHost) powerOn(ctx context.Context) error {
 	}
 	address := filepath.Join(h.control, wineproto.AddressFile)
 	for _, old := range []string{address, filepath.Join(h.control, wineproto.ShutdownFile)} {
-		if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeFile(old); err != nil {
 			return err
 		}
 	}
@@ -208,46 +209,21 @@ func (h *wineHost) powerOn(ctx context.Context) error {
 	h.mu.Lock()
 	h.machine, h.last, h.upstream = m, m, string(upstream)
 	h.mu.Unlock()
-	h.watchers.Go(func() { h.watch(m) })
+	h.tasks.Go(func() {
+		if what, asked := m.await(filepath.Join(h.control, wineproto.ShutdownFile)); asked {
+			h.restartFromInside(func() bool { return h.shutdown(m) }, what == wineproto.Restart, h.powerOn)
+		}
+	})
 	return h.front.Up()
 }
 
-// watch carries out what a program of the host asks of InitiateSystemShutdownEx. It ends
-// with the machine.
-func (h *wineHost) watch(m *machine) {
-	file := filepath.Join(h.control, wineproto.ShutdownFile)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.ended:
-			return
-		case <-tick.C:
-		}
-		what, err := os.ReadFile(file)
-		if err != nil {
-			continue // nobody asked
-		}
-		if err := h.shutdownFromInside(m, string(what)); err != nil {
-			h.logf("%s: %s: %v", h.name, what, err)
-		}
-		return
+// shutdown ends a boot in good order, and reports false if it has ended already.
+func (h *wineHost) shutdown(m *machine) bool {
+	if m == nil || h.current() != m {
+		return false
 	}
-}
-
-func (h *wineHost) shutdownFromInside(m *machine, what string) error {
-	h.power.Lock()
-	defer h.power.Unlock()
-	if h.current() != m { // somebody was faster
-		return nil
-	}
-	if m := h.takeMachine(); m != nil {
-		m.shutdown(wineShutdownTimeout)
-	}
-	if what == wineproto.Restart {
-		return h.powerOn(context.Background())
-	}
-	return nil
+	h.takeMachine().shutdown(wineShutdownTimeout)
+	return true
 }
 
 func (h *wineHost) previous() *machine {
@@ -321,9 +297,7 @@ func (h *wineHost) PowerOff() error {
 func (h *wineHost) Reboot() error {
 	h.power.Lock()
 	defer h.power.Unlock()
-	if m := h.takeMachine(); m != nil {
-		m.shutdown(wineShutdownTimeout)
-	}
+	h.shutdown(h.current())
 	return h.powerOn(context.Background())
 }
 
@@ -385,9 +359,27 @@ func (h *wineHost) Commands() []string {
 	return commands
 }
 
+// Running implements [Host].
+func (h *wineHost) Running() int {
+	if h.current() == nil {
+		return 0
+	}
+	b, err := os.ReadFile(filepath.Join(h.control, wineproto.RunningFile))
+	if err != nil {
+		h.logf("%s: reading what runs: %v", h.name, err)
+		return 0
+	}
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		h.logf("%s: reading what runs: %v", h.name, err)
+	}
+	return n
+}
+
 // Close implements [Host].
 func (h *wineHost) Close() error {
-	defer h.watchers.Wait() // with power unlocked, which a watcher may be waiting for
+	h.endTasks()
+	defer h.tasks.Wait() // with power unlocked, which they may be waiting for
 	h.power.Lock()
 	defer h.power.Unlock()
 	if m := h.takeMachine(); m != nil {

@@ -77,6 +77,16 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptio
 	}
 	defer closePool()
 	config.Extra.Logs = logOpener{access}
+	config.Extra.Planner = planner{access}
+	config.Extra.Inspector = inspector{access}
+	config.Extra.Checker = access
+	config.Extra.Sessions = sessionOpener{access}
+	sessionEvents, closeEvents := newSessionEvents(ctx, kube)
+	defer closeEvents()
+	config.Extra.SessionEvents = sessionEvents
+	if config.Extra.MachineSets, err = newMachineSets(config.Generic.ClientConfig); err != nil {
+		return fmt.Errorf("making a client for the Machine API: %w", err)
+	}
 	server, err := config.New() //nolint:contextcheck // its shutdown hook runs when the context is done
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/streamserver"
 )
 
 // hostOptions are the flags about reaching hosts.
@@ -146,4 +149,90 @@ func (o logOpener) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstan
 		return nil, hostaccess.StatusError(instance.Name, err)
 	}
 	return stream, nil
+}
+
+// sessionOpener is hostaccess as the registry wants it.
+type sessionOpener struct {
+	access *hostaccess.Access
+}
+
+var _ windowsinstance.SessionOpener = sessionOpener{}
+
+// OpenSession implements [windowsinstance.SessionOpener]. The terminal gets its size from
+// the client, right after it is connected.
+func (o sessionOpener) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (streamserver.Session, error) {
+	exec := hostaccess.ExecRequest{Command: request.Command}
+	if request.TTY {
+		exec.TTY = &sshpool.PTY{}
+	}
+	s, err := o.access.Exec(ctx, instance, exec)
+	if err != nil {
+		return nil, hostaccess.StatusError(instance.Name, err)
+	}
+	return session{s, instance.Name}, nil
+}
+
+// DialPort implements [windowsinstance.SessionOpener].
+func (o sessionOpener) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
+	return o.access.Dial(ctx, instance, port)
+}
+
+// session is an SSH session as streamserver wants it.
+type session struct {
+	*sshpool.Session
+	instance string
+}
+
+// Stdin implements [streamserver.Session].
+func (s session) Stdin() io.WriteCloser { return s.Session.Stdin }
+
+// Stdout implements [streamserver.Session].
+func (s session) Stdout() io.Reader { return s.Session.Stdout }
+
+// Stderr implements [streamserver.Session].
+func (s session) Stderr() io.Reader { return s.Session.Stderr }
+
+// Wait implements [streamserver.Session].
+func (s session) Wait() (exitCode int, err error) {
+	err = s.Session.Wait()
+	var exit *sshpool.ExitError
+	if errors.As(err, &exit) {
+		return exit.Code, nil
+	}
+	if err != nil {
+		return 0, hostaccess.StatusError(s.instance, err)
+	}
+	return 0, nil
+}
+
+// planner is hostaccess as the registry wants it.
+type planner struct {
+	access *hostaccess.Access
+}
+
+var _ windowsinstance.Planner = planner{}
+
+// Plan implements [windowsinstance.Planner].
+func (p planner) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
+	changes, err := p.access.Plan(ctx, instance)
+	if err != nil {
+		return nil, hostaccess.StatusError(instance.Name, err)
+	}
+	return changes, nil
+}
+
+// inspector is hostaccess as the registry wants it.
+type inspector struct {
+	access *hostaccess.Access
+}
+
+var _ windowsinstance.Inspector = inspector{}
+
+// Inspect implements [windowsinstance.Inspector].
+func (i inspector) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
+	inspection, err := i.access.Inspect(ctx, instance)
+	if err != nil {
+		return nil, hostaccess.StatusError(instance.Name, err)
+	}
+	return inspection, nil
 }

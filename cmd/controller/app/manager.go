@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -30,6 +31,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/machine"
+	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/controller/pool"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
@@ -87,7 +89,11 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 		ClusterCredentials: types.NamespacedName{Namespace: o.Namespace, Name: o.PrivateKeySecret},
 		Agents:             agents,
 	})
-	if err := addControllers(ctx, mgr, hosts, o); err != nil {
+	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a client for the cluster: %w", err)
+	}
+	if err := addControllers(ctx, mgr, hosts, kube, o); err != nil {
 		return err
 	}
 	health.setSynced(mgr.GetCache().WaitForCacheSync)
@@ -98,7 +104,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 }
 
 // addControllers adds every controller to the manager.
-func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Access, o *options.Options) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Access, kube kubernetes.Interface, o *options.Options) error {
 	if err := configmap.SetupWithManager(mgr, configMapOptions(o)); err != nil {
 		return err
 	}
@@ -106,6 +112,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Acc
 		return err
 	}
 	if err := pool.SetupWithManager(mgr, pool.Options{}); err != nil {
+		return err
+	}
+	if err := operation.SetupWithManager(mgr, operation.Options{
+		Hosts:      hosts,
+		Kube:       kube,
+		Concurrent: o.ConcurrentOperations,
+		Registerer: ctrlmetrics.Registry,
+	}); err != nil {
 		return err
 	}
 	return instance.SetupWithManager(ctx, mgr, instance.Options{

@@ -58,6 +58,9 @@ const (
 	InstanceReady       WindowsInstancePhase = "Ready"
 	InstanceUnreachable WindowsInstancePhase = "Unreachable"
 	InstanceFailed      WindowsInstancePhase = "Failed"
+	InstanceDraining    WindowsInstancePhase = "Draining"
+	InstanceRebooting   WindowsInstancePhase = "Rebooting"
+	InstanceConfiguring WindowsInstancePhase = "Configuring"
 )
 
 // WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
@@ -72,6 +75,8 @@ type WindowsInstanceStatus struct {
 	Version            string
 	CurrentRevision    string
 	DesiredRevision    string
+	Operation          *Operation
+	History            []Operation
 }
 
 // HostKeyTrust says why a host key is trusted.

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/preflight"
 )
 
 // world is everything that decides about the status of an instance.
@@ -273,7 +275,7 @@ func (e *evaluation) trusted() {
 		}
 		names := make([]string, len(decision.keys))
 		for i, key := range decision.keys {
-			names[i] = describeKey(key)
+			names[i] = hostaccess.DescribeKey(key)
 		}
 		if decision.by == windowsv1alpha1.TrustedBySpec {
 			e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonPinned,
@@ -287,11 +289,11 @@ func (e *evaluation) trusted() {
 
 // summarize turns findings into the condition PreflightPassed. All of them are
 // listed, those that are in the way first.
-func summarize(findings []finding) (status metav1.ConditionStatus, reason, message string) {
+func summarize(findings []preflight.Finding) (status metav1.ConditionStatus, reason, message string) {
 	var errs, notes []string
 	for _, f := range findings {
-		text := fmt.Sprintf("[%s] %s", f.code, f.message)
-		if f.severity == severityError {
+		text := fmt.Sprintf("[%s] %s", f.Code, f.Message)
+		if f.Severity == preflight.Error {
 			errs = append(errs, text)
 		} else {
 			notes = append(notes, text)
@@ -325,7 +327,7 @@ func (e *evaluation) reboot() {
 		e.wait(condition)
 	case o.report.rebootPending:
 		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRebootPending,
-			"Windows waits for a restart (%s): drain the node and restart the host when it suits.", rebootCause(o.report.rebootReasons))
+			"Windows waits for a restart (%s): drain the node and restart the host when it suits.", preflight.RebootCause(o.report.rebootReasons))
 	default:
 		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNoRebootPending, "Windows does not wait for a restart.")
 	}
@@ -416,11 +418,13 @@ func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
 	return waiting
 }
 
-// phase is one word for people. A Node that is not ready leaves the phase at
+// phase is one word for people: what is being done, else how the host is. A Node that is not ready leaves the phase at
 // Connected: it may be starting, and the condition says more.
 func (e *evaluation) phase() {
 	c := e.obstacle(checks)
 	switch {
+	case operationPhase(e.status.Operation) != "":
+		e.status.Phase = operationPhase(e.status.Operation)
 	case e.paused != "":
 		e.status.Phase = windowsv1alpha1.InstancePending
 	case c != nil:
@@ -430,6 +434,24 @@ func (e *evaluation) phase() {
 	default:
 		e.status.Phase = windowsv1alpha1.InstanceConnected
 	}
+}
+
+// operationPhase is the phase of a host while an operation works on it, whatever else
+// is known: that a host which restarts cannot be reached is no news. Empty: none does.
+func operationPhase(o *windowsv1alpha1.Operation) windowsv1alpha1.WindowsInstancePhase {
+	if o == nil || o.Phase != windowsv1alpha1.OperationRunning {
+		return ""
+	}
+	switch o.Type {
+	case windowsv1alpha1.OperationDrain:
+		return windowsv1alpha1.InstanceDraining
+	case windowsv1alpha1.OperationReboot:
+		return windowsv1alpha1.InstanceRebooting
+	case windowsv1alpha1.OperationReconfigure:
+		return windowsv1alpha1.InstanceConfiguring
+	case windowsv1alpha1.OperationUncordon: // over in no time
+	}
+	return ""
 }
 
 // phaseOf is the phase of a host that c keeps from being used.

@@ -42,6 +42,14 @@ func known(t testing.TB) *windowsv1alpha1.WindowsInstance {
 	return instance
 }
 
+// operated is a known instance with an operation.
+func operated(t *testing.T, kind windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase) *windowsv1alpha1.WindowsInstance {
+	t.Helper()
+	instance := known(t)
+	instance.Status.Operation = &windowsv1alpha1.Operation{ID: "op-1", Type: kind, Phase: phase}
+	return instance
+}
+
 func TestEvaluate(t *testing.T) {
 	readyNode := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	refused := &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
@@ -98,6 +106,20 @@ func TestEvaluate(t *testing.T) {
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=False/Findings",
 				"RebootRequired=True/RebootPending", "UpToDate=False/RevisionOutdated", "NodeReady=True/NodeReady", "Ready=False/Findings"},
 			wantPhase: windowsv1alpha1.InstanceFailed,
+		},
+		{
+			name:  "restarted by an operation",
+			world: world{instance: operated(t, windowsv1alpha1.OperationReboot, windowsv1alpha1.OperationRunning), observation: refused, node: readyNode},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
+				"RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
+			wantPhase: windowsv1alpha1.InstanceRebooting,
+		},
+		{
+			name:  "drained, and ready again",
+			world: world{instance: operated(t, windowsv1alpha1.OperationDrain, windowsv1alpha1.OperationSucceeded), observation: healthy(), node: readyNode},
+			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
+				"RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=True/NodeReady", "Ready=True/AllChecksPassed"},
+			wantPhase: windowsv1alpha1.InstanceReady,
 		},
 		{
 			name:  "nothing listens, while the node is ready",
@@ -255,10 +277,10 @@ func TestEvaluateHostKeys(t *testing.T) {
 		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}},
 		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: stepLogin, err: verifyAs(other, known(t))},
 			[]string{"SHA256 of host by FirstUse an hour ago"}},
-		{"pinned and never reached: not recorded", []string{keyLine(host)}, nil, &observation{finished: testNow, failed: stepLogin, err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}, nil},
-		{"pinned and verified", []string{keyLine(host)}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
-		{"pinned after first use", []string{keyLine(host)}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
-		{"pinned anew and verified", []string{keyLine(other)}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
+		{"pinned and never reached: not recorded", []string{hostaccess.KeyLine(host)}, nil, &observation{finished: testNow, failed: stepLogin, err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}, nil},
+		{"pinned and verified", []string{hostaccess.KeyLine(host)}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
+		{"pinned after first use", []string{hostaccess.KeyLine(host)}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
+		{"pinned anew and verified", []string{hostaccess.KeyLine(other)}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")

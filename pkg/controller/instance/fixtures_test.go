@@ -34,6 +34,8 @@ const (
 	testDigest    = testRevision + "0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
+const gib = 1 << 30
+
 // testNow is when tests happen. It has no fraction of a second, as times in the API have none.
 var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 )
 
 // Indexes of the cache. Their names are long as all controllers of a process share them.
@@ -205,5 +206,5 @@ func describeDuplicate(instance, other *windowsv1alpha1.WindowsInstance) string 
 	if other.Namespace != instance.Namespace {
 		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address or spec.port."
 	}
-	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address or spec.port.", other.Name, endpoint(other))
+	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address or spec.port.", other.Name, hostaccess.Endpoint(other))
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/preflight"
 )
 
 // step is a step of a probe.
@@ -64,7 +65,7 @@ type observation struct {
 // report is what is kept of the facts of a host.
 type report struct {
 	system        windowsv1alpha1.SystemStatus
-	findings      []finding
+	findings      []preflight.Finding
 	rebootPending bool
 	rebootReasons []string
 	// agentVersion and agentDigest are those of the agent that answered.
@@ -81,7 +82,7 @@ func (o *observation) outcome() outcome {
 		return outcomeFailed
 	case o.report == nil:
 		return outcomeRecorded
-	case blocking(o.report.findings):
+	case preflight.Blocking(o.report.findings):
 		return outcomeAttention
 	}
 	return outcomeHealthy

@@ -237,6 +237,9 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	if lostNode(before, &instance.Status) && now.Sub(known.history.at) > lostNodeGrace {
 		due = now
 	}
+	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && known.history.at.Before(o.FinishedAt.Time) {
+		due = now // whatever was done to the host, what was seen of it before may be wrong
+	}
 	if wait := due.Sub(now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}
 	}

@@ -260,7 +260,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 
 func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
 	instance := newInstance("win-1", "10.1.42.1")
-	instance.Spec.HostKeys = []string{keyLine(newKey(t, "host"))}
+	instance.Spec.HostKeys = []string{hostaccess.KeyLine(newKey(t, "host"))}
 	f := newFixture(t, instance)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 
@@ -376,7 +376,7 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.settle("win-1")
 	f.expect("win-1", windowsv1alpha1.InstanceFailed, "HostKeyTrusted=False/HostKeyChanged", "Authenticated=Unknown/NotTried")
 	status := f.get("win-1").Status
-	if text := message(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, keyLine(presented)) {
+	if text := message(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, hostaccess.KeyLine(presented)) {
 		t.Errorf("the message does not say how to accept the key: %s", text)
 	}
 	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, nil).keys, presented), "", metav1.Now())[0].Key {
@@ -385,7 +385,7 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.journal.take()
 	f.hosts.takeForgotten()
 
-	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{keyLine(presented)} })
+	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{hostaccess.KeyLine(presented)} })
 	f.settle("win-1") // at once, without waiting for the backoff
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
 	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned")

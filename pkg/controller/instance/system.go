@@ -13,6 +13,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/preflight"
 )
 
 // bootTimeTolerance is by how much the boot time of a host that was not restarted
@@ -23,7 +24,7 @@ const bootTimeTolerance = 2 * time.Minute
 func newReport(facts *hostagent.Facts, asked, received time.Time) *report {
 	return &report{
 		system:        systemStatus(facts),
-		findings:      preflight(facts, asked, received),
+		findings:      preflight.Evaluate(facts, asked, received),
 		rebootPending: facts.PendingReboot.Pending,
 		rebootReasons: facts.PendingReboot.Reasons,
 		agentVersion:  facts.Agent.Version,

@@ -97,15 +97,6 @@ func parseKey(line string) (ssh.PublicKey, error) {
 	return key, err
 }
 
-// keyLine is a key as spec.hostKeys wants it.
-func keyLine(key ssh.PublicKey) string {
-	return key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
-}
-
-func describeKey(key ssh.PublicKey) string {
-	return key.Type() + " " + ssh.FingerprintSHA256(key)
-}
-
 // recordKeys returns the host keys as the status keeps them. A key that was
 // recorded before keeps the time at which it was first seen.
 func recordKeys(recorded []windowsv1alpha1.HostKeyStatus, keys []ssh.PublicKey, by windowsv1alpha1.HostKeyTrust, seen metav1.Time) []windowsv1alpha1.HostKeyStatus {

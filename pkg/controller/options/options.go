@@ -22,6 +22,7 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
@@ -69,6 +70,8 @@ type Options struct {
 	ConcurrentSlowProbes int
 	// ProbeTimeout bounds one look at a host.
 	ProbeTimeout time.Duration
+	// ConcurrentOperations is how many operations that somebody asked for are carried out at one time.
+	ConcurrentOperations int
 	// RecheckInterval is how often a host with which all is well is looked at.
 	RecheckInterval time.Duration
 }
@@ -87,6 +90,7 @@ func New() *Options {
 		ConcurrentProbes:       instance.DefaultConcurrentProbes,
 		ConcurrentSlowProbes:   instance.DefaultConcurrentSlowProbes,
 		ProbeTimeout:           instance.DefaultProbeTimeout,
+		ConcurrentOperations:   operation.DefaultConcurrent,
 		RecheckInterval:        instance.DefaultRecheckInterval,
 	}
 }
@@ -113,6 +117,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConcurrentProbes, "concurrent-probes", o.ConcurrentProbes, "How many hosts that are new or answered last time are looked at at one time.")
 	fs.IntVar(&o.ConcurrentSlowProbes, "concurrent-slow-probes", o.ConcurrentSlowProbes, "How many hosts that did not answer in time last time are looked at at one time, besides the others.")
 	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one look at a host may take as a whole, with the transfer of the agent if it is not there.")
+	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations that somebody asked for, such as drains and reboots, are carried out at one time; those beyond wait.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is looked at, give or take a fifth.")
 }
 
@@ -179,6 +184,7 @@ func (o *Options) Validate() error {
 	}
 	for flag, n := range map[string]int{
 		"max-host-connections": o.MaxHostConnections, "concurrent-probes": o.ConcurrentProbes, "concurrent-slow-probes": o.ConcurrentSlowProbes,
+		"concurrent-operations": o.ConcurrentOperations,
 	} {
 		if n < 1 {
 			add(flag, "%d is less than 1", n)

@@ -47,6 +47,7 @@ func TestDefaults(t *testing.T) {
 		MaxHostConnections:      1024,
 		ConcurrentProbes:        64,
 		ConcurrentSlowProbes:    32,
+		ConcurrentOperations:    64,
 		ProbeTimeout:            4 * time.Minute,
 		RecheckInterval:         5 * time.Minute,
 	}
@@ -67,7 +68,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=leases",
 		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
 		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--dial-timeout=3s", "--max-host-connections=7",
-		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--probe-timeout=30s", "--recheck-interval=1m")
+		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		Kubeconfig: filepath.Join(dir, "kubeconfig"), Namespace: "hosts", InstancesConfigMap: "list", PrivateKeySecret: "key",
 		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
 		AgentDir: dir, AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, DialTimeout: 3 * time.Second, MaxHostConnections: 7,
-		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute,
+		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ConcurrentOperations: 3, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -120,13 +121,13 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--instances-configmap=", "--private-key-secret=/",
 		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--kubeconfig=/nowhere/kubeconfig",
 		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms",
-		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0")
+		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0")
 	if err == nil {
 		t.Fatal("all of it is taken")
 	}
 	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
 		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval",
-		"max-host-connections", "concurrent-probes", "concurrent-slow-probes"} {
+		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations"} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("--%s is missing in %v", flag, err)
 		}

@@ -19,16 +19,30 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=windows.openshift.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("BlockedPod"):
+		return &windowsv1alpha1.BlockedPodApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DrainOptions"):
+		return &windowsv1alpha1.DrainOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HostKeyStatus"):
 		return &windowsv1alpha1.HostKeyStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeReference"):
 		return &windowsv1alpha1.NodeReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Operation"):
+		return &windowsv1alpha1.OperationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OperationNode"):
+		return &windowsv1alpha1.OperationNodeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OperationProgress"):
+		return &windowsv1alpha1.OperationProgressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OperationStep"):
+		return &windowsv1alpha1.OperationStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolReference"):
 		return &windowsv1alpha1.PoolReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolSource"):
 		return &windowsv1alpha1.PoolSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolTemplate"):
 		return &windowsv1alpha1.PoolTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RebootOptions"):
+		return &windowsv1alpha1.RebootOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &windowsv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):

@@ -67,6 +67,8 @@ type EventQuery struct {
 	AfterRecord uint64
 	// Since and Until are inclusive bounds of the time; zero means none.
 	Since, Until time.Time
+	// ErrorsOnly leaves only events of the levels Critical and Error.
+	ErrorsOnly bool
 	// NewestFirst turns the order round. It cannot be combined with Follow.
 	NewestFirst bool
 	// Follow keeps the reader usable after io.EOF: a later Next returns what

@@ -135,6 +135,10 @@ func xpath(q logs.EventQuery, byRecord bool) string {
 	if byRecord && q.AfterRecord > 0 {
 		terms = append(terms, fmt.Sprintf("(EventRecordID > %d)", q.AfterRecord))
 	}
+	if q.ErrorsOnly {
+		// WINEVENT_LEVEL_CRITICAL and WINEVENT_LEVEL_ERROR of winmeta.h.
+		terms = append(terms, "(Level=1 or Level=2)")
+	}
 	// Milliseconds, rounded outwards: the log engine compares exactly.
 	const layout = "2006-01-02T15:04:05.000Z"
 	if !q.Since.IsZero() {

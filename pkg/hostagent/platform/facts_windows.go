@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -27,7 +26,7 @@ var (
 )
 
 // Facts collects everything by Win32 calls and from the registry.
-func (h *Host) Facts(context.Context) *hostagent.Facts {
+func (h *Host) Facts(ctx context.Context) *hostagent.Facts {
 	f := &hostagent.Facts{Time: h.timeFacts()}
 	f.Collect("system", func() error { return systemFacts(&f.System) })
 	f.Collect("name", func() error { return nameFacts(&f.Name) })
@@ -45,15 +44,9 @@ func (h *Host) Facts(context.Context) *hostagent.Facts {
 		f.Disks, err = disks()
 		return err
 	})
-	f.Collect("boot", func() error {
-		up := windows.DurationSinceBoot()
-		f.Boot = hostagent.BootFacts{Time: bootTime(f.Time.Now, up), UptimeSeconds: int64(up.Seconds())}
-		// Counted up by the boot loader's prefetcher at every start.
-		id, err := readInteger(`SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters`, "BootId")
-		if err == nil {
-			f.Boot.ID = strconv.FormatUint(id, 10)
-		}
-		return notMissing(err)
+	f.Collect("boot", func() (err error) {
+		f.Boot, err = h.Boot(ctx)
+		return err
 	})
 	f.Collect("user", func() error { return userFacts(&f.User) })
 	f.Collect("pendingReboot", func() error { return pendingReboot(&f.PendingReboot) })

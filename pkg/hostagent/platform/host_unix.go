@@ -39,7 +39,7 @@ func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
 
 // Facts collects what a Unix system tells. Its parts that come from /proc are
 // missing, with an error, where there is no /proc.
-func (h *Host) Facts(context.Context) *hostagent.Facts {
+func (h *Host) Facts(ctx context.Context) *hostagent.Facts {
 	f := &hostagent.Facts{Time: h.timeFacts(), CPUs: runtime.NumCPU()}
 	f.Collect("system", func() error { return systemFacts(&f.System) })
 	f.Collect("name", func() error { return nameFacts(&f.Name) })
@@ -51,16 +51,9 @@ func (h *Host) Facts(context.Context) *hostagent.Facts {
 		}
 		return err
 	})
-	f.Collect("boot", func() error {
-		up, err := uptime()
-		if err != nil {
-			return err
-		}
-		f.Boot = hostagent.BootFacts{Time: bootTime(f.Time.Now, up), UptimeSeconds: int64(up.Seconds())}
-		if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-			f.Boot.ID = strings.TrimSpace(string(id))
-		}
-		return nil
+	f.Collect("boot", func() (err error) {
+		f.Boot, err = h.Boot(ctx)
+		return err
 	})
 	f.Collect("user", func() error { return userFacts(&f.User) })
 	f.Collect("pendingReboot", func() error {

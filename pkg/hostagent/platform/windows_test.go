@@ -6,10 +6,12 @@
 package platform
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
 )
@@ -30,6 +32,7 @@ func TestXPath(t *testing.T) {
 			name: "window, rounded outwards", q: logs.EventQuery{Since: since, Until: since},
 			want: "*[System[TimeCreated[@SystemTime>='2026-03-05T10:00:00.000Z'] and TimeCreated[@SystemTime<='2026-03-05T10:00:00.001Z']]]",
 		},
+		{name: "errors", q: logs.EventQuery{ErrorsOnly: true, AfterRecord: 7}, byRecord: true, want: "*[System[(EventRecordID > 7) and (Level=1 or Level=2)]]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -44,6 +47,45 @@ func TestFileTime(t *testing.T) {
 	// 1 January 1970 in units of 100 ns since 1601.
 	if got := fileTime(116444736000000000 + 15); !got.Equal(time.Unix(0, 1500)) {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestBootID(t *testing.T) {
+	if got, want := bootID(134000000000000000+1234567), "2025-08-18T14:13:20.1234567Z"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	first, err := New(Options{}).Boot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := New(Options{}).Boot(t.Context()); err != nil || again.ID != first.ID {
+		t.Errorf("one boot is called %s and %s, %v", first.ID, again.ID, err)
+	}
+}
+
+// TestRouteTable reads the table that is there: with a wrong layout of its rows nothing in
+// it would be an address.
+func TestRouteTable(t *testing.T) {
+	for _, version := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		table, err := routeTable(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range table {
+			if e := entryOf(row); !e.destination.IsValid() || !e.gateway.IsValid() || e.destination.Addr().Is4() != version.Is4() || e.index == 0 {
+				t.Errorf("got route %+v", e)
+			}
+		}
+		if _, err := adapterMetrics(version); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, addr := range []string{"169.254.169.254", "fe80::1"} {
+		var sa windows.RawSockaddrInet
+		setInet(&sa, netip.MustParseAddr(addr))
+		if got := inetAddr(&sa); got.String() != addr {
+			t.Errorf("wrote %s, read %s", addr, got)
+		}
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -115,23 +114,11 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 	if len(errs) > 0 {
 		return nil, apierrors.NewInvalid(windows.Kind("WindowsInstanceLogOptions"), name, errs)
 	}
-	obj, err := r.instances.Get(ctx, name, &metav1.GetOptions{})
+	instance, err := getServed(ctx, r.instances, name)
 	if err != nil {
 		return nil, err
 	}
-	instance := &v1alpha1.WindowsInstance{}
-	internal, err := instanceOf(obj)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	if err := v1alpha1.Convert_windows_WindowsInstance_To_v1alpha1_WindowsInstance(internal, instance, nil); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("converting the instance: %w", err))
-	}
-	user := "unknown"
-	if info, ok := genericapirequest.UserFrom(ctx); ok {
-		user = info.GetName()
-	}
-	release, err := r.streams.admit(instance.Namespace+"/"+instance.Name, user)
+	release, err := r.streams.admit(StreamLogs, instance.Namespace+"/"+instance.Name, userOrUnknown(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (s *scriptedStream) Close() error {
 
 // logServer is a LogREST over one scripted stream.
 func logServer(stream *scriptedStream, maxFollow time.Duration) (*LogREST, *Streams) {
-	streams := NewStreams(StreamLimits{PerUser: 1})
+	streams := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerUser: 1}})
 	opener := openerFunc(func(context.Context, *v1alpha1.WindowsInstance, hostagent.LogRequest) (LogStream, error) {
 		return stream, nil
 	})
@@ -128,7 +128,7 @@ func TestLogErrorsBeforeTheFirstByte(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			opened := false
-			streams := NewStreams(StreamLimits{PerUser: 1})
+			streams := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerUser: 1}})
 			r := newLogREST(instances{}, openerFunc(func(context.Context, *v1alpha1.WindowsInstance, hostagent.LogRequest) (LogStream, error) {
 				opened = true
 				return nil, unreachable
@@ -161,7 +161,7 @@ func TestLogOpensWithTheInstanceAsServed(t *testing.T) {
 			t.Errorf("got request %+v", request)
 		}
 		return stream, nil
-	}), NewStreams(StreamLimits{}), endless)
+	}), NewStreams(nil), endless)
 	reader, _, _, _ := openLog(t, r, as("jane"), following())
 	closeReader(t, reader)
 }

@@ -22,13 +22,22 @@ import (
 // Names of the subresources, as they stand in storage maps, RBAC rules and the
 // check for long-running requests.
 const (
-	SubresourceLog  = "log"
-	SubresourceLogs = "logs"
+	SubresourceLog         = "log"
+	SubresourceLogs        = "logs"
+	SubresourceDrain       = "drain"
+	SubresourceUncordon    = "uncordon"
+	SubresourceReboot      = "reboot"
+	SubresourceReconfigure = "reconfigure"
+	SubresourceCancel      = "cancel"
+	SubresourceExec        = "exec"
+	SubresourcePortForward = "portforward"
 )
 
 // LongRunningSubresources are the subresources whose requests may last for ever.
 // The server must exempt them from its request timeout.
-func LongRunningSubresources() []string { return []string{SubresourceLog, SubresourceLogs} }
+func LongRunningSubresources() []string {
+	return []string{SubresourceLog, SubresourceLogs, SubresourceExec, SubresourcePortForward}
+}
 
 // Storage holds the storage of the resource and of each subresource.
 type Storage struct {
@@ -36,6 +45,12 @@ type Storage struct {
 	Status   *base.StatusREST
 	Log      *LogREST
 	Logs     *LogREST
+	// Actions are the subresources that record an operation, by their names.
+	Actions     map[string]*ActionREST
+	Exec        *ExecREST
+	PortForward *PortForwardREST
+	Inspect     *InspectREST
+	Check       *CheckREST
 }
 
 // Options are what the storage needs from the rest of the server.
@@ -45,15 +60,32 @@ type Options struct {
 	// RESTOptionsGetter says where objects are kept.
 	RESTOptionsGetter generic.RESTOptionsGetter
 	// Authorizer decides what goes beyond the verb of a request: who may change
-	// which host key is trusted.
+	// which host key is trusted, and who may have which credentials used.
 	Authorizer authorizer.Authorizer
+	// Pools reads the pools that instances belong to.
+	Pools PoolGetter
 	// SourceWriters are the users whom the guard lets delete instances that a
 	// source asks for: the controller itself.
 	SourceWriters []string
 	// Logs opens the logs of hosts.
 	Logs LogOpener
-	// Streams limits and ends log streams.
+	// Planner finds out what a reconfigure would change.
+	Planner Planner
+	// Inspector looks at hosts.
+	Inspector Inspector
+	// Checker tries the way to hosts.
+	Checker Checker
+	// Streams limits and ends streams of logs, exec sessions and port forwards.
 	Streams *Streams
+	// Sessions runs commands on hosts and connects to their ports.
+	Sessions SessionOpener
+	// SessionEvents is told about sessions; nil: nobody is.
+	SessionEvents SessionEvents
+	// PortForwardPorts are the ports of a host that may be forwarded to; see
+	// [DefaultPortForwardPorts].
+	PortForwardPorts []int
+	// Recording says whether exec sessions are recorded.
+	Recording RecordingOptions
 }
 
 // NewStorage builds the storage of WindowsInstance and its subresources.
@@ -75,19 +107,38 @@ func NewStorage(o Options) (*Storage, error) {
 		return nil, fmt.Errorf("completing the store of windowsinstances: %w", err)
 	}
 
+	status := base.NewStatusREST(store, statusStrategy{strategy})
+	if o.SessionEvents == nil {
+		o.SessionEvents = noSessionEvents{}
+	}
+	live := sessions{
+		instances: store, authorizer: o.Authorizer,
+		opener: o.Sessions, events: o.SessionEvents, streams: o.Streams, recording: o.Recording,
+	}
 	return &Storage{
-		Instance: &REST{Store: store, guard: sourceGuard{writers: o.SourceWriters}, keys: keyGuard{authorizer: o.Authorizer}},
-		Status:   base.NewStatusREST(store, statusStrategy{strategy}),
-		Log:      newLogREST(store, o.Logs, o.Streams, endless),
-		Logs:     newLogREST(store, o.Logs, o.Streams, beforeFrontProxyTimeout),
+		Instance: &REST{
+			Store:       store,
+			guard:       sourceGuard{writers: o.SourceWriters},
+			keys:        keyGuard{authorizer: o.Authorizer},
+			credentials: credentialGuard{credentials: base.NewCredentialAuthorizer(o.Authorizer), pools: o.Pools},
+		},
+		Status:      status,
+		Actions:     newActions(o.Scheme, status, o.Planner),
+		Log:         newLogREST(store, o.Logs, o.Streams, endless),
+		Logs:        newLogREST(store, o.Logs, o.Streams, beforeFrontProxyTimeout),
+		Exec:        &ExecREST{live},
+		PortForward: &PortForwardREST{live, o.PortForwardPorts},
+		Inspect:     newInspectREST(store, o.Inspector),
+		Check:       newCheckREST(store, o.Checker),
 	}, nil
 }
 
 // REST serves the resource itself.
 type REST struct {
 	*genericregistry.Store
-	guard sourceGuard
-	keys  keyGuard
+	guard       sourceGuard
+	keys        keyGuard
+	credentials credentialGuard
 }
 
 var (
@@ -102,9 +153,15 @@ func (*REST) ShortNames() []string { return []string{"wi"} }
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
 
-// Update adds the check of who may change the trusted host keys.
+// Create adds the check of who may have which credentials used.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	return r.Store.Create(ctx, obj, r.credentials.validateCreate(validate), options)
+}
+
+// Update adds the same check, and the one of who may change the trusted host keys.
+// Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, create, r.keys.validateUpdate(update), force, options)
+	return r.Store.Update(ctx, name, info, r.credentials.validateCreate(create), r.credentials.validateUpdate(r.keys.validateUpdate(update)), force, options)
 }
 
 // Delete adds the guard against deleting what a source still asks for.

@@ -11,74 +11,98 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// StreamLimits bound the log streams that are open at one time. 0 means no limit.
+// StreamLimits bound the streams of one kind that are open at one time. 0 means no limit.
 type StreamLimits struct {
 	PerHost int // on one host
 	PerUser int // by one user
 	Total   int // by this server
 }
 
+// StreamKind is what a stream is for. Each kind has limits of its own, so that many
+// readers of logs do not keep out who has to repair a host. Its value is how people
+// are told, in the plural.
+type StreamKind string
+
+// The kinds of streams.
+const (
+	StreamLogs        StreamKind = "logs"
+	StreamExec        StreamKind = "exec sessions"
+	StreamPortForward StreamKind = "port forwards"
+)
+
 // retryAfterSeconds is what a refused client is told to wait: streams end when
-// people are done reading, which nobody can foretell.
+// people are done, which nobody can foretell.
 const retryAfterSeconds = 5
 
-// Streams counts and ends the open log streams of this server. Such requests are
+// Streams counts and ends the open streams of this server. Such requests are
 // exempt from the server's own limits and from its graceful stop, so that both is
 // done here. It is safe for concurrent use.
 type Streams struct {
-	limits StreamLimits
-
 	mu       sync.Mutex // guards what follows
-	perHost  map[string]int
-	perUser  map[string]int
+	kinds    map[StreamKind]*kindOfStreams
 	open     map[*openStream]struct{}
-	pending  int // admitted, not yet open
+	admitted int // open, or about to be
 	draining bool
 	changed  chan struct{} // closed and replaced when a stream goes away
 }
 
-// openStream is one stream that is being read.
+// kindOfStreams counts the admitted streams of a kind.
+type kindOfStreams struct {
+	limits  StreamLimits
+	total   int
+	perHost map[string]int
+	perUser map[string]int
+}
+
+// openStream is one stream that is being used.
 type openStream struct {
 	stop func()
 }
 
-// NewStreams returns a Streams without any stream.
-func NewStreams(limits StreamLimits) *Streams {
-	return &Streams{
-		limits:  limits,
-		perHost: map[string]int{},
-		perUser: map[string]int{},
+// NewStreams returns a Streams without any stream. A kind without limits in the map
+// has none.
+func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
+	s := &Streams{
+		kinds:   map[StreamKind]*kindOfStreams{},
 		open:    map[*openStream]struct{}{},
 		changed: make(chan struct{}),
 	}
+	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
+		s.kinds[kind] = &kindOfStreams{limits: limits[kind], perHost: map[string]int{}, perUser: map[string]int{}}
+	}
+	return s
 }
 
 // admit counts a stream of user on host, or refuses it: 429 when a limit is
 // reached, 503 when the server is stopping. The returned release must be called
 // once, when the stream is over.
-func (s *Streams) admit(host, user string) (release func(), err error) {
+func (s *Streams) admit(kind StreamKind, host, user string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	k := s.kinds[kind]
 	switch {
 	case s.draining:
 		return nil, apierrors.NewServiceUnavailable("the server is shutting down: try again, another one will answer")
-	case reached(s.limits.Total, s.pending+len(s.open)):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server streams %d logs, which is its limit", s.limits.Total), retryAfterSeconds)
-	case reached(s.limits.PerHost, s.perHost[host]):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d logs of this host are being streamed, which is the limit for one host", s.limits.PerHost), retryAfterSeconds)
-	case reached(s.limits.PerUser, s.perUser[user]):
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("you are streaming %d logs, which is the limit for one user", s.limits.PerUser), retryAfterSeconds)
+	case reached(k.limits.Total, k.total):
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("this server serves %d %s, which is its limit", k.limits.Total, kind), retryAfterSeconds)
+	case reached(k.limits.PerHost, k.perHost[host]):
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d %s of this host are open, which is the limit for one host", k.limits.PerHost, kind), retryAfterSeconds)
+	case reached(k.limits.PerUser, k.perUser[user]):
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("you have %d %s open, which is the limit for one user", k.limits.PerUser, kind), retryAfterSeconds)
 	}
-	s.perHost[host]++
-	s.perUser[user]++
-	s.pending++
+	k.perHost[host]++
+	k.perUser[user]++
+	k.total++
+	s.admitted++
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		decrement(s.perHost, host)
-		decrement(s.perUser, user)
-		s.pending--
-		s.notify()
+		decrement(k.perHost, host)
+		decrement(k.perUser, user)
+		k.total--
+		s.admitted--
+		close(s.changed)
+		s.changed = make(chan struct{})
 	}), nil
 }
 
@@ -88,32 +112,23 @@ func (s *Streams) track(stop func()) (untrack func()) {
 	stream := &openStream{stop: stop}
 	s.mu.Lock()
 	s.open[stream] = struct{}{}
-	s.pending-- // counted in open from now on
 	draining := s.draining
 	s.mu.Unlock()
 	if draining {
 		stop()
 	}
-	return sync.OnceFunc(func() {
+	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.open, stream)
-		s.pending++
-		s.notify()
-	})
-}
-
-// notify tells Drain that something went away; s.mu is held.
-func (s *Streams) notify() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	}
 }
 
 // Open is the number of streams that are open or being opened.
 func (s *Streams) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pending + len(s.open)
+	return s.admitted
 }
 
 // Drain admits no stream any more, asks all to end in good order, and waits until
@@ -131,14 +146,14 @@ func (s *Streams) Drain(ctx context.Context) error {
 	}
 	for {
 		s.mu.Lock()
-		left, changed := s.pending+len(s.open), s.changed
+		left, changed := s.admitted, s.changed
 		s.mu.Unlock()
 		if left == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d log streams did not end in time: %w", left, ctx.Err())
+			return fmt.Errorf("%d streams did not end in time: %w", left, ctx.Err())
 		case <-changed:
 		}
 	}

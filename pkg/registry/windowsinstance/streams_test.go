@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,10 +30,10 @@ func TestStreamLimits(t *testing.T) {
 	} {
 		for _, tracked := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, streams open: %v", test.name, tracked), func(t *testing.T) {
-				s := NewStreams(test.limits)
+				s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: test.limits})
 				var ends []func()
 				for _, o := range test.open {
-					release, err := s.admit(o.host, o.user)
+					release, err := s.admit(StreamLogs, o.host, o.user)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -42,7 +43,7 @@ func TestStreamLimits(t *testing.T) {
 					}
 					ends = append(ends, func() { untrack(); release() })
 				}
-				_, err := s.admit(test.refused.host, test.refused.user)
+				_, err := s.admit(StreamLogs, test.refused.host, test.refused.user)
 				if !apierrors.IsTooManyRequests(err) {
 					t.Fatalf("got %v, want 429", err)
 				}
@@ -50,7 +51,7 @@ func TestStreamLimits(t *testing.T) {
 					t.Errorf("%v does not say when to try again", err)
 				}
 				if test.other != (stream{}) {
-					release, err := s.admit(test.other.host, test.other.user)
+					release, err := s.admit(StreamLogs, test.other.host, test.other.user)
 					if err != nil {
 						t.Errorf("another stream was refused: %v", err)
 					} else {
@@ -59,38 +60,55 @@ func TestStreamLimits(t *testing.T) {
 				}
 				ends[0]()
 				ends[0]() // a second time changes nothing
-				release, err := s.admit(test.refused.host, test.refused.user)
+				release, err := s.admit(StreamLogs, test.refused.host, test.refused.user)
 				if err != nil {
 					t.Fatalf("after one has ended: %v", err)
 				}
-				if _, err := s.admit(test.refused.host, test.refused.user); err == nil {
+				if _, err := s.admit(StreamLogs, test.refused.host, test.refused.user); err == nil {
 					t.Error("one too many was admitted")
 				}
 				release()
 				ends[1]()
-				if n := s.Open(); n != 0 || len(s.perHost) != 0 || len(s.perUser) != 0 {
-					t.Errorf("%d streams are left, %v, %v", n, s.perHost, s.perUser)
+				if n := s.Open(); n != 0 || len(s.kinds[StreamLogs].perHost) != 0 || len(s.kinds[StreamLogs].perUser) != 0 {
+					t.Errorf("%d streams are left, %+v", n, s.kinds[StreamLogs])
 				}
 			})
 		}
 	}
 }
 
+// TestKindsAreApart fills one kind and finds another one free; the message names the
+// kind that is full.
+func TestKindsAreApart(t *testing.T) {
+	s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerHost: 1}, StreamExec: {PerHost: 1}, StreamPortForward: {PerUser: 1}})
+	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
+		if _, err := s.admit(kind, "h", "u"); err != nil {
+			t.Errorf("the first of %s: %v", kind, err)
+		}
+		if _, err := s.admit(kind, "h", "u"); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "1 "+string(kind)) {
+			t.Errorf("the second of %s: %v", kind, err)
+		}
+	}
+	if n := s.Open(); n != 3 {
+		t.Errorf("%d are open", n)
+	}
+}
+
 func TestNoLimits(t *testing.T) {
-	s := NewStreams(StreamLimits{})
+	s := NewStreams(nil)
 	for range 1000 {
-		if _, err := s.admit("h", "u"); err != nil {
+		if _, err := s.admit(StreamLogs, "h", "u"); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func TestDrainWaitsForStreams(t *testing.T) {
-	s := NewStreams(StreamLimits{})
+	s := NewStreams(nil)
 	asked := make(chan struct{}, 2)
 	var ends []func()
 	for range 2 {
-		release, err := s.admit("h", "u")
+		release, err := s.admit(StreamLogs, "h", "u")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +120,7 @@ func TestDrainWaitsForStreams(t *testing.T) {
 	<-asked
 	<-asked
 
-	_, err := s.admit("h2", "u2")
+	_, err := s.admit(StreamLogs, "h2", "u2")
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("while draining: got %v, want 503", err)
 	}
@@ -125,8 +143,8 @@ func TestDrainWaitsForStreams(t *testing.T) {
 // TestDrainReachesWhatIsBeingOpened covers a stream that was admitted before the
 // server stops and is open only afterwards.
 func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
-	s := NewStreams(StreamLimits{})
-	release, err := s.admit("h", "u")
+	s := NewStreams(nil)
+	release, err := s.admit(StreamLogs, "h", "u")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +166,8 @@ func TestDrainReachesWhatIsBeingOpened(t *testing.T) {
 }
 
 func TestDrainGivesUp(t *testing.T) {
-	s := NewStreams(StreamLimits{})
-	if _, err := s.admit("h", "u"); err != nil {
+	s := NewStreams(nil)
+	if _, err := s.admit(StreamLogs, "h", "u"); err != nil {
 		t.Fatal(err)
 	}
 	s.track(func() {})
@@ -159,7 +177,7 @@ func TestDrainGivesUp(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	if want := "1 log streams did not end in time: context canceled"; err.Error() != want {
+	if want := "1 streams did not end in time: context canceled"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 }
@@ -168,13 +186,13 @@ func TestDrainGivesUp(t *testing.T) {
 // right in the end and never above the limit.
 func TestStreamsConcurrently(t *testing.T) {
 	const limit = 8
-	s := NewStreams(StreamLimits{Total: limit})
+	s := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {Total: limit}})
 	var open, highest, refused atomic.Int64
 	var wait sync.WaitGroup
 	for worker := range 16 {
 		wait.Go(func() {
 			for range 200 {
-				release, err := s.admit(fmt.Sprintf("h%d", worker%3), fmt.Sprintf("u%d", worker%5))
+				release, err := s.admit(StreamLogs, fmt.Sprintf("h%d", worker%3), fmt.Sprintf("u%d", worker%5))
 				if err != nil {
 					refused.Add(1)
 					continue

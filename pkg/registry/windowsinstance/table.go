@@ -39,6 +39,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "OS", Type: "string", Priority: 1, Description: "Windows product and build."},
 	{Name: "Revision", Type: "string", Priority: 1, Description: "What the host is set up with."},
 	{Name: "HostKey", Type: "string", Priority: 1, Description: "Fingerprint of the trusted host key."},
+	{Name: "Operation", Type: "string", Priority: 1, Description: "Operation that is carried out, or the last one."},
 }
 
 // ConvertToTable implements [rest.TableConvertor].
@@ -69,6 +70,7 @@ func cells(instance *windows.WindowsInstance, age string) []any {
 		osCell(instance.Status.System),
 		orNone(instance.Status.CurrentRevision),
 		hostKeyCell(instance.Status.HostKeys),
+		operationCell(instance.Status.Operation),
 	}
 }
 
@@ -108,6 +110,17 @@ func hostKeyCell(keys []windows.HostKeyStatus) string {
 		fingerprints = append(fingerprints, key.Fingerprint)
 	}
 	return orNone(strings.Join(fingerprints, ","))
+}
+
+// operationCell says what goes on, and how far it is where that can be counted.
+func operationCell(o *windows.Operation) string {
+	switch {
+	case o == nil:
+		return none
+	case o.Phase == windows.OperationRunning && o.Progress != nil:
+		return fmt.Sprintf("%s %s (%d/%d %s)", o.Type, o.Phase, o.Progress.Done, o.Progress.Total, o.Progress.Unit)
+	}
+	return fmt.Sprintf("%s %s", o.Type, o.Phase)
 }
 
 func orNone(s string) string {

@@ -28,7 +28,7 @@ func TestTableRow(t *testing.T) {
 		{
 			"nothing known",
 			windows.WindowsInstance{Spec: windows.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22}},
-			[]any{"win-1", "10.0.0.1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "10.0.0.1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"everything known",
@@ -39,19 +39,20 @@ func TestTableRow(t *testing.T) {
 					Conditions: condition(metav1.ConditionTrue, "NodeReady"),
 					System:     &windows.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700"},
 					HostKeys:   []windows.HostKeyStatus{{Fingerprint: "SHA256:a"}, {Fingerprint: "SHA256:b"}},
+					Operation:  &windows.Operation{Type: windows.OperationDrain, Phase: windows.OperationRunning, Progress: &windows.OperationProgress{Done: 3, Total: 250, Unit: "pods"}},
 				},
 			},
-			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "abc", "SHA256:a,SHA256:b"},
+			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "abc", "SHA256:a,SHA256:b", "Drain Running (3/250 pods)"},
 		},
 		{
 			"IPv6",
 			windows.WindowsInstance{Spec: windows.WindowsInstanceSpec{Address: "fd00::1", Port: 22}},
-			[]any{"win-1", "fd00::1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "fd00::1", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"IPv6 with a port",
 			windows.WindowsInstance{Spec: windows.WindowsInstanceSpec{Address: "fd00::1", Port: 23}},
-			[]any{"win-1", "[fd00::1]:23", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "[fd00::1]:23", "<none>", "<none>", "Unknown", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"not ready, and why",
@@ -59,7 +60,7 @@ func TestTableRow(t *testing.T) {
 				Spec:   windows.WindowsInstanceSpec{Address: "win-1"},
 				Status: windows.WindowsInstanceStatus{Phase: windows.InstanceUnreachable, Conditions: condition(metav1.ConditionFalse, "ConnectionRefused")},
 			},
-			[]any{"win-1", "win-1", "<none>", "Unreachable", "False (ConnectionRefused)", "<none>", "<none>", "<none>", "<none>", "<none>"},
+			[]any{"win-1", "win-1", "<none>", "Unreachable", "False (ConnectionRefused)", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
 		{
 			"being deleted",
@@ -68,7 +69,7 @@ func TestTableRow(t *testing.T) {
 				Spec:       windows.WindowsInstanceSpec{Address: "win-1"},
 				Status:     windows.WindowsInstanceStatus{Phase: windows.InstanceReady, System: &windows.SystemStatus{Build: "10.0"}},
 			},
-			[]any{"win-1", "win-1", "<none>", "Removing", "Unknown", "<none>", "<none>", "10.0", "<none>", "<none>"},
+			[]any{"win-1", "win-1", "<none>", "Removing", "Unknown", "<none>", "<none>", "10.0", "<none>", "<none>", "<none>"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -107,7 +108,7 @@ func TestTableColumns(t *testing.T) {
 	if diff := cmp.Diff([]string{"Name", "Address", "Node", "Phase", "Ready", "Version", "Age"}, narrow); diff != "" {
 		t.Errorf("columns differ (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Pool", "OS", "Revision", "HostKey"}, wide); diff != "" {
+	if diff := cmp.Diff([]string{"Pool", "OS", "Revision", "HostKey", "Operation"}, wide); diff != "" {
 		t.Errorf("wide columns differ (-want +got):\n%s", diff)
 	}
 }

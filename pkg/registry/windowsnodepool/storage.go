@@ -4,9 +4,12 @@
 package windowsnodepool
 
 import (
+	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -15,16 +18,29 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// Storage holds the storage of the resource and of its subresource.
+// Storage holds the storage of the resource and of each subresource.
 type Storage struct {
 	Pool   *REST
 	Status *base.StatusREST
+	Scale  *ScaleREST
 }
 
-// NewStorage builds the storage of WindowsNodePool. scheme knows the internal and
-// the served types; optsGetter says where objects are kept.
-func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Storage, error) {
-	strategy := newStrategy(scheme)
+// Options are what the storage needs from the rest of the server.
+type Options struct {
+	// Scheme knows the internal and the served types.
+	Scheme *runtime.Scheme
+	// RESTOptionsGetter says where objects are kept.
+	RESTOptionsGetter generic.RESTOptionsGetter
+	// Authorizer decides what goes beyond the verb of a request: who may hand which
+	// credentials to the hosts of a pool.
+	Authorizer authorizer.Authorizer
+	// MachineSets are what the scale of a pool reads and writes.
+	MachineSets ScaleSource
+}
+
+// NewStorage builds the storage of WindowsNodePool and its subresources.
+func NewStorage(o Options) (*Storage, error) {
+	strategy := newStrategy(o.Scheme)
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &windows.WindowsNodePool{} },
 		NewListFunc:               func() runtime.Object { return &windows.WindowsNodePoolList{} },
@@ -36,15 +52,20 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 		ResetFieldsStrategy:       strategy,
 		TableConvertor:            tableConvertor{},
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: o.RESTOptionsGetter}); err != nil {
 		return nil, fmt.Errorf("completing the store of windowsnodepools: %w", err)
 	}
-	return &Storage{Pool: &REST{store}, Status: base.NewStatusREST(store, statusStrategy{strategy})}, nil
+	return &Storage{
+		Pool:   &REST{Store: store, credentials: credentialGuard{base.NewCredentialAuthorizer(o.Authorizer)}},
+		Status: base.NewStatusREST(store, statusStrategy{strategy}),
+		Scale:  newScaleREST(store, o.MachineSets),
+	}, nil
 }
 
 // REST serves the resource itself.
 type REST struct {
 	*genericregistry.Store
+	credentials credentialGuard
 }
 
 var (
@@ -58,3 +79,13 @@ func (*REST) ShortNames() []string { return []string{"wnp"} }
 
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
+
+// Create adds the check of who may hand which credentials to the hosts of a pool.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	return r.Store.Create(ctx, obj, r.credentials.validateCreate(validate), options)
+}
+
+// Update adds the same check. Server-side apply creates through here, too.
+func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.Store.Update(ctx, name, info, r.credentials.validateCreate(create), r.credentials.validateUpdate(update), force, options)
+}

@@ -65,6 +65,8 @@ func TestContract(t *testing.T) {
 			t.Run("disk full", c.diskFull)
 			t.Run("read only", c.readOnly)
 			t.Run("power", c.power)
+			t.Run("inspect", c.inspect)
+			t.Run("restart", c.restart)
 		})
 	}
 }

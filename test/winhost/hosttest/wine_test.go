@@ -63,26 +63,6 @@ func TestWinePowerLoss(t *testing.T) {
 	}
 }
 
-// TestWineRestartFromInside: a program of the host restarts it by the Windows API.
-func TestWineRestartFromInside(t *testing.T) {
-	h, signer := startWine(t)
-	program, err := winhost.BuildProgram(t.Context(), "test/winhost/hosttest/testdata/restart", "windows", "amd64")
-	if err != nil {
-		t.Fatal(err)
-	}
-	local, err := h.LocalPath(`C:\ProgramData\restart.exe`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(local, program, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	open := dial(t, h, signer)
-	try(t, h, signer, `C:\ProgramData\restart.exe`, "") // its exit code may come too late
-	_ = open.Wait()                                     // the host goes down
-	Eventually(t, "the host is back", func() bool { return try(t, h, signer, "hostname", "") == outcome{atEnd, "ok"} })
-}
-
 // TestWineOwnDrive: a host sees drive C: and nothing of the machine below.
 func TestWineOwnDrive(t *testing.T) {
 	h, signer := startWine(t)

@@ -21,6 +21,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -102,13 +103,17 @@ func listenAndServe(ctx context.Context, listening func()) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
+	running := &counter{}
+	if err := running.add(0); err != nil {
+		return err
+	}
 	if err := writeFile(wineproto.AddressFile, l.Addr().String()); err != nil {
 		return err
 	}
 	logger.Print("listening on ", l.Addr())
 	listening()
 
-	server := newServer(cfg)
+	server := newServer(cfg, running)
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	for {
@@ -120,6 +125,19 @@ func listenAndServe(ctx context.Context, listening func()) error {
 	}
 }
 
+// counter is the number in RunningFile.
+type counter struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counter) add(change int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n += change
+	return writeFile(wineproto.RunningFile, strconv.Itoa(c.n))
+}
+
 // writeFile replaces a file so that nobody ever reads half of it.
 func writeFile(name, content string) error {
 	tmp := file(name) + ".tmp"
@@ -129,7 +147,7 @@ func writeFile(name, content string) error {
 	return os.Rename(tmp, file(name))
 }
 
-func newServer(cfg wineproto.Config) *sshserver.Server {
+func newServer(cfg wineproto.Config, running *counter) *sshserver.Server {
 	files := &winfs.FS{
 		Home: "/C:/Users/" + cfg.User,
 		Local: func(clean string) (string, error) {
@@ -149,6 +167,11 @@ func newServer(cfg wineproto.Config) *sshserver.Server {
 			}
 		},
 		Exec: newRunner(cfg.User).run,
+		OnRun: func(change int) {
+			if err := running.add(change); err != nil {
+				logger.Print("recording what runs: ", err)
+			}
+		},
 		SFTP: files.Serve,
 		Dial: func(ctx context.Context, host string, port int) (net.Conn, error) {
 			return sshserver.DialLoopback(ctx, cfg.Listen, host, port)
@@ -224,13 +247,15 @@ func record(line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// programOf returns the program that a command line names by a full path, or "".
+// programOf returns the program that a command line names by a full path, or "". What only
+// cmd.exe can read is left to it.
 func programOf(line string) string {
+	line = strings.TrimPrefix(line, "@")
 	program, _, _ := strings.Cut(line, " ")
 	if rest, quoted := strings.CutPrefix(line, `"`); quoted {
 		program, _, _ = strings.Cut(rest, `"`)
 	}
-	if !filepath.IsAbs(program) {
+	if !filepath.IsAbs(program) || strings.ContainsAny(program, "%^") {
 		return ""
 	}
 	return program

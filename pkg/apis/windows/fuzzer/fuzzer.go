@@ -26,6 +26,31 @@ func Funcs(serializer.CodecFactory) []any {
 				spec.Username = v1alpha1.DefaultUsername
 			}
 		},
+		func(o *windows.DrainOptions, c randfill.Continue) {
+			c.FillNoCustom(o)
+			if o.TimeoutSeconds == nil {
+				o.TimeoutSeconds = new(int64(v1alpha1.DefaultDrainTimeoutSeconds))
+			}
+			if o.IgnoreDaemonSets == nil {
+				o.IgnoreDaemonSets = new(c.Bool())
+			}
+		},
+		func(o *windows.RebootOptions, c randfill.Continue) {
+			c.FillNoCustom(o)
+			if o.TimeoutSeconds == nil {
+				o.TimeoutSeconds = new(int64(v1alpha1.DefaultRebootTimeoutSeconds))
+			}
+		},
+		func(spec *windows.WindowsInstanceRebootSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Mode == "" {
+				spec.Mode = windows.RebootGraceful
+			}
+			if spec.Drain == nil && spec.Mode != windows.RebootForce {
+				spec.Drain = &windows.DrainOptions{}
+				c.Fill(spec.Drain)
+			}
+		},
 		func(o *windows.WindowsInstanceLogOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.CaseSensitive == nil {

@@ -31,3 +31,38 @@ func SetDefaults_WindowsInstanceLogOptions(o *WindowsInstanceLogOptions) {
 		o.Output = "text"
 	}
 }
+
+const (
+	// DefaultDrainTimeoutSeconds is what a drain gets by default.
+	DefaultDrainTimeoutSeconds = 600
+	// DefaultRebootTimeoutSeconds is what a host gets by default from its restart until its Node is ready.
+	DefaultRebootTimeoutSeconds = 1200
+)
+
+// SetDefaults_DrainOptions fills in what a user may leave out.
+func SetDefaults_DrainOptions(o *DrainOptions) {
+	if o.TimeoutSeconds == nil {
+		o.TimeoutSeconds = new(int64(DefaultDrainTimeoutSeconds))
+	}
+	if o.IgnoreDaemonSets == nil {
+		o.IgnoreDaemonSets = new(true)
+	}
+}
+
+// SetDefaults_WindowsInstanceRebootSpec fills in what a user may leave out.
+func SetDefaults_WindowsInstanceRebootSpec(spec *WindowsInstanceRebootSpec) {
+	if spec.Mode == "" {
+		spec.Mode = RebootGraceful
+	}
+	if spec.Drain == nil && spec.Mode != RebootForce {
+		spec.Drain = &DrainOptions{}
+		SetDefaults_DrainOptions(spec.Drain)
+	}
+}
+
+// SetDefaults_RebootOptions fills in what a user may leave out.
+func SetDefaults_RebootOptions(o *RebootOptions) {
+	if o.TimeoutSeconds == nil {
+		o.TimeoutSeconds = new(int64(DefaultRebootTimeoutSeconds))
+	}
+}

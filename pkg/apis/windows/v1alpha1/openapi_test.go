@@ -51,7 +51,14 @@ func TestEnums(t *testing.T) {
 		model, field string
 		want         []any
 	}{
-		{"WindowsInstanceStatus", "phase", []any{"Connected", "Connecting", "Failed", "Pending", "Ready", "Unreachable"}},
+		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Pending", "Ready", "Rebooting", "Unreachable"}},
+		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Uncordon"}},
+		{"Operation", "phase", []any{"Canceled", "Failed", "Pending", "Running", "Succeeded"}},
+		{"OperationStep", "state", []any{"Failed", "Pending", "Running", "Skipped", "Succeeded"}},
+		{"RebootOptions", "mode", []any{"Force", "Graceful", "IfPending"}},
+		{"PlannedChange", "impact", []any{"Drain", "None", "Reboot", "Restart"}},
+		{"CheckLayer", "result", []any{"Failed", "Passed", "Skipped"}},
+		{"CheckFinding", "severity", []any{"Error", "Warning"}},
 		{"HostKeyStatus", "trustedBy", []any{"FirstUse", "Spec"}},
 		{"WindowsNodePoolStatus", "phase", []any{"Degraded", "Paused", "Pending", "Progressing", "Ready"}},
 	} {

@@ -10,6 +10,13 @@ import (
 )
 
 // +genclient
+// +genclient:method=Drain,verb=create,subresource=drain,input=WindowsInstanceDrain,result=WindowsInstanceDrain
+// +genclient:method=Uncordon,verb=create,subresource=uncordon,input=WindowsInstanceUncordon,result=WindowsInstanceUncordon
+// +genclient:method=Reboot,verb=create,subresource=reboot,input=WindowsInstanceReboot,result=WindowsInstanceReboot
+// +genclient:method=Reconfigure,verb=create,subresource=reconfigure,input=WindowsInstanceReconfigure,result=WindowsInstanceReconfigure
+// +genclient:method=Cancel,verb=create,subresource=cancel,input=WindowsInstanceCancel,result=WindowsInstanceCancel
+// +genclient:method=Check,verb=create,subresource=check,input=WindowsInstanceCheck,result=WindowsInstanceCheck
+// +genclient:method=Inspect,verb=get,subresource=inspect,result=WindowsInstanceInspection
 // +k8s:supportsSubresource="/status"
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
@@ -116,6 +123,12 @@ const (
 	InstanceConnected WindowsInstancePhase = "Connected"
 	// InstanceReady means that the host is logged in to and its Node is ready.
 	InstanceReady WindowsInstancePhase = "Ready"
+	// InstanceDraining means that pods are leaving the Node of the host, by an operation.
+	InstanceDraining WindowsInstancePhase = "Draining"
+	// InstanceRebooting means that the host is being restarted, by an operation.
+	InstanceRebooting WindowsInstancePhase = "Rebooting"
+	// InstanceConfiguring means that the host is being set up, by an operation.
+	InstanceConfiguring WindowsInstancePhase = "Configuring"
 	// InstanceUnreachable means that no SSH connection can be made.
 	InstanceUnreachable WindowsInstancePhase = "Unreachable"
 	// InstanceFailed means that somebody has to act: see the conditions.
@@ -127,7 +140,8 @@ type WindowsInstanceStatus struct {
 	// The generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// One word for people: Pending, Connecting, Connected, Ready, Unreachable or Failed.
+	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
+	// Configuring, Unreachable or Failed.
 	// Programs should read the conditions.
 	// +optional
 	Phase WindowsInstancePhase `json:"phase,omitempty"`
@@ -165,6 +179,16 @@ type WindowsInstanceStatus struct {
 	// when it equals currentRevision.
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`
+	// The operation that is being carried out or waits to be, or else the last one.
+	// +optional
+	// +k8s:optional
+	Operation *Operation `json:"operation,omitempty"`
+	// The operations before it, newest first, at most ten.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:maxItems=10
+	History []Operation `json:"history,omitempty"`
 }
 
 // HostKeyTrust says why a host key is trusted.

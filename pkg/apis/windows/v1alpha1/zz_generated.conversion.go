@@ -25,6 +25,116 @@ func init() {
 // RegisterConversions adds conversion functions to the given scheme.
 // Public to allow building arbitrary schemes.
 func RegisterConversions(s *runtime.Scheme) error {
+	if err := s.AddGeneratedConversionFunc((*ActionStatus)(nil), (*windows.ActionStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ActionStatus_To_windows_ActionStatus(a.(*ActionStatus), b.(*windows.ActionStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.ActionStatus)(nil), (*ActionStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_ActionStatus_To_v1alpha1_ActionStatus(a.(*windows.ActionStatus), b.(*ActionStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AgentInspection)(nil), (*windows.AgentInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AgentInspection_To_windows_AgentInspection(a.(*AgentInspection), b.(*windows.AgentInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.AgentInspection)(nil), (*AgentInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_AgentInspection_To_v1alpha1_AgentInspection(a.(*windows.AgentInspection), b.(*AgentInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*BlockedPod)(nil), (*windows.BlockedPod)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_BlockedPod_To_windows_BlockedPod(a.(*BlockedPod), b.(*windows.BlockedPod), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.BlockedPod)(nil), (*BlockedPod)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_BlockedPod_To_v1alpha1_BlockedPod(a.(*windows.BlockedPod), b.(*BlockedPod), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*BootInspection)(nil), (*windows.BootInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_BootInspection_To_windows_BootInspection(a.(*BootInspection), b.(*windows.BootInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.BootInspection)(nil), (*BootInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_BootInspection_To_v1alpha1_BootInspection(a.(*windows.BootInspection), b.(*BootInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*CertificateInspection)(nil), (*windows.CertificateInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_CertificateInspection_To_windows_CertificateInspection(a.(*CertificateInspection), b.(*windows.CertificateInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.CertificateInspection)(nil), (*CertificateInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_CertificateInspection_To_v1alpha1_CertificateInspection(a.(*windows.CertificateInspection), b.(*CertificateInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*CheckFinding)(nil), (*windows.CheckFinding)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_CheckFinding_To_windows_CheckFinding(a.(*CheckFinding), b.(*windows.CheckFinding), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.CheckFinding)(nil), (*CheckFinding)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_CheckFinding_To_v1alpha1_CheckFinding(a.(*windows.CheckFinding), b.(*CheckFinding), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*CheckLayer)(nil), (*windows.CheckLayer)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_CheckLayer_To_windows_CheckLayer(a.(*CheckLayer), b.(*windows.CheckLayer), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.CheckLayer)(nil), (*CheckLayer)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_CheckLayer_To_v1alpha1_CheckLayer(a.(*windows.CheckLayer), b.(*CheckLayer), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*DiskInspection)(nil), (*windows.DiskInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_DiskInspection_To_windows_DiskInspection(a.(*DiskInspection), b.(*windows.DiskInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.DiskInspection)(nil), (*DiskInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_DiskInspection_To_v1alpha1_DiskInspection(a.(*windows.DiskInspection), b.(*DiskInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*DrainOptions)(nil), (*windows.DrainOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_DrainOptions_To_windows_DrainOptions(a.(*DrainOptions), b.(*windows.DrainOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.DrainOptions)(nil), (*DrainOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_DrainOptions_To_v1alpha1_DrainOptions(a.(*windows.DrainOptions), b.(*DrainOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ErrorInspection)(nil), (*windows.ErrorInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ErrorInspection_To_windows_ErrorInspection(a.(*ErrorInspection), b.(*windows.ErrorInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.ErrorInspection)(nil), (*ErrorInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(a.(*windows.ErrorInspection), b.(*ErrorInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*HNSNetworkInspection)(nil), (*windows.HNSNetworkInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection(a.(*HNSNetworkInspection), b.(*windows.HNSNetworkInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.HNSNetworkInspection)(nil), (*HNSNetworkInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_HNSNetworkInspection_To_v1alpha1_HNSNetworkInspection(a.(*windows.HNSNetworkInspection), b.(*HNSNetworkInspection), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*HostKeyStatus)(nil), (*windows.HostKeyStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_HostKeyStatus_To_windows_HostKeyStatus(a.(*HostKeyStatus), b.(*windows.HostKeyStatus), scope)
 	}); err != nil {
@@ -45,6 +155,46 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*InterfaceInspection)(nil), (*windows.InterfaceInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_InterfaceInspection_To_windows_InterfaceInspection(a.(*InterfaceInspection), b.(*windows.InterfaceInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.InterfaceInspection)(nil), (*InterfaceInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection(a.(*windows.InterfaceInspection), b.(*InterfaceInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ListenerInspection)(nil), (*windows.ListenerInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ListenerInspection_To_windows_ListenerInspection(a.(*ListenerInspection), b.(*windows.ListenerInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.ListenerInspection)(nil), (*ListenerInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(a.(*windows.ListenerInspection), b.(*ListenerInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*MemoryInspection)(nil), (*windows.MemoryInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(a.(*MemoryInspection), b.(*windows.MemoryInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.MemoryInspection)(nil), (*MemoryInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_MemoryInspection_To_v1alpha1_MemoryInspection(a.(*windows.MemoryInspection), b.(*MemoryInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NetworkInspection)(nil), (*windows.NetworkInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NetworkInspection_To_windows_NetworkInspection(a.(*NetworkInspection), b.(*windows.NetworkInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.NetworkInspection)(nil), (*NetworkInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_NetworkInspection_To_v1alpha1_NetworkInspection(a.(*windows.NetworkInspection), b.(*NetworkInspection), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*NodeReference)(nil), (*windows.NodeReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_NodeReference_To_windows_NodeReference(a.(*NodeReference), b.(*windows.NodeReference), scope)
 	}); err != nil {
@@ -52,6 +202,56 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.NodeReference)(nil), (*NodeReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_NodeReference_To_v1alpha1_NodeReference(a.(*windows.NodeReference), b.(*NodeReference), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*Operation)(nil), (*windows.Operation)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_Operation_To_windows_Operation(a.(*Operation), b.(*windows.Operation), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.Operation)(nil), (*Operation)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_Operation_To_v1alpha1_Operation(a.(*windows.Operation), b.(*Operation), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*OperationNode)(nil), (*windows.OperationNode)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_OperationNode_To_windows_OperationNode(a.(*OperationNode), b.(*windows.OperationNode), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.OperationNode)(nil), (*OperationNode)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_OperationNode_To_v1alpha1_OperationNode(a.(*windows.OperationNode), b.(*OperationNode), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*OperationProgress)(nil), (*windows.OperationProgress)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_OperationProgress_To_windows_OperationProgress(a.(*OperationProgress), b.(*windows.OperationProgress), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.OperationProgress)(nil), (*OperationProgress)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_OperationProgress_To_v1alpha1_OperationProgress(a.(*windows.OperationProgress), b.(*OperationProgress), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*OperationStep)(nil), (*windows.OperationStep)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_OperationStep_To_windows_OperationStep(a.(*OperationStep), b.(*windows.OperationStep), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.OperationStep)(nil), (*OperationStep)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_OperationStep_To_v1alpha1_OperationStep(a.(*windows.OperationStep), b.(*OperationStep), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*PlannedChange)(nil), (*windows.PlannedChange)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_PlannedChange_To_windows_PlannedChange(a.(*PlannedChange), b.(*windows.PlannedChange), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.PlannedChange)(nil), (*PlannedChange)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_PlannedChange_To_v1alpha1_PlannedChange(a.(*windows.PlannedChange), b.(*PlannedChange), scope)
 	}); err != nil {
 		return err
 	}
@@ -85,6 +285,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*RebootInspection)(nil), (*windows.RebootInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RebootInspection_To_windows_RebootInspection(a.(*RebootInspection), b.(*windows.RebootInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.RebootInspection)(nil), (*RebootInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_RebootInspection_To_v1alpha1_RebootInspection(a.(*windows.RebootInspection), b.(*RebootInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RebootOptions)(nil), (*windows.RebootOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RebootOptions_To_windows_RebootOptions(a.(*RebootOptions), b.(*windows.RebootOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.RebootOptions)(nil), (*RebootOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_RebootOptions_To_v1alpha1_RebootOptions(a.(*windows.RebootOptions), b.(*RebootOptions), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*SecretReference)(nil), (*windows.SecretReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_SecretReference_To_windows_SecretReference(a.(*SecretReference), b.(*windows.SecretReference), scope)
 	}); err != nil {
@@ -92,6 +312,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.SecretReference)(nil), (*SecretReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_SecretReference_To_v1alpha1_SecretReference(a.(*windows.SecretReference), b.(*SecretReference), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ServiceInspection)(nil), (*windows.ServiceInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ServiceInspection_To_windows_ServiceInspection(a.(*ServiceInspection), b.(*windows.ServiceInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.ServiceInspection)(nil), (*ServiceInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_ServiceInspection_To_v1alpha1_ServiceInspection(a.(*windows.ServiceInspection), b.(*ServiceInspection), scope)
 	}); err != nil {
 		return err
 	}
@@ -105,6 +335,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*SystemInspection)(nil), (*windows.SystemInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_SystemInspection_To_windows_SystemInspection(a.(*SystemInspection), b.(*windows.SystemInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.SystemInspection)(nil), (*SystemInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_SystemInspection_To_v1alpha1_SystemInspection(a.(*windows.SystemInspection), b.(*SystemInspection), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*SystemStatus)(nil), (*windows.SystemStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_SystemStatus_To_windows_SystemStatus(a.(*SystemStatus), b.(*windows.SystemStatus), scope)
 	}); err != nil {
@@ -115,6 +355,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*UnknownInspection)(nil), (*windows.UnknownInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_UnknownInspection_To_windows_UnknownInspection(a.(*UnknownInspection), b.(*windows.UnknownInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.UnknownInspection)(nil), (*UnknownInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(a.(*windows.UnknownInspection), b.(*UnknownInspection), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*WindowsInstance)(nil), (*windows.WindowsInstance)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_WindowsInstance_To_windows_WindowsInstance(a.(*WindowsInstance), b.(*windows.WindowsInstance), scope)
 	}); err != nil {
@@ -122,6 +372,86 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstance)(nil), (*WindowsInstance)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_WindowsInstance_To_v1alpha1_WindowsInstance(a.(*windows.WindowsInstance), b.(*WindowsInstance), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceCancel)(nil), (*windows.WindowsInstanceCancel)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceCancel_To_windows_WindowsInstanceCancel(a.(*WindowsInstanceCancel), b.(*windows.WindowsInstanceCancel), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceCancel)(nil), (*WindowsInstanceCancel)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceCancel_To_v1alpha1_WindowsInstanceCancel(a.(*windows.WindowsInstanceCancel), b.(*WindowsInstanceCancel), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceCancelSpec)(nil), (*windows.WindowsInstanceCancelSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceCancelSpec_To_windows_WindowsInstanceCancelSpec(a.(*WindowsInstanceCancelSpec), b.(*windows.WindowsInstanceCancelSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceCancelSpec)(nil), (*WindowsInstanceCancelSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceCancelSpec_To_v1alpha1_WindowsInstanceCancelSpec(a.(*windows.WindowsInstanceCancelSpec), b.(*WindowsInstanceCancelSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceCheck)(nil), (*windows.WindowsInstanceCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceCheck_To_windows_WindowsInstanceCheck(a.(*WindowsInstanceCheck), b.(*windows.WindowsInstanceCheck), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceCheck)(nil), (*WindowsInstanceCheck)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceCheck_To_v1alpha1_WindowsInstanceCheck(a.(*windows.WindowsInstanceCheck), b.(*WindowsInstanceCheck), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceCheckStatus)(nil), (*windows.WindowsInstanceCheckStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceCheckStatus_To_windows_WindowsInstanceCheckStatus(a.(*WindowsInstanceCheckStatus), b.(*windows.WindowsInstanceCheckStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceCheckStatus)(nil), (*WindowsInstanceCheckStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceCheckStatus_To_v1alpha1_WindowsInstanceCheckStatus(a.(*windows.WindowsInstanceCheckStatus), b.(*WindowsInstanceCheckStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceDrain)(nil), (*windows.WindowsInstanceDrain)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceDrain_To_windows_WindowsInstanceDrain(a.(*WindowsInstanceDrain), b.(*windows.WindowsInstanceDrain), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceDrain)(nil), (*WindowsInstanceDrain)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceDrain_To_v1alpha1_WindowsInstanceDrain(a.(*windows.WindowsInstanceDrain), b.(*WindowsInstanceDrain), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceDrainSpec)(nil), (*windows.WindowsInstanceDrainSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceDrainSpec_To_windows_WindowsInstanceDrainSpec(a.(*WindowsInstanceDrainSpec), b.(*windows.WindowsInstanceDrainSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceDrainSpec)(nil), (*WindowsInstanceDrainSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceDrainSpec_To_v1alpha1_WindowsInstanceDrainSpec(a.(*windows.WindowsInstanceDrainSpec), b.(*WindowsInstanceDrainSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceExecOptions)(nil), (*windows.WindowsInstanceExecOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceExecOptions_To_windows_WindowsInstanceExecOptions(a.(*WindowsInstanceExecOptions), b.(*windows.WindowsInstanceExecOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceExecOptions)(nil), (*WindowsInstanceExecOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceExecOptions_To_v1alpha1_WindowsInstanceExecOptions(a.(*windows.WindowsInstanceExecOptions), b.(*WindowsInstanceExecOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceInspection)(nil), (*windows.WindowsInstanceInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceInspection(a.(*WindowsInstanceInspection), b.(*windows.WindowsInstanceInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceInspection)(nil), (*WindowsInstanceInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceInspection(a.(*windows.WindowsInstanceInspection), b.(*WindowsInstanceInspection), scope)
 	}); err != nil {
 		return err
 	}
@@ -145,6 +475,66 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstancePortForwardOptions)(nil), (*windows.WindowsInstancePortForwardOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstancePortForwardOptions_To_windows_WindowsInstancePortForwardOptions(a.(*WindowsInstancePortForwardOptions), b.(*windows.WindowsInstancePortForwardOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstancePortForwardOptions)(nil), (*WindowsInstancePortForwardOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstancePortForwardOptions_To_v1alpha1_WindowsInstancePortForwardOptions(a.(*windows.WindowsInstancePortForwardOptions), b.(*WindowsInstancePortForwardOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceReboot)(nil), (*windows.WindowsInstanceReboot)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceReboot_To_windows_WindowsInstanceReboot(a.(*WindowsInstanceReboot), b.(*windows.WindowsInstanceReboot), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceReboot)(nil), (*WindowsInstanceReboot)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceReboot_To_v1alpha1_WindowsInstanceReboot(a.(*windows.WindowsInstanceReboot), b.(*WindowsInstanceReboot), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceRebootSpec)(nil), (*windows.WindowsInstanceRebootSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceRebootSpec_To_windows_WindowsInstanceRebootSpec(a.(*WindowsInstanceRebootSpec), b.(*windows.WindowsInstanceRebootSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceRebootSpec)(nil), (*WindowsInstanceRebootSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceRebootSpec_To_v1alpha1_WindowsInstanceRebootSpec(a.(*windows.WindowsInstanceRebootSpec), b.(*WindowsInstanceRebootSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceReconfigure)(nil), (*windows.WindowsInstanceReconfigure)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceReconfigure_To_windows_WindowsInstanceReconfigure(a.(*WindowsInstanceReconfigure), b.(*windows.WindowsInstanceReconfigure), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceReconfigure)(nil), (*WindowsInstanceReconfigure)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceReconfigure_To_v1alpha1_WindowsInstanceReconfigure(a.(*windows.WindowsInstanceReconfigure), b.(*WindowsInstanceReconfigure), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceReconfigureSpec)(nil), (*windows.WindowsInstanceReconfigureSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceReconfigureSpec_To_windows_WindowsInstanceReconfigureSpec(a.(*WindowsInstanceReconfigureSpec), b.(*windows.WindowsInstanceReconfigureSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceReconfigureSpec)(nil), (*WindowsInstanceReconfigureSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceReconfigureSpec_To_v1alpha1_WindowsInstanceReconfigureSpec(a.(*windows.WindowsInstanceReconfigureSpec), b.(*WindowsInstanceReconfigureSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceReconfigureStatus)(nil), (*windows.WindowsInstanceReconfigureStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceReconfigureStatus_To_windows_WindowsInstanceReconfigureStatus(a.(*WindowsInstanceReconfigureStatus), b.(*windows.WindowsInstanceReconfigureStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceReconfigureStatus)(nil), (*WindowsInstanceReconfigureStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceReconfigureStatus_To_v1alpha1_WindowsInstanceReconfigureStatus(a.(*windows.WindowsInstanceReconfigureStatus), b.(*WindowsInstanceReconfigureStatus), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*WindowsInstanceSpec)(nil), (*windows.WindowsInstanceSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_WindowsInstanceSpec_To_windows_WindowsInstanceSpec(a.(*WindowsInstanceSpec), b.(*windows.WindowsInstanceSpec), scope)
 	}); err != nil {
@@ -162,6 +552,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceStatus)(nil), (*WindowsInstanceStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_WindowsInstanceStatus_To_v1alpha1_WindowsInstanceStatus(a.(*windows.WindowsInstanceStatus), b.(*WindowsInstanceStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceUncordon)(nil), (*windows.WindowsInstanceUncordon)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceUncordon_To_windows_WindowsInstanceUncordon(a.(*WindowsInstanceUncordon), b.(*windows.WindowsInstanceUncordon), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceUncordon)(nil), (*WindowsInstanceUncordon)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceUncordon_To_v1alpha1_WindowsInstanceUncordon(a.(*windows.WindowsInstanceUncordon), b.(*WindowsInstanceUncordon), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*WindowsInstanceUncordonSpec)(nil), (*windows.WindowsInstanceUncordonSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_WindowsInstanceUncordonSpec_To_windows_WindowsInstanceUncordonSpec(a.(*WindowsInstanceUncordonSpec), b.(*windows.WindowsInstanceUncordonSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.WindowsInstanceUncordonSpec)(nil), (*WindowsInstanceUncordonSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_WindowsInstanceUncordonSpec_To_v1alpha1_WindowsInstanceUncordonSpec(a.(*windows.WindowsInstanceUncordonSpec), b.(*WindowsInstanceUncordonSpec), scope)
 	}); err != nil {
 		return err
 	}
@@ -205,12 +615,242 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*url.Values)(nil), (*WindowsInstanceExecOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_url_Values_To_v1alpha1_WindowsInstanceExecOptions(a.(*url.Values), b.(*WindowsInstanceExecOptions), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*url.Values)(nil), (*WindowsInstanceLogOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_url_Values_To_v1alpha1_WindowsInstanceLogOptions(a.(*url.Values), b.(*WindowsInstanceLogOptions), scope)
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*url.Values)(nil), (*WindowsInstancePortForwardOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_url_Values_To_v1alpha1_WindowsInstancePortForwardOptions(a.(*url.Values), b.(*WindowsInstancePortForwardOptions), scope)
+	}); err != nil {
+		return err
+	}
 	return nil
+}
+
+func autoConvert_v1alpha1_ActionStatus_To_windows_ActionStatus(in *ActionStatus, out *windows.ActionStatus, s conversion.Scope) error {
+	*out = *(*windows.ActionStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ActionStatus_To_windows_ActionStatus is an autogenerated conversion function.
+func Convert_v1alpha1_ActionStatus_To_windows_ActionStatus(in *ActionStatus, out *windows.ActionStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ActionStatus_To_windows_ActionStatus(in, out, s)
+}
+
+func autoConvert_windows_ActionStatus_To_v1alpha1_ActionStatus(in *windows.ActionStatus, out *ActionStatus, s conversion.Scope) error {
+	*out = *(*ActionStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_ActionStatus_To_v1alpha1_ActionStatus is an autogenerated conversion function.
+func Convert_windows_ActionStatus_To_v1alpha1_ActionStatus(in *windows.ActionStatus, out *ActionStatus, s conversion.Scope) error {
+	return autoConvert_windows_ActionStatus_To_v1alpha1_ActionStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_AgentInspection_To_windows_AgentInspection(in *AgentInspection, out *windows.AgentInspection, s conversion.Scope) error {
+	*out = *(*windows.AgentInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_AgentInspection_To_windows_AgentInspection is an autogenerated conversion function.
+func Convert_v1alpha1_AgentInspection_To_windows_AgentInspection(in *AgentInspection, out *windows.AgentInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AgentInspection_To_windows_AgentInspection(in, out, s)
+}
+
+func autoConvert_windows_AgentInspection_To_v1alpha1_AgentInspection(in *windows.AgentInspection, out *AgentInspection, s conversion.Scope) error {
+	*out = *(*AgentInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_AgentInspection_To_v1alpha1_AgentInspection is an autogenerated conversion function.
+func Convert_windows_AgentInspection_To_v1alpha1_AgentInspection(in *windows.AgentInspection, out *AgentInspection, s conversion.Scope) error {
+	return autoConvert_windows_AgentInspection_To_v1alpha1_AgentInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_BlockedPod_To_windows_BlockedPod(in *BlockedPod, out *windows.BlockedPod, s conversion.Scope) error {
+	*out = *(*windows.BlockedPod)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_BlockedPod_To_windows_BlockedPod is an autogenerated conversion function.
+func Convert_v1alpha1_BlockedPod_To_windows_BlockedPod(in *BlockedPod, out *windows.BlockedPod, s conversion.Scope) error {
+	return autoConvert_v1alpha1_BlockedPod_To_windows_BlockedPod(in, out, s)
+}
+
+func autoConvert_windows_BlockedPod_To_v1alpha1_BlockedPod(in *windows.BlockedPod, out *BlockedPod, s conversion.Scope) error {
+	*out = *(*BlockedPod)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_BlockedPod_To_v1alpha1_BlockedPod is an autogenerated conversion function.
+func Convert_windows_BlockedPod_To_v1alpha1_BlockedPod(in *windows.BlockedPod, out *BlockedPod, s conversion.Scope) error {
+	return autoConvert_windows_BlockedPod_To_v1alpha1_BlockedPod(in, out, s)
+}
+
+func autoConvert_v1alpha1_BootInspection_To_windows_BootInspection(in *BootInspection, out *windows.BootInspection, s conversion.Scope) error {
+	*out = *(*windows.BootInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_BootInspection_To_windows_BootInspection is an autogenerated conversion function.
+func Convert_v1alpha1_BootInspection_To_windows_BootInspection(in *BootInspection, out *windows.BootInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_BootInspection_To_windows_BootInspection(in, out, s)
+}
+
+func autoConvert_windows_BootInspection_To_v1alpha1_BootInspection(in *windows.BootInspection, out *BootInspection, s conversion.Scope) error {
+	*out = *(*BootInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_BootInspection_To_v1alpha1_BootInspection is an autogenerated conversion function.
+func Convert_windows_BootInspection_To_v1alpha1_BootInspection(in *windows.BootInspection, out *BootInspection, s conversion.Scope) error {
+	return autoConvert_windows_BootInspection_To_v1alpha1_BootInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_CertificateInspection_To_windows_CertificateInspection(in *CertificateInspection, out *windows.CertificateInspection, s conversion.Scope) error {
+	*out = *(*windows.CertificateInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_CertificateInspection_To_windows_CertificateInspection is an autogenerated conversion function.
+func Convert_v1alpha1_CertificateInspection_To_windows_CertificateInspection(in *CertificateInspection, out *windows.CertificateInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_CertificateInspection_To_windows_CertificateInspection(in, out, s)
+}
+
+func autoConvert_windows_CertificateInspection_To_v1alpha1_CertificateInspection(in *windows.CertificateInspection, out *CertificateInspection, s conversion.Scope) error {
+	*out = *(*CertificateInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_CertificateInspection_To_v1alpha1_CertificateInspection is an autogenerated conversion function.
+func Convert_windows_CertificateInspection_To_v1alpha1_CertificateInspection(in *windows.CertificateInspection, out *CertificateInspection, s conversion.Scope) error {
+	return autoConvert_windows_CertificateInspection_To_v1alpha1_CertificateInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_CheckFinding_To_windows_CheckFinding(in *CheckFinding, out *windows.CheckFinding, s conversion.Scope) error {
+	*out = *(*windows.CheckFinding)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_CheckFinding_To_windows_CheckFinding is an autogenerated conversion function.
+func Convert_v1alpha1_CheckFinding_To_windows_CheckFinding(in *CheckFinding, out *windows.CheckFinding, s conversion.Scope) error {
+	return autoConvert_v1alpha1_CheckFinding_To_windows_CheckFinding(in, out, s)
+}
+
+func autoConvert_windows_CheckFinding_To_v1alpha1_CheckFinding(in *windows.CheckFinding, out *CheckFinding, s conversion.Scope) error {
+	*out = *(*CheckFinding)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_CheckFinding_To_v1alpha1_CheckFinding is an autogenerated conversion function.
+func Convert_windows_CheckFinding_To_v1alpha1_CheckFinding(in *windows.CheckFinding, out *CheckFinding, s conversion.Scope) error {
+	return autoConvert_windows_CheckFinding_To_v1alpha1_CheckFinding(in, out, s)
+}
+
+func autoConvert_v1alpha1_CheckLayer_To_windows_CheckLayer(in *CheckLayer, out *windows.CheckLayer, s conversion.Scope) error {
+	*out = *(*windows.CheckLayer)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_CheckLayer_To_windows_CheckLayer is an autogenerated conversion function.
+func Convert_v1alpha1_CheckLayer_To_windows_CheckLayer(in *CheckLayer, out *windows.CheckLayer, s conversion.Scope) error {
+	return autoConvert_v1alpha1_CheckLayer_To_windows_CheckLayer(in, out, s)
+}
+
+func autoConvert_windows_CheckLayer_To_v1alpha1_CheckLayer(in *windows.CheckLayer, out *CheckLayer, s conversion.Scope) error {
+	*out = *(*CheckLayer)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_CheckLayer_To_v1alpha1_CheckLayer is an autogenerated conversion function.
+func Convert_windows_CheckLayer_To_v1alpha1_CheckLayer(in *windows.CheckLayer, out *CheckLayer, s conversion.Scope) error {
+	return autoConvert_windows_CheckLayer_To_v1alpha1_CheckLayer(in, out, s)
+}
+
+func autoConvert_v1alpha1_DiskInspection_To_windows_DiskInspection(in *DiskInspection, out *windows.DiskInspection, s conversion.Scope) error {
+	*out = *(*windows.DiskInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_DiskInspection_To_windows_DiskInspection is an autogenerated conversion function.
+func Convert_v1alpha1_DiskInspection_To_windows_DiskInspection(in *DiskInspection, out *windows.DiskInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_DiskInspection_To_windows_DiskInspection(in, out, s)
+}
+
+func autoConvert_windows_DiskInspection_To_v1alpha1_DiskInspection(in *windows.DiskInspection, out *DiskInspection, s conversion.Scope) error {
+	*out = *(*DiskInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_DiskInspection_To_v1alpha1_DiskInspection is an autogenerated conversion function.
+func Convert_windows_DiskInspection_To_v1alpha1_DiskInspection(in *windows.DiskInspection, out *DiskInspection, s conversion.Scope) error {
+	return autoConvert_windows_DiskInspection_To_v1alpha1_DiskInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_DrainOptions_To_windows_DrainOptions(in *DrainOptions, out *windows.DrainOptions, s conversion.Scope) error {
+	*out = *(*windows.DrainOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_DrainOptions_To_windows_DrainOptions is an autogenerated conversion function.
+func Convert_v1alpha1_DrainOptions_To_windows_DrainOptions(in *DrainOptions, out *windows.DrainOptions, s conversion.Scope) error {
+	return autoConvert_v1alpha1_DrainOptions_To_windows_DrainOptions(in, out, s)
+}
+
+func autoConvert_windows_DrainOptions_To_v1alpha1_DrainOptions(in *windows.DrainOptions, out *DrainOptions, s conversion.Scope) error {
+	*out = *(*DrainOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_DrainOptions_To_v1alpha1_DrainOptions is an autogenerated conversion function.
+func Convert_windows_DrainOptions_To_v1alpha1_DrainOptions(in *windows.DrainOptions, out *DrainOptions, s conversion.Scope) error {
+	return autoConvert_windows_DrainOptions_To_v1alpha1_DrainOptions(in, out, s)
+}
+
+func autoConvert_v1alpha1_ErrorInspection_To_windows_ErrorInspection(in *ErrorInspection, out *windows.ErrorInspection, s conversion.Scope) error {
+	*out = *(*windows.ErrorInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ErrorInspection_To_windows_ErrorInspection is an autogenerated conversion function.
+func Convert_v1alpha1_ErrorInspection_To_windows_ErrorInspection(in *ErrorInspection, out *windows.ErrorInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ErrorInspection_To_windows_ErrorInspection(in, out, s)
+}
+
+func autoConvert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(in *windows.ErrorInspection, out *ErrorInspection, s conversion.Scope) error {
+	*out = *(*ErrorInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_ErrorInspection_To_v1alpha1_ErrorInspection is an autogenerated conversion function.
+func Convert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(in *windows.ErrorInspection, out *ErrorInspection, s conversion.Scope) error {
+	return autoConvert_windows_ErrorInspection_To_v1alpha1_ErrorInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection(in *HNSNetworkInspection, out *windows.HNSNetworkInspection, s conversion.Scope) error {
+	*out = *(*windows.HNSNetworkInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection is an autogenerated conversion function.
+func Convert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection(in *HNSNetworkInspection, out *windows.HNSNetworkInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_HNSNetworkInspection_To_windows_HNSNetworkInspection(in, out, s)
+}
+
+func autoConvert_windows_HNSNetworkInspection_To_v1alpha1_HNSNetworkInspection(in *windows.HNSNetworkInspection, out *HNSNetworkInspection, s conversion.Scope) error {
+	*out = *(*HNSNetworkInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_HNSNetworkInspection_To_v1alpha1_HNSNetworkInspection is an autogenerated conversion function.
+func Convert_windows_HNSNetworkInspection_To_v1alpha1_HNSNetworkInspection(in *windows.HNSNetworkInspection, out *HNSNetworkInspection, s conversion.Scope) error {
+	return autoConvert_windows_HNSNetworkInspection_To_v1alpha1_HNSNetworkInspection(in, out, s)
 }
 
 func autoConvert_v1alpha1_HostKeyStatus_To_windows_HostKeyStatus(in *HostKeyStatus, out *windows.HostKeyStatus, s conversion.Scope) error {
@@ -253,6 +893,86 @@ func Convert_windows_InstancesSource_To_v1alpha1_InstancesSource(in *windows.Ins
 	return autoConvert_windows_InstancesSource_To_v1alpha1_InstancesSource(in, out, s)
 }
 
+func autoConvert_v1alpha1_InterfaceInspection_To_windows_InterfaceInspection(in *InterfaceInspection, out *windows.InterfaceInspection, s conversion.Scope) error {
+	*out = *(*windows.InterfaceInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_InterfaceInspection_To_windows_InterfaceInspection is an autogenerated conversion function.
+func Convert_v1alpha1_InterfaceInspection_To_windows_InterfaceInspection(in *InterfaceInspection, out *windows.InterfaceInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_InterfaceInspection_To_windows_InterfaceInspection(in, out, s)
+}
+
+func autoConvert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection(in *windows.InterfaceInspection, out *InterfaceInspection, s conversion.Scope) error {
+	*out = *(*InterfaceInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection is an autogenerated conversion function.
+func Convert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection(in *windows.InterfaceInspection, out *InterfaceInspection, s conversion.Scope) error {
+	return autoConvert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_ListenerInspection_To_windows_ListenerInspection(in *ListenerInspection, out *windows.ListenerInspection, s conversion.Scope) error {
+	*out = *(*windows.ListenerInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ListenerInspection_To_windows_ListenerInspection is an autogenerated conversion function.
+func Convert_v1alpha1_ListenerInspection_To_windows_ListenerInspection(in *ListenerInspection, out *windows.ListenerInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ListenerInspection_To_windows_ListenerInspection(in, out, s)
+}
+
+func autoConvert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(in *windows.ListenerInspection, out *ListenerInspection, s conversion.Scope) error {
+	*out = *(*ListenerInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_ListenerInspection_To_v1alpha1_ListenerInspection is an autogenerated conversion function.
+func Convert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(in *windows.ListenerInspection, out *ListenerInspection, s conversion.Scope) error {
+	return autoConvert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(in *MemoryInspection, out *windows.MemoryInspection, s conversion.Scope) error {
+	*out = *(*windows.MemoryInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_MemoryInspection_To_windows_MemoryInspection is an autogenerated conversion function.
+func Convert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(in *MemoryInspection, out *windows.MemoryInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(in, out, s)
+}
+
+func autoConvert_windows_MemoryInspection_To_v1alpha1_MemoryInspection(in *windows.MemoryInspection, out *MemoryInspection, s conversion.Scope) error {
+	*out = *(*MemoryInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_MemoryInspection_To_v1alpha1_MemoryInspection is an autogenerated conversion function.
+func Convert_windows_MemoryInspection_To_v1alpha1_MemoryInspection(in *windows.MemoryInspection, out *MemoryInspection, s conversion.Scope) error {
+	return autoConvert_windows_MemoryInspection_To_v1alpha1_MemoryInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_NetworkInspection_To_windows_NetworkInspection(in *NetworkInspection, out *windows.NetworkInspection, s conversion.Scope) error {
+	*out = *(*windows.NetworkInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_NetworkInspection_To_windows_NetworkInspection is an autogenerated conversion function.
+func Convert_v1alpha1_NetworkInspection_To_windows_NetworkInspection(in *NetworkInspection, out *windows.NetworkInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NetworkInspection_To_windows_NetworkInspection(in, out, s)
+}
+
+func autoConvert_windows_NetworkInspection_To_v1alpha1_NetworkInspection(in *windows.NetworkInspection, out *NetworkInspection, s conversion.Scope) error {
+	*out = *(*NetworkInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_NetworkInspection_To_v1alpha1_NetworkInspection is an autogenerated conversion function.
+func Convert_windows_NetworkInspection_To_v1alpha1_NetworkInspection(in *windows.NetworkInspection, out *NetworkInspection, s conversion.Scope) error {
+	return autoConvert_windows_NetworkInspection_To_v1alpha1_NetworkInspection(in, out, s)
+}
+
 func autoConvert_v1alpha1_NodeReference_To_windows_NodeReference(in *NodeReference, out *windows.NodeReference, s conversion.Scope) error {
 	*out = *(*windows.NodeReference)(unsafe.Pointer(in))
 	return nil
@@ -271,6 +991,106 @@ func autoConvert_windows_NodeReference_To_v1alpha1_NodeReference(in *windows.Nod
 // Convert_windows_NodeReference_To_v1alpha1_NodeReference is an autogenerated conversion function.
 func Convert_windows_NodeReference_To_v1alpha1_NodeReference(in *windows.NodeReference, out *NodeReference, s conversion.Scope) error {
 	return autoConvert_windows_NodeReference_To_v1alpha1_NodeReference(in, out, s)
+}
+
+func autoConvert_v1alpha1_Operation_To_windows_Operation(in *Operation, out *windows.Operation, s conversion.Scope) error {
+	*out = *(*windows.Operation)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_Operation_To_windows_Operation is an autogenerated conversion function.
+func Convert_v1alpha1_Operation_To_windows_Operation(in *Operation, out *windows.Operation, s conversion.Scope) error {
+	return autoConvert_v1alpha1_Operation_To_windows_Operation(in, out, s)
+}
+
+func autoConvert_windows_Operation_To_v1alpha1_Operation(in *windows.Operation, out *Operation, s conversion.Scope) error {
+	*out = *(*Operation)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_Operation_To_v1alpha1_Operation is an autogenerated conversion function.
+func Convert_windows_Operation_To_v1alpha1_Operation(in *windows.Operation, out *Operation, s conversion.Scope) error {
+	return autoConvert_windows_Operation_To_v1alpha1_Operation(in, out, s)
+}
+
+func autoConvert_v1alpha1_OperationNode_To_windows_OperationNode(in *OperationNode, out *windows.OperationNode, s conversion.Scope) error {
+	*out = *(*windows.OperationNode)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_OperationNode_To_windows_OperationNode is an autogenerated conversion function.
+func Convert_v1alpha1_OperationNode_To_windows_OperationNode(in *OperationNode, out *windows.OperationNode, s conversion.Scope) error {
+	return autoConvert_v1alpha1_OperationNode_To_windows_OperationNode(in, out, s)
+}
+
+func autoConvert_windows_OperationNode_To_v1alpha1_OperationNode(in *windows.OperationNode, out *OperationNode, s conversion.Scope) error {
+	*out = *(*OperationNode)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_OperationNode_To_v1alpha1_OperationNode is an autogenerated conversion function.
+func Convert_windows_OperationNode_To_v1alpha1_OperationNode(in *windows.OperationNode, out *OperationNode, s conversion.Scope) error {
+	return autoConvert_windows_OperationNode_To_v1alpha1_OperationNode(in, out, s)
+}
+
+func autoConvert_v1alpha1_OperationProgress_To_windows_OperationProgress(in *OperationProgress, out *windows.OperationProgress, s conversion.Scope) error {
+	*out = *(*windows.OperationProgress)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_OperationProgress_To_windows_OperationProgress is an autogenerated conversion function.
+func Convert_v1alpha1_OperationProgress_To_windows_OperationProgress(in *OperationProgress, out *windows.OperationProgress, s conversion.Scope) error {
+	return autoConvert_v1alpha1_OperationProgress_To_windows_OperationProgress(in, out, s)
+}
+
+func autoConvert_windows_OperationProgress_To_v1alpha1_OperationProgress(in *windows.OperationProgress, out *OperationProgress, s conversion.Scope) error {
+	*out = *(*OperationProgress)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_OperationProgress_To_v1alpha1_OperationProgress is an autogenerated conversion function.
+func Convert_windows_OperationProgress_To_v1alpha1_OperationProgress(in *windows.OperationProgress, out *OperationProgress, s conversion.Scope) error {
+	return autoConvert_windows_OperationProgress_To_v1alpha1_OperationProgress(in, out, s)
+}
+
+func autoConvert_v1alpha1_OperationStep_To_windows_OperationStep(in *OperationStep, out *windows.OperationStep, s conversion.Scope) error {
+	*out = *(*windows.OperationStep)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_OperationStep_To_windows_OperationStep is an autogenerated conversion function.
+func Convert_v1alpha1_OperationStep_To_windows_OperationStep(in *OperationStep, out *windows.OperationStep, s conversion.Scope) error {
+	return autoConvert_v1alpha1_OperationStep_To_windows_OperationStep(in, out, s)
+}
+
+func autoConvert_windows_OperationStep_To_v1alpha1_OperationStep(in *windows.OperationStep, out *OperationStep, s conversion.Scope) error {
+	*out = *(*OperationStep)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_OperationStep_To_v1alpha1_OperationStep is an autogenerated conversion function.
+func Convert_windows_OperationStep_To_v1alpha1_OperationStep(in *windows.OperationStep, out *OperationStep, s conversion.Scope) error {
+	return autoConvert_windows_OperationStep_To_v1alpha1_OperationStep(in, out, s)
+}
+
+func autoConvert_v1alpha1_PlannedChange_To_windows_PlannedChange(in *PlannedChange, out *windows.PlannedChange, s conversion.Scope) error {
+	*out = *(*windows.PlannedChange)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_PlannedChange_To_windows_PlannedChange is an autogenerated conversion function.
+func Convert_v1alpha1_PlannedChange_To_windows_PlannedChange(in *PlannedChange, out *windows.PlannedChange, s conversion.Scope) error {
+	return autoConvert_v1alpha1_PlannedChange_To_windows_PlannedChange(in, out, s)
+}
+
+func autoConvert_windows_PlannedChange_To_v1alpha1_PlannedChange(in *windows.PlannedChange, out *PlannedChange, s conversion.Scope) error {
+	*out = *(*PlannedChange)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_PlannedChange_To_v1alpha1_PlannedChange is an autogenerated conversion function.
+func Convert_windows_PlannedChange_To_v1alpha1_PlannedChange(in *windows.PlannedChange, out *PlannedChange, s conversion.Scope) error {
+	return autoConvert_windows_PlannedChange_To_v1alpha1_PlannedChange(in, out, s)
 }
 
 func autoConvert_v1alpha1_PoolReference_To_windows_PoolReference(in *PoolReference, out *windows.PoolReference, s conversion.Scope) error {
@@ -333,6 +1153,46 @@ func Convert_windows_PoolTemplate_To_v1alpha1_PoolTemplate(in *windows.PoolTempl
 	return autoConvert_windows_PoolTemplate_To_v1alpha1_PoolTemplate(in, out, s)
 }
 
+func autoConvert_v1alpha1_RebootInspection_To_windows_RebootInspection(in *RebootInspection, out *windows.RebootInspection, s conversion.Scope) error {
+	*out = *(*windows.RebootInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RebootInspection_To_windows_RebootInspection is an autogenerated conversion function.
+func Convert_v1alpha1_RebootInspection_To_windows_RebootInspection(in *RebootInspection, out *windows.RebootInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RebootInspection_To_windows_RebootInspection(in, out, s)
+}
+
+func autoConvert_windows_RebootInspection_To_v1alpha1_RebootInspection(in *windows.RebootInspection, out *RebootInspection, s conversion.Scope) error {
+	*out = *(*RebootInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_RebootInspection_To_v1alpha1_RebootInspection is an autogenerated conversion function.
+func Convert_windows_RebootInspection_To_v1alpha1_RebootInspection(in *windows.RebootInspection, out *RebootInspection, s conversion.Scope) error {
+	return autoConvert_windows_RebootInspection_To_v1alpha1_RebootInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_RebootOptions_To_windows_RebootOptions(in *RebootOptions, out *windows.RebootOptions, s conversion.Scope) error {
+	*out = *(*windows.RebootOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RebootOptions_To_windows_RebootOptions is an autogenerated conversion function.
+func Convert_v1alpha1_RebootOptions_To_windows_RebootOptions(in *RebootOptions, out *windows.RebootOptions, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RebootOptions_To_windows_RebootOptions(in, out, s)
+}
+
+func autoConvert_windows_RebootOptions_To_v1alpha1_RebootOptions(in *windows.RebootOptions, out *RebootOptions, s conversion.Scope) error {
+	*out = *(*RebootOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_RebootOptions_To_v1alpha1_RebootOptions is an autogenerated conversion function.
+func Convert_windows_RebootOptions_To_v1alpha1_RebootOptions(in *windows.RebootOptions, out *RebootOptions, s conversion.Scope) error {
+	return autoConvert_windows_RebootOptions_To_v1alpha1_RebootOptions(in, out, s)
+}
+
 func autoConvert_v1alpha1_SecretReference_To_windows_SecretReference(in *SecretReference, out *windows.SecretReference, s conversion.Scope) error {
 	*out = *(*windows.SecretReference)(unsafe.Pointer(in))
 	return nil
@@ -351,6 +1211,26 @@ func autoConvert_windows_SecretReference_To_v1alpha1_SecretReference(in *windows
 // Convert_windows_SecretReference_To_v1alpha1_SecretReference is an autogenerated conversion function.
 func Convert_windows_SecretReference_To_v1alpha1_SecretReference(in *windows.SecretReference, out *SecretReference, s conversion.Scope) error {
 	return autoConvert_windows_SecretReference_To_v1alpha1_SecretReference(in, out, s)
+}
+
+func autoConvert_v1alpha1_ServiceInspection_To_windows_ServiceInspection(in *ServiceInspection, out *windows.ServiceInspection, s conversion.Scope) error {
+	*out = *(*windows.ServiceInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ServiceInspection_To_windows_ServiceInspection is an autogenerated conversion function.
+func Convert_v1alpha1_ServiceInspection_To_windows_ServiceInspection(in *ServiceInspection, out *windows.ServiceInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ServiceInspection_To_windows_ServiceInspection(in, out, s)
+}
+
+func autoConvert_windows_ServiceInspection_To_v1alpha1_ServiceInspection(in *windows.ServiceInspection, out *ServiceInspection, s conversion.Scope) error {
+	*out = *(*ServiceInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_ServiceInspection_To_v1alpha1_ServiceInspection is an autogenerated conversion function.
+func Convert_windows_ServiceInspection_To_v1alpha1_ServiceInspection(in *windows.ServiceInspection, out *ServiceInspection, s conversion.Scope) error {
+	return autoConvert_windows_ServiceInspection_To_v1alpha1_ServiceInspection(in, out, s)
 }
 
 func autoConvert_v1alpha1_SourceReference_To_windows_SourceReference(in *SourceReference, out *windows.SourceReference, s conversion.Scope) error {
@@ -373,6 +1253,26 @@ func Convert_windows_SourceReference_To_v1alpha1_SourceReference(in *windows.Sou
 	return autoConvert_windows_SourceReference_To_v1alpha1_SourceReference(in, out, s)
 }
 
+func autoConvert_v1alpha1_SystemInspection_To_windows_SystemInspection(in *SystemInspection, out *windows.SystemInspection, s conversion.Scope) error {
+	*out = *(*windows.SystemInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_SystemInspection_To_windows_SystemInspection is an autogenerated conversion function.
+func Convert_v1alpha1_SystemInspection_To_windows_SystemInspection(in *SystemInspection, out *windows.SystemInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_SystemInspection_To_windows_SystemInspection(in, out, s)
+}
+
+func autoConvert_windows_SystemInspection_To_v1alpha1_SystemInspection(in *windows.SystemInspection, out *SystemInspection, s conversion.Scope) error {
+	*out = *(*SystemInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_SystemInspection_To_v1alpha1_SystemInspection is an autogenerated conversion function.
+func Convert_windows_SystemInspection_To_v1alpha1_SystemInspection(in *windows.SystemInspection, out *SystemInspection, s conversion.Scope) error {
+	return autoConvert_windows_SystemInspection_To_v1alpha1_SystemInspection(in, out, s)
+}
+
 func autoConvert_v1alpha1_SystemStatus_To_windows_SystemStatus(in *SystemStatus, out *windows.SystemStatus, s conversion.Scope) error {
 	*out = *(*windows.SystemStatus)(unsafe.Pointer(in))
 	return nil
@@ -391,6 +1291,26 @@ func autoConvert_windows_SystemStatus_To_v1alpha1_SystemStatus(in *windows.Syste
 // Convert_windows_SystemStatus_To_v1alpha1_SystemStatus is an autogenerated conversion function.
 func Convert_windows_SystemStatus_To_v1alpha1_SystemStatus(in *windows.SystemStatus, out *SystemStatus, s conversion.Scope) error {
 	return autoConvert_windows_SystemStatus_To_v1alpha1_SystemStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_UnknownInspection_To_windows_UnknownInspection(in *UnknownInspection, out *windows.UnknownInspection, s conversion.Scope) error {
+	*out = *(*windows.UnknownInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_UnknownInspection_To_windows_UnknownInspection is an autogenerated conversion function.
+func Convert_v1alpha1_UnknownInspection_To_windows_UnknownInspection(in *UnknownInspection, out *windows.UnknownInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_UnknownInspection_To_windows_UnknownInspection(in, out, s)
+}
+
+func autoConvert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(in *windows.UnknownInspection, out *UnknownInspection, s conversion.Scope) error {
+	*out = *(*UnknownInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_UnknownInspection_To_v1alpha1_UnknownInspection is an autogenerated conversion function.
+func Convert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(in *windows.UnknownInspection, out *UnknownInspection, s conversion.Scope) error {
+	return autoConvert_windows_UnknownInspection_To_v1alpha1_UnknownInspection(in, out, s)
 }
 
 func autoConvert_v1alpha1_WindowsInstance_To_windows_WindowsInstance(in *WindowsInstance, out *windows.WindowsInstance, s conversion.Scope) error {
@@ -423,6 +1343,302 @@ func autoConvert_windows_WindowsInstance_To_v1alpha1_WindowsInstance(in *windows
 // Convert_windows_WindowsInstance_To_v1alpha1_WindowsInstance is an autogenerated conversion function.
 func Convert_windows_WindowsInstance_To_v1alpha1_WindowsInstance(in *windows.WindowsInstance, out *WindowsInstance, s conversion.Scope) error {
 	return autoConvert_windows_WindowsInstance_To_v1alpha1_WindowsInstance(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceCancel_To_windows_WindowsInstanceCancel(in *WindowsInstanceCancel, out *windows.WindowsInstanceCancel, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_WindowsInstanceCancelSpec_To_windows_WindowsInstanceCancelSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_ActionStatus_To_windows_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceCancel_To_windows_WindowsInstanceCancel is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceCancel_To_windows_WindowsInstanceCancel(in *WindowsInstanceCancel, out *windows.WindowsInstanceCancel, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceCancel_To_windows_WindowsInstanceCancel(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceCancel_To_v1alpha1_WindowsInstanceCancel(in *windows.WindowsInstanceCancel, out *WindowsInstanceCancel, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_windows_WindowsInstanceCancelSpec_To_v1alpha1_WindowsInstanceCancelSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_ActionStatus_To_v1alpha1_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_windows_WindowsInstanceCancel_To_v1alpha1_WindowsInstanceCancel is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceCancel_To_v1alpha1_WindowsInstanceCancel(in *windows.WindowsInstanceCancel, out *WindowsInstanceCancel, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceCancel_To_v1alpha1_WindowsInstanceCancel(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceCancelSpec_To_windows_WindowsInstanceCancelSpec(in *WindowsInstanceCancelSpec, out *windows.WindowsInstanceCancelSpec, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceCancelSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceCancelSpec_To_windows_WindowsInstanceCancelSpec is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceCancelSpec_To_windows_WindowsInstanceCancelSpec(in *WindowsInstanceCancelSpec, out *windows.WindowsInstanceCancelSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceCancelSpec_To_windows_WindowsInstanceCancelSpec(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceCancelSpec_To_v1alpha1_WindowsInstanceCancelSpec(in *windows.WindowsInstanceCancelSpec, out *WindowsInstanceCancelSpec, s conversion.Scope) error {
+	*out = *(*WindowsInstanceCancelSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceCancelSpec_To_v1alpha1_WindowsInstanceCancelSpec is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceCancelSpec_To_v1alpha1_WindowsInstanceCancelSpec(in *windows.WindowsInstanceCancelSpec, out *WindowsInstanceCancelSpec, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceCancelSpec_To_v1alpha1_WindowsInstanceCancelSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceCheck_To_windows_WindowsInstanceCheck(in *WindowsInstanceCheck, out *windows.WindowsInstanceCheck, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_WindowsInstanceCheckStatus_To_windows_WindowsInstanceCheckStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceCheck_To_windows_WindowsInstanceCheck is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceCheck_To_windows_WindowsInstanceCheck(in *WindowsInstanceCheck, out *windows.WindowsInstanceCheck, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceCheck_To_windows_WindowsInstanceCheck(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceCheck_To_v1alpha1_WindowsInstanceCheck(in *windows.WindowsInstanceCheck, out *WindowsInstanceCheck, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_windows_WindowsInstanceCheckStatus_To_v1alpha1_WindowsInstanceCheckStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_windows_WindowsInstanceCheck_To_v1alpha1_WindowsInstanceCheck is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceCheck_To_v1alpha1_WindowsInstanceCheck(in *windows.WindowsInstanceCheck, out *WindowsInstanceCheck, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceCheck_To_v1alpha1_WindowsInstanceCheck(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceCheckStatus_To_windows_WindowsInstanceCheckStatus(in *WindowsInstanceCheckStatus, out *windows.WindowsInstanceCheckStatus, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceCheckStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceCheckStatus_To_windows_WindowsInstanceCheckStatus is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceCheckStatus_To_windows_WindowsInstanceCheckStatus(in *WindowsInstanceCheckStatus, out *windows.WindowsInstanceCheckStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceCheckStatus_To_windows_WindowsInstanceCheckStatus(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceCheckStatus_To_v1alpha1_WindowsInstanceCheckStatus(in *windows.WindowsInstanceCheckStatus, out *WindowsInstanceCheckStatus, s conversion.Scope) error {
+	*out = *(*WindowsInstanceCheckStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceCheckStatus_To_v1alpha1_WindowsInstanceCheckStatus is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceCheckStatus_To_v1alpha1_WindowsInstanceCheckStatus(in *windows.WindowsInstanceCheckStatus, out *WindowsInstanceCheckStatus, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceCheckStatus_To_v1alpha1_WindowsInstanceCheckStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceDrain_To_windows_WindowsInstanceDrain(in *WindowsInstanceDrain, out *windows.WindowsInstanceDrain, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_WindowsInstanceDrainSpec_To_windows_WindowsInstanceDrainSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_ActionStatus_To_windows_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceDrain_To_windows_WindowsInstanceDrain is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceDrain_To_windows_WindowsInstanceDrain(in *WindowsInstanceDrain, out *windows.WindowsInstanceDrain, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceDrain_To_windows_WindowsInstanceDrain(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceDrain_To_v1alpha1_WindowsInstanceDrain(in *windows.WindowsInstanceDrain, out *WindowsInstanceDrain, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_windows_WindowsInstanceDrainSpec_To_v1alpha1_WindowsInstanceDrainSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_ActionStatus_To_v1alpha1_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_windows_WindowsInstanceDrain_To_v1alpha1_WindowsInstanceDrain is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceDrain_To_v1alpha1_WindowsInstanceDrain(in *windows.WindowsInstanceDrain, out *WindowsInstanceDrain, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceDrain_To_v1alpha1_WindowsInstanceDrain(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceDrainSpec_To_windows_WindowsInstanceDrainSpec(in *WindowsInstanceDrainSpec, out *windows.WindowsInstanceDrainSpec, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceDrainSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceDrainSpec_To_windows_WindowsInstanceDrainSpec is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceDrainSpec_To_windows_WindowsInstanceDrainSpec(in *WindowsInstanceDrainSpec, out *windows.WindowsInstanceDrainSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceDrainSpec_To_windows_WindowsInstanceDrainSpec(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceDrainSpec_To_v1alpha1_WindowsInstanceDrainSpec(in *windows.WindowsInstanceDrainSpec, out *WindowsInstanceDrainSpec, s conversion.Scope) error {
+	*out = *(*WindowsInstanceDrainSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceDrainSpec_To_v1alpha1_WindowsInstanceDrainSpec is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceDrainSpec_To_v1alpha1_WindowsInstanceDrainSpec(in *windows.WindowsInstanceDrainSpec, out *WindowsInstanceDrainSpec, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceDrainSpec_To_v1alpha1_WindowsInstanceDrainSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceExecOptions_To_windows_WindowsInstanceExecOptions(in *WindowsInstanceExecOptions, out *windows.WindowsInstanceExecOptions, s conversion.Scope) error {
+	out.Command = *(*[]string)(unsafe.Pointer(&in.Command))
+	out.Stdin = in.Stdin
+	out.Stdout = in.Stdout
+	out.Stderr = in.Stderr
+	out.TTY = in.TTY
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceExecOptions_To_windows_WindowsInstanceExecOptions is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceExecOptions_To_windows_WindowsInstanceExecOptions(in *WindowsInstanceExecOptions, out *windows.WindowsInstanceExecOptions, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceExecOptions_To_windows_WindowsInstanceExecOptions(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceExecOptions_To_v1alpha1_WindowsInstanceExecOptions(in *windows.WindowsInstanceExecOptions, out *WindowsInstanceExecOptions, s conversion.Scope) error {
+	out.Command = *(*[]string)(unsafe.Pointer(&in.Command))
+	out.Stdin = in.Stdin
+	out.Stdout = in.Stdout
+	out.Stderr = in.Stderr
+	out.TTY = in.TTY
+	return nil
+}
+
+// Convert_windows_WindowsInstanceExecOptions_To_v1alpha1_WindowsInstanceExecOptions is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceExecOptions_To_v1alpha1_WindowsInstanceExecOptions(in *windows.WindowsInstanceExecOptions, out *WindowsInstanceExecOptions, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceExecOptions_To_v1alpha1_WindowsInstanceExecOptions(in, out, s)
+}
+
+func autoConvert_url_Values_To_v1alpha1_WindowsInstanceExecOptions(in *url.Values, out *WindowsInstanceExecOptions, s conversion.Scope) error {
+	// WARNING: Field TypeMeta does not have json tag, skipping.
+
+	if values, ok := map[string][]string(*in)["command"]; ok && len(values) > 0 {
+		out.Command = *(*[]string)(unsafe.Pointer(&values))
+	} else {
+		out.Command = nil
+	}
+	if values, ok := map[string][]string(*in)["stdin"]; ok && len(values) > 0 {
+		if err := runtime.Convert_Slice_string_To_bool(&values, &out.Stdin, s); err != nil {
+			return err
+		}
+	} else {
+		out.Stdin = false
+	}
+	if values, ok := map[string][]string(*in)["stdout"]; ok && len(values) > 0 {
+		if err := runtime.Convert_Slice_string_To_bool(&values, &out.Stdout, s); err != nil {
+			return err
+		}
+	} else {
+		out.Stdout = false
+	}
+	if values, ok := map[string][]string(*in)["stderr"]; ok && len(values) > 0 {
+		if err := runtime.Convert_Slice_string_To_bool(&values, &out.Stderr, s); err != nil {
+			return err
+		}
+	} else {
+		out.Stderr = false
+	}
+	if values, ok := map[string][]string(*in)["tty"]; ok && len(values) > 0 {
+		if err := runtime.Convert_Slice_string_To_bool(&values, &out.TTY, s); err != nil {
+			return err
+		}
+	} else {
+		out.TTY = false
+	}
+	return nil
+}
+
+// Convert_url_Values_To_v1alpha1_WindowsInstanceExecOptions is an autogenerated conversion function.
+func Convert_url_Values_To_v1alpha1_WindowsInstanceExecOptions(in *url.Values, out *WindowsInstanceExecOptions, s conversion.Scope) error {
+	return autoConvert_url_Values_To_v1alpha1_WindowsInstanceExecOptions(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceInspection(in *WindowsInstanceInspection, out *windows.WindowsInstanceInspection, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Time = in.Time
+	out.ClockSkew = in.ClockSkew
+	out.TimeZone = in.TimeZone
+	if err := Convert_v1alpha1_AgentInspection_To_windows_AgentInspection(&in.Agent, &out.Agent, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_SystemInspection_To_windows_SystemInspection(&in.System, &out.System, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_BootInspection_To_windows_BootInspection(&in.Boot, &out.Boot, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_RebootInspection_To_windows_RebootInspection(&in.PendingReboot, &out.PendingReboot, s); err != nil {
+		return err
+	}
+	out.CPUs = in.CPUs
+	if err := Convert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(&in.Memory, &out.Memory, s); err != nil {
+		return err
+	}
+	out.Disks = *(*[]windows.DiskInspection)(unsafe.Pointer(&in.Disks))
+	out.Services = *(*[]windows.ServiceInspection)(unsafe.Pointer(&in.Services))
+	if err := Convert_v1alpha1_NetworkInspection_To_windows_NetworkInspection(&in.Network, &out.Network, s); err != nil {
+		return err
+	}
+	out.Certificates = *(*[]windows.CertificateInspection)(unsafe.Pointer(&in.Certificates))
+	out.RecentErrors = *(*[]windows.ErrorInspection)(unsafe.Pointer(&in.RecentErrors))
+	out.Unknown = *(*[]windows.UnknownInspection)(unsafe.Pointer(&in.Unknown))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceInspection is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceInspection(in *WindowsInstanceInspection, out *windows.WindowsInstanceInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceInspection(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceInspection(in *windows.WindowsInstanceInspection, out *WindowsInstanceInspection, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	out.Time = in.Time
+	out.ClockSkew = in.ClockSkew
+	out.TimeZone = in.TimeZone
+	if err := Convert_windows_AgentInspection_To_v1alpha1_AgentInspection(&in.Agent, &out.Agent, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_SystemInspection_To_v1alpha1_SystemInspection(&in.System, &out.System, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_BootInspection_To_v1alpha1_BootInspection(&in.Boot, &out.Boot, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_RebootInspection_To_v1alpha1_RebootInspection(&in.PendingReboot, &out.PendingReboot, s); err != nil {
+		return err
+	}
+	out.CPUs = in.CPUs
+	if err := Convert_windows_MemoryInspection_To_v1alpha1_MemoryInspection(&in.Memory, &out.Memory, s); err != nil {
+		return err
+	}
+	out.Disks = *(*[]DiskInspection)(unsafe.Pointer(&in.Disks))
+	out.Services = *(*[]ServiceInspection)(unsafe.Pointer(&in.Services))
+	if err := Convert_windows_NetworkInspection_To_v1alpha1_NetworkInspection(&in.Network, &out.Network, s); err != nil {
+		return err
+	}
+	out.Certificates = *(*[]CertificateInspection)(unsafe.Pointer(&in.Certificates))
+	out.RecentErrors = *(*[]ErrorInspection)(unsafe.Pointer(&in.RecentErrors))
+	out.Unknown = *(*[]UnknownInspection)(unsafe.Pointer(&in.Unknown))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceInspection is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceInspection(in *windows.WindowsInstanceInspection, out *WindowsInstanceInspection, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceInspection(in, out, s)
 }
 
 func autoConvert_v1alpha1_WindowsInstanceList_To_windows_WindowsInstanceList(in *WindowsInstanceList, out *windows.WindowsInstanceList, s conversion.Scope) error {
@@ -643,6 +1859,168 @@ func Convert_url_Values_To_v1alpha1_WindowsInstanceLogOptions(in *url.Values, ou
 	return autoConvert_url_Values_To_v1alpha1_WindowsInstanceLogOptions(in, out, s)
 }
 
+func autoConvert_v1alpha1_WindowsInstancePortForwardOptions_To_windows_WindowsInstancePortForwardOptions(in *WindowsInstancePortForwardOptions, out *windows.WindowsInstancePortForwardOptions, s conversion.Scope) error {
+	out.Ports = *(*[]int32)(unsafe.Pointer(&in.Ports))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstancePortForwardOptions_To_windows_WindowsInstancePortForwardOptions is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstancePortForwardOptions_To_windows_WindowsInstancePortForwardOptions(in *WindowsInstancePortForwardOptions, out *windows.WindowsInstancePortForwardOptions, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstancePortForwardOptions_To_windows_WindowsInstancePortForwardOptions(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstancePortForwardOptions_To_v1alpha1_WindowsInstancePortForwardOptions(in *windows.WindowsInstancePortForwardOptions, out *WindowsInstancePortForwardOptions, s conversion.Scope) error {
+	out.Ports = *(*[]int32)(unsafe.Pointer(&in.Ports))
+	return nil
+}
+
+// Convert_windows_WindowsInstancePortForwardOptions_To_v1alpha1_WindowsInstancePortForwardOptions is an autogenerated conversion function.
+func Convert_windows_WindowsInstancePortForwardOptions_To_v1alpha1_WindowsInstancePortForwardOptions(in *windows.WindowsInstancePortForwardOptions, out *WindowsInstancePortForwardOptions, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstancePortForwardOptions_To_v1alpha1_WindowsInstancePortForwardOptions(in, out, s)
+}
+
+func autoConvert_url_Values_To_v1alpha1_WindowsInstancePortForwardOptions(in *url.Values, out *WindowsInstancePortForwardOptions, s conversion.Scope) error {
+	// WARNING: Field TypeMeta does not have json tag, skipping.
+
+	if values, ok := map[string][]string(*in)["ports"]; ok && len(values) > 0 {
+		if err := v1.Convert_Slice_string_To_Slice_int32(&values, &out.Ports, s); err != nil {
+			return err
+		}
+	} else {
+		out.Ports = nil
+	}
+	return nil
+}
+
+// Convert_url_Values_To_v1alpha1_WindowsInstancePortForwardOptions is an autogenerated conversion function.
+func Convert_url_Values_To_v1alpha1_WindowsInstancePortForwardOptions(in *url.Values, out *WindowsInstancePortForwardOptions, s conversion.Scope) error {
+	return autoConvert_url_Values_To_v1alpha1_WindowsInstancePortForwardOptions(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceReboot_To_windows_WindowsInstanceReboot(in *WindowsInstanceReboot, out *windows.WindowsInstanceReboot, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_WindowsInstanceRebootSpec_To_windows_WindowsInstanceRebootSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_ActionStatus_To_windows_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceReboot_To_windows_WindowsInstanceReboot is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceReboot_To_windows_WindowsInstanceReboot(in *WindowsInstanceReboot, out *windows.WindowsInstanceReboot, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceReboot_To_windows_WindowsInstanceReboot(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceReboot_To_v1alpha1_WindowsInstanceReboot(in *windows.WindowsInstanceReboot, out *WindowsInstanceReboot, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_windows_WindowsInstanceRebootSpec_To_v1alpha1_WindowsInstanceRebootSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_ActionStatus_To_v1alpha1_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_windows_WindowsInstanceReboot_To_v1alpha1_WindowsInstanceReboot is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceReboot_To_v1alpha1_WindowsInstanceReboot(in *windows.WindowsInstanceReboot, out *WindowsInstanceReboot, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceReboot_To_v1alpha1_WindowsInstanceReboot(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceRebootSpec_To_windows_WindowsInstanceRebootSpec(in *WindowsInstanceRebootSpec, out *windows.WindowsInstanceRebootSpec, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceRebootSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceRebootSpec_To_windows_WindowsInstanceRebootSpec is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceRebootSpec_To_windows_WindowsInstanceRebootSpec(in *WindowsInstanceRebootSpec, out *windows.WindowsInstanceRebootSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceRebootSpec_To_windows_WindowsInstanceRebootSpec(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceRebootSpec_To_v1alpha1_WindowsInstanceRebootSpec(in *windows.WindowsInstanceRebootSpec, out *WindowsInstanceRebootSpec, s conversion.Scope) error {
+	*out = *(*WindowsInstanceRebootSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceRebootSpec_To_v1alpha1_WindowsInstanceRebootSpec is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceRebootSpec_To_v1alpha1_WindowsInstanceRebootSpec(in *windows.WindowsInstanceRebootSpec, out *WindowsInstanceRebootSpec, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceRebootSpec_To_v1alpha1_WindowsInstanceRebootSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceReconfigure_To_windows_WindowsInstanceReconfigure(in *WindowsInstanceReconfigure, out *windows.WindowsInstanceReconfigure, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_WindowsInstanceReconfigureSpec_To_windows_WindowsInstanceReconfigureSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_WindowsInstanceReconfigureStatus_To_windows_WindowsInstanceReconfigureStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceReconfigure_To_windows_WindowsInstanceReconfigure is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceReconfigure_To_windows_WindowsInstanceReconfigure(in *WindowsInstanceReconfigure, out *windows.WindowsInstanceReconfigure, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceReconfigure_To_windows_WindowsInstanceReconfigure(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceReconfigure_To_v1alpha1_WindowsInstanceReconfigure(in *windows.WindowsInstanceReconfigure, out *WindowsInstanceReconfigure, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_windows_WindowsInstanceReconfigureSpec_To_v1alpha1_WindowsInstanceReconfigureSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_WindowsInstanceReconfigureStatus_To_v1alpha1_WindowsInstanceReconfigureStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_windows_WindowsInstanceReconfigure_To_v1alpha1_WindowsInstanceReconfigure is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceReconfigure_To_v1alpha1_WindowsInstanceReconfigure(in *windows.WindowsInstanceReconfigure, out *WindowsInstanceReconfigure, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceReconfigure_To_v1alpha1_WindowsInstanceReconfigure(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceReconfigureSpec_To_windows_WindowsInstanceReconfigureSpec(in *WindowsInstanceReconfigureSpec, out *windows.WindowsInstanceReconfigureSpec, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceReconfigureSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceReconfigureSpec_To_windows_WindowsInstanceReconfigureSpec is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceReconfigureSpec_To_windows_WindowsInstanceReconfigureSpec(in *WindowsInstanceReconfigureSpec, out *windows.WindowsInstanceReconfigureSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceReconfigureSpec_To_windows_WindowsInstanceReconfigureSpec(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceReconfigureSpec_To_v1alpha1_WindowsInstanceReconfigureSpec(in *windows.WindowsInstanceReconfigureSpec, out *WindowsInstanceReconfigureSpec, s conversion.Scope) error {
+	*out = *(*WindowsInstanceReconfigureSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceReconfigureSpec_To_v1alpha1_WindowsInstanceReconfigureSpec is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceReconfigureSpec_To_v1alpha1_WindowsInstanceReconfigureSpec(in *windows.WindowsInstanceReconfigureSpec, out *WindowsInstanceReconfigureSpec, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceReconfigureSpec_To_v1alpha1_WindowsInstanceReconfigureSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceReconfigureStatus_To_windows_WindowsInstanceReconfigureStatus(in *WindowsInstanceReconfigureStatus, out *windows.WindowsInstanceReconfigureStatus, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceReconfigureStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceReconfigureStatus_To_windows_WindowsInstanceReconfigureStatus is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceReconfigureStatus_To_windows_WindowsInstanceReconfigureStatus(in *WindowsInstanceReconfigureStatus, out *windows.WindowsInstanceReconfigureStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceReconfigureStatus_To_windows_WindowsInstanceReconfigureStatus(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceReconfigureStatus_To_v1alpha1_WindowsInstanceReconfigureStatus(in *windows.WindowsInstanceReconfigureStatus, out *WindowsInstanceReconfigureStatus, s conversion.Scope) error {
+	*out = *(*WindowsInstanceReconfigureStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceReconfigureStatus_To_v1alpha1_WindowsInstanceReconfigureStatus is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceReconfigureStatus_To_v1alpha1_WindowsInstanceReconfigureStatus(in *windows.WindowsInstanceReconfigureStatus, out *WindowsInstanceReconfigureStatus, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceReconfigureStatus_To_v1alpha1_WindowsInstanceReconfigureStatus(in, out, s)
+}
+
 func autoConvert_v1alpha1_WindowsInstanceSpec_To_windows_WindowsInstanceSpec(in *WindowsInstanceSpec, out *windows.WindowsInstanceSpec, s conversion.Scope) error {
 	*out = *(*windows.WindowsInstanceSpec)(unsafe.Pointer(in))
 	return nil
@@ -681,6 +2059,58 @@ func autoConvert_windows_WindowsInstanceStatus_To_v1alpha1_WindowsInstanceStatus
 // Convert_windows_WindowsInstanceStatus_To_v1alpha1_WindowsInstanceStatus is an autogenerated conversion function.
 func Convert_windows_WindowsInstanceStatus_To_v1alpha1_WindowsInstanceStatus(in *windows.WindowsInstanceStatus, out *WindowsInstanceStatus, s conversion.Scope) error {
 	return autoConvert_windows_WindowsInstanceStatus_To_v1alpha1_WindowsInstanceStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceUncordon_To_windows_WindowsInstanceUncordon(in *WindowsInstanceUncordon, out *windows.WindowsInstanceUncordon, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_WindowsInstanceUncordonSpec_To_windows_WindowsInstanceUncordonSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_ActionStatus_To_windows_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceUncordon_To_windows_WindowsInstanceUncordon is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceUncordon_To_windows_WindowsInstanceUncordon(in *WindowsInstanceUncordon, out *windows.WindowsInstanceUncordon, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceUncordon_To_windows_WindowsInstanceUncordon(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceUncordon_To_v1alpha1_WindowsInstanceUncordon(in *windows.WindowsInstanceUncordon, out *WindowsInstanceUncordon, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_windows_WindowsInstanceUncordonSpec_To_v1alpha1_WindowsInstanceUncordonSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_ActionStatus_To_v1alpha1_ActionStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_windows_WindowsInstanceUncordon_To_v1alpha1_WindowsInstanceUncordon is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceUncordon_To_v1alpha1_WindowsInstanceUncordon(in *windows.WindowsInstanceUncordon, out *WindowsInstanceUncordon, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceUncordon_To_v1alpha1_WindowsInstanceUncordon(in, out, s)
+}
+
+func autoConvert_v1alpha1_WindowsInstanceUncordonSpec_To_windows_WindowsInstanceUncordonSpec(in *WindowsInstanceUncordonSpec, out *windows.WindowsInstanceUncordonSpec, s conversion.Scope) error {
+	*out = *(*windows.WindowsInstanceUncordonSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_WindowsInstanceUncordonSpec_To_windows_WindowsInstanceUncordonSpec is an autogenerated conversion function.
+func Convert_v1alpha1_WindowsInstanceUncordonSpec_To_windows_WindowsInstanceUncordonSpec(in *WindowsInstanceUncordonSpec, out *windows.WindowsInstanceUncordonSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_WindowsInstanceUncordonSpec_To_windows_WindowsInstanceUncordonSpec(in, out, s)
+}
+
+func autoConvert_windows_WindowsInstanceUncordonSpec_To_v1alpha1_WindowsInstanceUncordonSpec(in *windows.WindowsInstanceUncordonSpec, out *WindowsInstanceUncordonSpec, s conversion.Scope) error {
+	*out = *(*WindowsInstanceUncordonSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_WindowsInstanceUncordonSpec_To_v1alpha1_WindowsInstanceUncordonSpec is an autogenerated conversion function.
+func Convert_windows_WindowsInstanceUncordonSpec_To_v1alpha1_WindowsInstanceUncordonSpec(in *windows.WindowsInstanceUncordonSpec, out *WindowsInstanceUncordonSpec, s conversion.Scope) error {
+	return autoConvert_windows_WindowsInstanceUncordonSpec_To_v1alpha1_WindowsInstanceUncordonSpec(in, out, s)
 }
 
 func autoConvert_v1alpha1_WindowsNodePool_To_windows_WindowsNodePool(in *WindowsNodePool, out *windows.WindowsNodePool, s conversion.Scope) error {

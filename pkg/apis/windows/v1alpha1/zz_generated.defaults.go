@@ -17,13 +17,58 @@ import (
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&WindowsInstance{}, func(obj interface{}) { SetObjectDefaults_WindowsInstance(obj.(*WindowsInstance)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceCancel{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceCancel(obj.(*WindowsInstanceCancel)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceDrain{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceDrain(obj.(*WindowsInstanceDrain)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceList{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceList(obj.(*WindowsInstanceList)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceLogOptions{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceLogOptions(obj.(*WindowsInstanceLogOptions)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceReboot{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceReboot(obj.(*WindowsInstanceReboot)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceReconfigure{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceReconfigure(obj.(*WindowsInstanceReconfigure)) })
+	scheme.AddTypeDefaultingFunc(&WindowsInstanceUncordon{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceUncordon(obj.(*WindowsInstanceUncordon)) })
 	return nil
 }
 
 func SetObjectDefaults_WindowsInstance(in *WindowsInstance) {
 	SetDefaults_WindowsInstanceSpec(&in.Spec)
+	if in.Status.Operation != nil {
+		if in.Status.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.Operation.Drain)
+		}
+		if in.Status.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.Operation.Reboot)
+		}
+	}
+	for i := range in.Status.History {
+		a := &in.Status.History[i]
+		if a.Drain != nil {
+			SetDefaults_DrainOptions(a.Drain)
+		}
+		if a.Reboot != nil {
+			SetDefaults_RebootOptions(a.Reboot)
+		}
+	}
+}
+
+func SetObjectDefaults_WindowsInstanceCancel(in *WindowsInstanceCancel) {
+	if in.Status.Operation != nil {
+		if in.Status.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.Operation.Drain)
+		}
+		if in.Status.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.Operation.Reboot)
+		}
+	}
+}
+
+func SetObjectDefaults_WindowsInstanceDrain(in *WindowsInstanceDrain) {
+	SetDefaults_DrainOptions(&in.Spec.DrainOptions)
+	if in.Status.Operation != nil {
+		if in.Status.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.Operation.Drain)
+		}
+		if in.Status.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.Operation.Reboot)
+		}
+	}
 }
 
 func SetObjectDefaults_WindowsInstanceList(in *WindowsInstanceList) {
@@ -35,4 +80,42 @@ func SetObjectDefaults_WindowsInstanceList(in *WindowsInstanceList) {
 
 func SetObjectDefaults_WindowsInstanceLogOptions(in *WindowsInstanceLogOptions) {
 	SetDefaults_WindowsInstanceLogOptions(in)
+}
+
+func SetObjectDefaults_WindowsInstanceReboot(in *WindowsInstanceReboot) {
+	SetDefaults_WindowsInstanceRebootSpec(&in.Spec)
+	SetDefaults_RebootOptions(&in.Spec.RebootOptions)
+	if in.Spec.Drain != nil {
+		SetDefaults_DrainOptions(in.Spec.Drain)
+	}
+	if in.Status.Operation != nil {
+		if in.Status.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.Operation.Drain)
+		}
+		if in.Status.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.Operation.Reboot)
+		}
+	}
+}
+
+func SetObjectDefaults_WindowsInstanceReconfigure(in *WindowsInstanceReconfigure) {
+	if in.Status.ActionStatus.Operation != nil {
+		if in.Status.ActionStatus.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.ActionStatus.Operation.Drain)
+		}
+		if in.Status.ActionStatus.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.ActionStatus.Operation.Reboot)
+		}
+	}
+}
+
+func SetObjectDefaults_WindowsInstanceUncordon(in *WindowsInstanceUncordon) {
+	if in.Status.Operation != nil {
+		if in.Status.Operation.Drain != nil {
+			SetDefaults_DrainOptions(in.Status.Operation.Drain)
+		}
+		if in.Status.Operation.Reboot != nil {
+			SetDefaults_RebootOptions(in.Status.Operation.Reboot)
+		}
+	}
 }

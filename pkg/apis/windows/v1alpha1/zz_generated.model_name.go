@@ -9,6 +9,61 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ActionStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ActionStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AgentInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.AgentInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BlockedPod) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.BlockedPod"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in BootInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.BootInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CertificateInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.CertificateInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CheckFinding) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.CheckFinding"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in CheckLayer) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.CheckLayer"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DiskInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DiskInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DrainOptions) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ErrorInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ErrorInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HNSNetworkInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HNSNetworkInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in HostKeyStatus) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HostKeyStatus"
 }
@@ -19,8 +74,53 @@ func (in InstancesSource) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in InterfaceInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.InterfaceInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ListenerInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ListenerInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in MemoryInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.MemoryInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NetworkInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NetworkInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NodeReference) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Operation) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OperationNode) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationNode"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OperationProgress) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationProgress"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OperationStep) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationStep"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PlannedChange) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PlannedChange"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -39,8 +139,23 @@ func (in PoolTemplate) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RebootInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RebootOptions) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SecretReference) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ServiceInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ServiceInspection"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -49,13 +164,63 @@ func (in SourceReference) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in SystemInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SystemInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in SystemStatus) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SystemStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in UnknownInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.UnknownInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WindowsInstance) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstance"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceCancel) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceCancel"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceCancelSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceCancelSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceCheck) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceCheckStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceCheckStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceDrain) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceDrain"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceDrainSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceDrainSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceExecOptions) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceExecOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceInspection"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -69,6 +234,36 @@ func (in WindowsInstanceLogOptions) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstancePortForwardOptions) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstancePortForwardOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceReboot) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceReboot"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceRebootSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceRebootSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceReconfigure) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceReconfigure"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceReconfigureSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceReconfigureSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceReconfigureStatus) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceReconfigureStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WindowsInstanceSpec) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceSpec"
 }
@@ -76,6 +271,16 @@ func (in WindowsInstanceSpec) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in WindowsInstanceStatus) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceUncordon) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceUncordon"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in WindowsInstanceUncordonSpec) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsInstanceUncordonSpec"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

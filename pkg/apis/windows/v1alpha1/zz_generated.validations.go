@@ -42,6 +42,111 @@ func RegisterValidations(scheme *runtime.Scheme) error {
 				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
 			}
 		})
+	// type WindowsInstanceCancel
+	scheme.AddValidationFunc(
+		(*WindowsInstanceCancel)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceCancel(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceCancel),
+					safe.Cast[*WindowsInstanceCancel](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
+	// type WindowsInstanceCheck
+	scheme.AddValidationFunc(
+		(*WindowsInstanceCheck)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceCheck(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceCheck),
+					safe.Cast[*WindowsInstanceCheck](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
+	// type WindowsInstanceDrain
+	scheme.AddValidationFunc(
+		(*WindowsInstanceDrain)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceDrain(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceDrain),
+					safe.Cast[*WindowsInstanceDrain](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
+	// type WindowsInstanceInspection
+	scheme.AddValidationFunc(
+		(*WindowsInstanceInspection)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceInspection(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceInspection),
+					safe.Cast[*WindowsInstanceInspection](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
+	// type WindowsInstanceReboot
+	scheme.AddValidationFunc(
+		(*WindowsInstanceReboot)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceReboot(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceReboot),
+					safe.Cast[*WindowsInstanceReboot](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
+	// type WindowsInstanceReconfigure
+	scheme.AddValidationFunc(
+		(*WindowsInstanceReconfigure)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceReconfigure(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceReconfigure),
+					safe.Cast[*WindowsInstanceReconfigure](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
+	// type WindowsInstanceUncordon
+	scheme.AddValidationFunc(
+		(*WindowsInstanceUncordon)(nil),
+		func(ctx context.Context, op operation.Operation, obj, oldObj interface{}) field.ErrorList {
+			switch op.Request.SubresourcePath() {
+			case "/":
+				return Validate_WindowsInstanceUncordon(
+					ctx, op, nil, /* fldPath */
+					obj.(*WindowsInstanceUncordon),
+					safe.Cast[*WindowsInstanceUncordon](oldObj))
+			}
+			return field.ErrorList{
+				field.InternalError(nil, fmt.Errorf("no validation found for %T, subresource: %v", obj, op.Request.SubresourcePath())),
+			}
+		})
 	// type WindowsNodePool
 	scheme.AddValidationFunc(
 		(*WindowsNodePool)(nil),
@@ -58,6 +163,268 @@ func RegisterValidations(scheme *runtime.Scheme) error {
 			}
 		})
 	return nil
+}
+
+// Validate_ActionStatus validates an instance of ActionStatus according
+// to declarative validation rules in the API schema.
+func Validate_ActionStatus(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *ActionStatus) (errs field.ErrorList) {
+
+	{ // field ActionStatus.Operation
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *Operation,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_Operation(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *ActionStatus) *Operation {
+				return oldObj.Operation
+			})
+		errs = append(errs, fn(fldPath.Child("operation"), obj.Operation, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_DrainOptions validates an instance of DrainOptions according
+// to declarative validation rules in the API schema.
+func Validate_DrainOptions(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *DrainOptions) (errs field.ErrorList) {
+
+	{ // field DrainOptions.GracePeriodSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *DrainOptions) *int64 {
+				return oldObj.GracePeriodSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("gracePeriodSeconds"), obj.GracePeriodSeconds, oldVal, oldObj != nil)...)
+	}
+
+	{ // field DrainOptions.TimeoutSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *DrainOptions) *int64 {
+				return oldObj.TimeoutSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("timeoutSeconds"), obj.TimeoutSeconds, oldVal, oldObj != nil)...)
+	}
+
+	// field DrainOptions.IgnoreDaemonSets has no validation
+	// field DrainOptions.DeleteEmptyDirData has no validation
+	// field DrainOptions.Force has no validation
+	// field DrainOptions.DisableEviction has no validation
+
+	{ // field DrainOptions.PodSelector
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *DrainOptions) *string {
+				return &oldObj.PodSelector
+			})
+		errs = append(errs, fn(fldPath.Child("podSelector"), &obj.PodSelector, oldVal, oldObj != nil)...)
+	}
+
+	{ // field DrainOptions.SkipWaitForDeleteTimeoutSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *DrainOptions) *int32 {
+				return &oldObj.SkipWaitForDeleteTimeoutSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("skipWaitForDeleteTimeoutSeconds"), &obj.SkipWaitForDeleteTimeoutSeconds, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_Operation validates an instance of Operation according
+// to declarative validation rules in the API schema.
+func Validate_Operation(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *Operation) (errs field.ErrorList) {
+
+	// field Operation.ID has no validation
+	// field Operation.Type has no validation
+	// field Operation.Phase has no validation
+	// field Operation.RequestedBy has no validation
+	// field Operation.RequestedAt has no validation
+	// field Operation.StartedAt has no validation
+	// field Operation.FinishedAt has no validation
+	// field Operation.Message has no validation
+	// field Operation.Progress has no validation
+	// field Operation.Steps has no validation
+	// field Operation.BlockedBy has no validation
+
+	{ // field Operation.Drain
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *DrainOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_DrainOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *DrainOptions {
+				return oldObj.Drain
+			})
+		errs = append(errs, fn(fldPath.Child("drain"), obj.Drain, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Operation.Reboot
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *RebootOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_RebootOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *RebootOptions {
+				return oldObj.Reboot
+			})
+		errs = append(errs, fn(fldPath.Child("reboot"), obj.Reboot, oldVal, oldObj != nil)...)
+	}
+
+	// field Operation.Node has no validation
+	// field Operation.BootID has no validation
+	// field Operation.CancelRequestedBy has no validation
+	// field Operation.CancelRequestedAt has no validation
+	return errs
 }
 
 // Validate_PoolReference validates an instance of PoolReference according
@@ -261,6 +628,74 @@ func Validate_PoolTemplate(
 	return errs
 }
 
+// Validate_RebootOptions validates an instance of RebootOptions according
+// to declarative validation rules in the API schema.
+func Validate_RebootOptions(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *RebootOptions) (errs field.ErrorList) {
+
+	{ // field RebootOptions.Mode
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *RebootMode,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *RebootOptions) *RebootMode {
+				return &oldObj.Mode
+			})
+		errs = append(errs, fn(fldPath.Child("mode"), &obj.Mode, oldVal, oldObj != nil)...)
+	}
+
+	{ // field RebootOptions.TimeoutSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 1); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *RebootOptions) *int64 {
+				return oldObj.TimeoutSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("timeoutSeconds"), obj.TimeoutSeconds, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_SecretReference validates an instance of SecretReference according
 // to declarative validation rules in the API schema.
 func Validate_SecretReference(
@@ -417,6 +852,545 @@ func Validate_WindowsInstance(
 		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
 	}
 
+	return errs
+}
+
+// Validate_WindowsInstanceCancel validates an instance of WindowsInstanceCancel according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceCancel(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceCancel) (errs field.ErrorList) {
+
+	// field WindowsInstanceCancel.TypeMeta has no validation
+
+	{ // field WindowsInstanceCancel.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceCancel) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceCancel.Spec
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstanceCancelSpec,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstanceCancelSpec(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceCancel) *WindowsInstanceCancelSpec {
+				return &oldObj.Spec
+			})
+		errs = append(errs, fn(fldPath.Child("spec"), &obj.Spec, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceCancel.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceCancel) *ActionStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceCancelSpec validates an instance of WindowsInstanceCancelSpec according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceCancelSpec(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceCancelSpec) (errs field.ErrorList) {
+
+	{ // field WindowsInstanceCancelSpec.OperationID
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 64); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceCancelSpec) *string {
+				return &oldObj.OperationID
+			})
+		errs = append(errs, fn(fldPath.Child("operationID"), &obj.OperationID, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceCheck validates an instance of WindowsInstanceCheck according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceCheck(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceCheck) (errs field.ErrorList) {
+
+	// field WindowsInstanceCheck.TypeMeta has no validation
+
+	{ // field WindowsInstanceCheck.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceCheck) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceCheck.Status has no validation
+	return errs
+}
+
+// Validate_WindowsInstanceDrain validates an instance of WindowsInstanceDrain according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceDrain(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceDrain) (errs field.ErrorList) {
+
+	// field WindowsInstanceDrain.TypeMeta has no validation
+
+	{ // field WindowsInstanceDrain.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceDrain) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceDrain.Spec
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstanceDrainSpec,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstanceDrainSpec(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceDrain) *WindowsInstanceDrainSpec {
+				return &oldObj.Spec
+			})
+		errs = append(errs, fn(fldPath.Child("spec"), &obj.Spec, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceDrain.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceDrain) *ActionStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceDrainSpec validates an instance of WindowsInstanceDrainSpec according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceDrainSpec(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceDrainSpec) (errs field.ErrorList) {
+
+	// field WindowsInstanceDrainSpec.Preconditions has no validation
+
+	{ // field WindowsInstanceDrainSpec.DrainOptions
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *DrainOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_DrainOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceDrainSpec) *DrainOptions {
+				return &oldObj.DrainOptions
+			})
+		errs = append(errs, fn(safe.Value(fldPath, func() *field.Path { return fldPath.Child("DrainOptions") }), &obj.DrainOptions, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceInspection validates an instance of WindowsInstanceInspection according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceInspection(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceInspection) (errs field.ErrorList) {
+
+	// field WindowsInstanceInspection.TypeMeta has no validation
+
+	{ // field WindowsInstanceInspection.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceInspection) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceInspection.Time has no validation
+	// field WindowsInstanceInspection.ClockSkew has no validation
+	// field WindowsInstanceInspection.TimeZone has no validation
+	// field WindowsInstanceInspection.Agent has no validation
+	// field WindowsInstanceInspection.System has no validation
+	// field WindowsInstanceInspection.Boot has no validation
+	// field WindowsInstanceInspection.PendingReboot has no validation
+	// field WindowsInstanceInspection.CPUs has no validation
+	// field WindowsInstanceInspection.Memory has no validation
+	// field WindowsInstanceInspection.Disks has no validation
+	// field WindowsInstanceInspection.Services has no validation
+	// field WindowsInstanceInspection.Network has no validation
+	// field WindowsInstanceInspection.Certificates has no validation
+	// field WindowsInstanceInspection.RecentErrors has no validation
+	// field WindowsInstanceInspection.Unknown has no validation
+	return errs
+}
+
+// Validate_WindowsInstanceReboot validates an instance of WindowsInstanceReboot according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceReboot(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceReboot) (errs field.ErrorList) {
+
+	// field WindowsInstanceReboot.TypeMeta has no validation
+
+	{ // field WindowsInstanceReboot.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReboot) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceReboot.Spec
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstanceRebootSpec,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstanceRebootSpec(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReboot) *WindowsInstanceRebootSpec {
+				return &oldObj.Spec
+			})
+		errs = append(errs, fn(fldPath.Child("spec"), &obj.Spec, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceReboot.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReboot) *ActionStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceRebootSpec validates an instance of WindowsInstanceRebootSpec according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceRebootSpec(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceRebootSpec) (errs field.ErrorList) {
+
+	// field WindowsInstanceRebootSpec.Preconditions has no validation
+
+	{ // field WindowsInstanceRebootSpec.RebootOptions
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *RebootOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_RebootOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceRebootSpec) *RebootOptions {
+				return &oldObj.RebootOptions
+			})
+		errs = append(errs, fn(safe.Value(fldPath, func() *field.Path { return fldPath.Child("RebootOptions") }), &obj.RebootOptions, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceRebootSpec.Drain
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *DrainOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_DrainOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceRebootSpec) *DrainOptions {
+				return oldObj.Drain
+			})
+		errs = append(errs, fn(fldPath.Child("drain"), obj.Drain, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceReconfigure validates an instance of WindowsInstanceReconfigure according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceReconfigure(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceReconfigure) (errs field.ErrorList) {
+
+	// field WindowsInstanceReconfigure.TypeMeta has no validation
+
+	{ // field WindowsInstanceReconfigure.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReconfigure) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceReconfigure.Spec has no validation
+
+	{ // field WindowsInstanceReconfigure.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstanceReconfigureStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstanceReconfigureStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReconfigure) *WindowsInstanceReconfigureStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceReconfigureStatus validates an instance of WindowsInstanceReconfigureStatus according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceReconfigureStatus(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceReconfigureStatus) (errs field.ErrorList) {
+
+	{ // field WindowsInstanceReconfigureStatus.ActionStatus
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReconfigureStatus) *ActionStatus {
+				return &oldObj.ActionStatus
+			})
+		errs = append(errs, fn(safe.Value(fldPath, func() *field.Path { return fldPath.Child("ActionStatus") }), &obj.ActionStatus, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceReconfigureStatus.Plan has no validation
 	return errs
 }
 
@@ -699,6 +1673,130 @@ func Validate_WindowsInstanceStatus(
 	// field WindowsInstanceStatus.Version has no validation
 	// field WindowsInstanceStatus.CurrentRevision has no validation
 	// field WindowsInstanceStatus.DesiredRevision has no validation
+
+	{ // field WindowsInstanceStatus.Operation
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *Operation,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_Operation(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *Operation {
+				return oldObj.Operation
+			})
+		errs = append(errs, fn(fldPath.Child("operation"), obj.Operation, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceStatus.History
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []Operation,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 10).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_Operation); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) []Operation {
+				return oldObj.History
+			})
+		errs = append(errs, fn(fldPath.Child("history"), obj.History, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_WindowsInstanceUncordon validates an instance of WindowsInstanceUncordon according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstanceUncordon(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstanceUncordon) (errs field.ErrorList) {
+
+	// field WindowsInstanceUncordon.TypeMeta has no validation
+
+	{ // field WindowsInstanceUncordon.ObjectMeta
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *v1.ObjectMeta,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, validation.Validate_ObjectMeta(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceUncordon) *v1.ObjectMeta {
+				return &oldObj.ObjectMeta
+			})
+		errs = append(errs, fn(fldPath.Child("metadata"), &obj.ObjectMeta, oldVal, oldObj != nil)...)
+	}
+
+	// field WindowsInstanceUncordon.Spec has no validation
+
+	{ // field WindowsInstanceUncordon.Status
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ActionStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ActionStatus(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceUncordon) *ActionStatus {
+				return &oldObj.Status
+			})
+		errs = append(errs, fn(fldPath.Child("status"), &obj.Status, oldVal, oldObj != nil)...)
+	}
+
 	return errs
 }
 

@@ -26,6 +26,50 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.BlockedPod
+  map:
+    fields:
+    - name: budget
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: namespace
+      type:
+        scalar: string
+      default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions
+  map:
+    fields:
+    - name: deleteEmptyDirData
+      type:
+        scalar: boolean
+    - name: disableEviction
+      type:
+        scalar: boolean
+    - name: force
+      type:
+        scalar: boolean
+    - name: gracePeriodSeconds
+      type:
+        scalar: numeric
+    - name: ignoreDaemonSets
+      type:
+        scalar: boolean
+    - name: podSelector
+      type:
+        scalar: string
+    - name: skipWaitForDeleteTimeoutSeconds
+      type:
+        scalar: numeric
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HostKeyStatus
   map:
     fields:
@@ -71,6 +115,121 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation
+  map:
+    fields:
+    - name: blockedBy
+      type:
+        list:
+          elementType:
+            namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.BlockedPod
+          elementRelationship: atomic
+    - name: bootID
+      type:
+        scalar: string
+    - name: cancelRequestedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: cancelRequestedBy
+      type:
+        scalar: string
+    - name: drain
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions
+    - name: finishedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: id
+      type:
+        scalar: string
+      default: ""
+    - name: message
+      type:
+        scalar: string
+    - name: node
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationNode
+    - name: phase
+      type:
+        scalar: string
+      default: ""
+    - name: progress
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationProgress
+    - name: reboot
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
+    - name: requestedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: requestedBy
+      type:
+        scalar: string
+      default: ""
+    - name: startedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationStep
+          elementRelationship: associative
+          keys:
+          - name
+    - name: type
+      type:
+        scalar: string
+      default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationNode
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: uid
+      type:
+        scalar: string
+      default: ""
+    - name: wasUnschedulable
+      type:
+        scalar: boolean
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationProgress
+  map:
+    fields:
+    - name: done
+      type:
+        scalar: numeric
+      default: 0
+    - name: total
+      type:
+        scalar: numeric
+      default: 0
+    - name: unit
+      type:
+        scalar: string
+      default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationStep
+  map:
+    fields:
+    - name: finishedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: startedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: state
+      type:
+        scalar: string
+      default: ""
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolReference
   map:
     fields:
@@ -104,6 +263,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: credentialsSecretRef
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
+  map:
+    fields:
+    - name: mode
+      type:
+        scalar: string
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference
   map:
     fields:
@@ -220,6 +388,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: desiredRevision
       type:
         scalar: string
+    - name: history
+      type:
+        list:
+          elementType:
+            namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation
+          elementRelationship: atomic
     - name: hostKeys
       type:
         list:
@@ -232,6 +406,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: operation
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation
     - name: phase
       type:
         scalar: string

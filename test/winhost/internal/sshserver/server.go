@@ -43,8 +43,10 @@ type Server struct {
 	// OnCommand is told of every command line that a client asks for, before anything
 	// else happens to it. A shell is the empty line.
 	OnCommand func(line string)
-	// Exec runs a command to its end and returns its exit code.
+	// Exec runs a command, or a shell, to its end and returns its exit code.
 	Exec func(ctx context.Context, c Command) uint32
+	// OnRun is told 1 when a command or shell begins and -1 when nothing of it is left.
+	OnRun func(change int)
 	// SFTP serves the subsystem until the client ends it or ctx is done.
 	SFTP func(ctx context.Context, rw io.ReadWriteCloser) error
 	// Dial connects to a TCP port of the host's own for a direct-tcpip channel.
@@ -61,8 +63,32 @@ type Command struct {
 	User string
 	// Stdin ends when the client closes its side.
 	Stdin io.Reader
-	// Stdout and Stderr go to the client.
+	// Stdout and Stderr go to the client; with a terminal they are the same.
 	Stdout, Stderr io.Writer
+	// Terminal is what the client asked for; nil: none.
+	Terminal *Terminal
+}
+
+// Terminal is a client's terminal.
+type Terminal struct {
+	// Term is its type.
+	Term string
+
+	mu            sync.Mutex
+	columns, rows uint32
+}
+
+// Size is the size that the terminal has now, in characters.
+func (t *Terminal) Size() (columns, rows uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.columns, t.rows
+}
+
+func (t *Terminal) resize(columns, rows uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.columns, t.rows = columns, rows
 }
 
 // Conn serves one connection and returns when it and everything that it started have
@@ -223,6 +249,7 @@ func (c *connection) session(ctx context.Context, ch ssh.Channel, reqs <-chan *s
 	defer func() { _ = ch.Close() }()
 	defer cancel()
 	started := false // one program per session, RFC 4254 section 6.5
+	var terminal *Terminal
 	for r := range reqs {
 		var payload struct{ Text string }
 		var run func()
@@ -240,15 +267,25 @@ func (c *connection) session(ctx context.Context, ch ssh.Channel, reqs <-chan *s
 			if !strike(ctx, c.raw, f, fault.StageExec) {
 				return
 			}
-			run = func() { c.exec(ctx, ch, f, payload.Text) }
+			command := c.command(ch, payload.Text, terminal)
+			run = func() { c.exec(ctx, ch, f, command) }
 		case "subsystem":
 			if ssh.Unmarshal(r.Payload, &payload) == nil && payload.Text == "sftp" {
 				run = func() { c.sftp(ctx, ch) }
 			}
 		case "signal":
 			cancel() // Windows has no signals; ending the program is all that can be meant
-		case "pty-req", "window-change":
-			ok = true
+		case "pty-req":
+			if !started && terminal == nil {
+				terminal = newTerminal(r.Payload)
+				ok = terminal != nil
+			}
+		case "window-change":
+			var size struct{ Columns, Rows, Width, Height uint32 }
+			if terminal != nil && ssh.Unmarshal(r.Payload, &size) == nil {
+				terminal.resize(size.Columns, size.Rows)
+				ok = true
+			}
 		}
 		run, started = once(run, started)
 		if r.WantReply {
@@ -268,7 +305,30 @@ func once(run func(), started bool) (func(), bool) {
 	return run, run != nil
 }
 
-func (c *connection) exec(ctx context.Context, ch ssh.Channel, f fault.Fault, line string) {
+// newTerminal reads the payload of pty-req; nil if it cannot be read.
+func newTerminal(payload []byte) *Terminal {
+	var m struct {
+		Term                         string
+		Columns, Rows, Width, Height uint32
+		Modes                        string
+	}
+	if ssh.Unmarshal(payload, &m) != nil {
+		return nil
+	}
+	return &Terminal{Term: m.Term, columns: m.Columns, rows: m.Rows}
+}
+
+func (c *connection) command(ch ssh.Channel, line string, terminal *Terminal) Command {
+	command := Command{Line: line, User: c.conn.User(), Stdin: ch, Stdout: ch, Stderr: ch.Stderr(), Terminal: terminal}
+	if terminal != nil {
+		command.Stderr = ch
+	}
+	return command
+}
+
+func (c *connection) exec(ctx context.Context, ch ssh.Channel, f fault.Fault, command Command) {
+	c.OnRun(1)
+	defer c.OnRun(-1)
 	switch {
 	case f.ExecHang:
 		<-ctx.Done()
@@ -278,8 +338,8 @@ func (c *connection) exec(ctx context.Context, ch ssh.Channel, f fault.Fault, li
 		return
 	}
 	t0 := time.Now()
-	code := c.Exec(ctx, Command{Line: line, User: c.conn.User(), Stdin: ch, Stdout: ch, Stderr: ch.Stderr()})
-	c.Logf("exec %q: exit code %d after %v", line, code, time.Since(t0).Round(time.Millisecond))
+	code := c.Exec(ctx, command)
+	c.Logf("exec %q: exit code %d after %v", command.Line, code, time.Since(t0).Round(time.Millisecond))
 	exit(ch, code)
 }
 

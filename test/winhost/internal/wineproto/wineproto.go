@@ -31,6 +31,8 @@ const (
 	AddressFile = "address"
 	// CommandsFile has one JSON string per line: the command lines that were asked for.
 	CommandsFile = "commands.ndjson"
+	// RunningFile is the number of commands and shells that run.
+	RunningFile = "running"
 	// LogFile is the service's own log.
 	LogFile = "log.txt"
 	// ShutdownFile appears when a program of the host asked for a shutdown by

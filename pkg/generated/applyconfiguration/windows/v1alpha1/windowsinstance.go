@@ -79,10 +79,52 @@ func ExtractWindowsInstance(windowsInstance *windowsv1alpha1.WindowsInstance, fi
 	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "")
 }
 
+// ExtractWindowsInstanceCancel extracts the applied configuration owned by fieldManager from
+// windowsInstance for the cancel subresource.
+func ExtractWindowsInstanceCancel(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "cancel")
+}
+
+// ExtractWindowsInstanceCheck extracts the applied configuration owned by fieldManager from
+// windowsInstance for the check subresource.
+func ExtractWindowsInstanceCheck(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "check")
+}
+
+// ExtractWindowsInstanceDrain extracts the applied configuration owned by fieldManager from
+// windowsInstance for the drain subresource.
+func ExtractWindowsInstanceDrain(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "drain")
+}
+
+// ExtractWindowsInstanceInspect extracts the applied configuration owned by fieldManager from
+// windowsInstance for the inspect subresource.
+func ExtractWindowsInstanceInspect(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "inspect")
+}
+
+// ExtractWindowsInstanceReboot extracts the applied configuration owned by fieldManager from
+// windowsInstance for the reboot subresource.
+func ExtractWindowsInstanceReboot(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "reboot")
+}
+
+// ExtractWindowsInstanceReconfigure extracts the applied configuration owned by fieldManager from
+// windowsInstance for the reconfigure subresource.
+func ExtractWindowsInstanceReconfigure(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "reconfigure")
+}
+
 // ExtractWindowsInstanceStatus extracts the applied configuration owned by fieldManager from
 // windowsInstance for the status subresource.
 func ExtractWindowsInstanceStatus(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
 	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "status")
+}
+
+// ExtractWindowsInstanceUncordon extracts the applied configuration owned by fieldManager from
+// windowsInstance for the uncordon subresource.
+func ExtractWindowsInstanceUncordon(windowsInstance *windowsv1alpha1.WindowsInstance, fieldManager string) (*WindowsInstanceApplyConfiguration, error) {
+	return ExtractWindowsInstanceFrom(windowsInstance, fieldManager, "uncordon")
 }
 
 func (b WindowsInstanceApplyConfiguration) IsApplyConfiguration() {}

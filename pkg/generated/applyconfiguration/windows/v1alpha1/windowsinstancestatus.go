@@ -17,7 +17,8 @@ import (
 type WindowsInstanceStatusApplyConfiguration struct {
 	// The generation of the spec that this status speaks of.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// One word for people: Pending, Connecting, Connected, Ready, Unreachable or Failed.
+	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
+	// Configuring, Unreachable or Failed.
 	// Programs should read the conditions.
 	Phase *windowsv1alpha1.WindowsInstancePhase `json:"phase,omitempty"`
 	// What holds of the host, in the order in which it is found out: Resolved,
@@ -39,6 +40,10 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// Names the content that the host shall be set up with. The host is up to date
 	// when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
+	// The operation that is being carried out or waits to be, or else the last one.
+	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
+	// The operations before it, newest first, at most ten.
+	History []OperationApplyConfiguration `json:"history,omitempty"`
 }
 
 // WindowsInstanceStatusApplyConfiguration constructs a declarative configuration of the WindowsInstanceStatus type for use with
@@ -136,5 +141,26 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithCurrentRevision(value stri
 // If called multiple times, the DesiredRevision field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithDesiredRevision(value string) *WindowsInstanceStatusApplyConfiguration {
 	b.DesiredRevision = &value
+	return b
+}
+
+// WithOperation sets the Operation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Operation field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithOperation(value *OperationApplyConfiguration) *WindowsInstanceStatusApplyConfiguration {
+	b.Operation = value
+	return b
+}
+
+// WithHistory adds the given value to the History field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the History field.
+func (b *WindowsInstanceStatusApplyConfiguration) WithHistory(values ...*OperationApplyConfiguration) *WindowsInstanceStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHistory")
+		}
+		b.History = append(b.History, *values[i])
+	}
 	return b
 }

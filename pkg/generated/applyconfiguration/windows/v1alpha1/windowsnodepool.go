@@ -76,6 +76,12 @@ func ExtractWindowsNodePool(windowsNodePool *windowsv1alpha1.WindowsNodePool, fi
 	return ExtractWindowsNodePoolFrom(windowsNodePool, fieldManager, "")
 }
 
+// ExtractWindowsNodePoolScale extracts the applied configuration owned by fieldManager from
+// windowsNodePool for the scale subresource.
+func ExtractWindowsNodePoolScale(windowsNodePool *windowsv1alpha1.WindowsNodePool, fieldManager string) (*WindowsNodePoolApplyConfiguration, error) {
+	return ExtractWindowsNodePoolFrom(windowsNodePool, fieldManager, "scale")
+}
+
 // ExtractWindowsNodePoolStatus extracts the applied configuration owned by fieldManager from
 // windowsNodePool for the status subresource.
 func ExtractWindowsNodePoolStatus(windowsNodePool *windowsv1alpha1.WindowsNodePool, fieldManager string) (*WindowsNodePoolApplyConfiguration, error) {

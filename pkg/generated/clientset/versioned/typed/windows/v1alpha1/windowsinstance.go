@@ -38,6 +38,14 @@ type WindowsInstanceInterface interface {
 	Apply(ctx context.Context, windowsInstance *applyconfigurationwindowsv1alpha1.WindowsInstanceApplyConfiguration, opts v1.ApplyOptions) (result *windowsv1alpha1.WindowsInstance, err error)
 	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
 	ApplyStatus(ctx context.Context, windowsInstance *applyconfigurationwindowsv1alpha1.WindowsInstanceApplyConfiguration, opts v1.ApplyOptions) (result *windowsv1alpha1.WindowsInstance, err error)
+	Drain(ctx context.Context, windowsInstanceName string, windowsInstanceDrain *windowsv1alpha1.WindowsInstanceDrain, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceDrain, error)
+	Uncordon(ctx context.Context, windowsInstanceName string, windowsInstanceUncordon *windowsv1alpha1.WindowsInstanceUncordon, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceUncordon, error)
+	Reboot(ctx context.Context, windowsInstanceName string, windowsInstanceReboot *windowsv1alpha1.WindowsInstanceReboot, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceReboot, error)
+	Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *windowsv1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceReconfigure, error)
+	Cancel(ctx context.Context, windowsInstanceName string, windowsInstanceCancel *windowsv1alpha1.WindowsInstanceCancel, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceCancel, error)
+	Check(ctx context.Context, windowsInstanceName string, windowsInstanceCheck *windowsv1alpha1.WindowsInstanceCheck, opts v1.CreateOptions) (*windowsv1alpha1.WindowsInstanceCheck, error)
+	Inspect(ctx context.Context, windowsInstanceName string, options v1.GetOptions) (*windowsv1alpha1.WindowsInstanceInspection, error)
+
 	WindowsInstanceExpansion
 }
 
@@ -58,4 +66,108 @@ func newWindowsInstances(c *WindowsV1alpha1Client, namespace string) *windowsIns
 			func() *windowsv1alpha1.WindowsInstanceList { return &windowsv1alpha1.WindowsInstanceList{} },
 		),
 	}
+}
+
+// Drain takes the representation of a windowsInstanceDrain and creates it.  Returns the server's representation of the windowsInstanceDrain, and an error, if there is any.
+func (c *windowsInstances) Drain(ctx context.Context, windowsInstanceName string, windowsInstanceDrain *windowsv1alpha1.WindowsInstanceDrain, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceDrain, err error) {
+	result = &windowsv1alpha1.WindowsInstanceDrain{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("drain").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceDrain).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Uncordon takes the representation of a windowsInstanceUncordon and creates it.  Returns the server's representation of the windowsInstanceUncordon, and an error, if there is any.
+func (c *windowsInstances) Uncordon(ctx context.Context, windowsInstanceName string, windowsInstanceUncordon *windowsv1alpha1.WindowsInstanceUncordon, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceUncordon, err error) {
+	result = &windowsv1alpha1.WindowsInstanceUncordon{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("uncordon").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceUncordon).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Reboot takes the representation of a windowsInstanceReboot and creates it.  Returns the server's representation of the windowsInstanceReboot, and an error, if there is any.
+func (c *windowsInstances) Reboot(ctx context.Context, windowsInstanceName string, windowsInstanceReboot *windowsv1alpha1.WindowsInstanceReboot, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceReboot, err error) {
+	result = &windowsv1alpha1.WindowsInstanceReboot{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("reboot").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceReboot).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Reconfigure takes the representation of a windowsInstanceReconfigure and creates it.  Returns the server's representation of the windowsInstanceReconfigure, and an error, if there is any.
+func (c *windowsInstances) Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *windowsv1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceReconfigure, err error) {
+	result = &windowsv1alpha1.WindowsInstanceReconfigure{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("reconfigure").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceReconfigure).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Cancel takes the representation of a windowsInstanceCancel and creates it.  Returns the server's representation of the windowsInstanceCancel, and an error, if there is any.
+func (c *windowsInstances) Cancel(ctx context.Context, windowsInstanceName string, windowsInstanceCancel *windowsv1alpha1.WindowsInstanceCancel, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceCancel, err error) {
+	result = &windowsv1alpha1.WindowsInstanceCancel{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("cancel").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceCancel).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Check takes the representation of a windowsInstanceCheck and creates it.  Returns the server's representation of the windowsInstanceCheck, and an error, if there is any.
+func (c *windowsInstances) Check(ctx context.Context, windowsInstanceName string, windowsInstanceCheck *windowsv1alpha1.WindowsInstanceCheck, opts v1.CreateOptions) (result *windowsv1alpha1.WindowsInstanceCheck, err error) {
+	result = &windowsv1alpha1.WindowsInstanceCheck{}
+	err = c.GetClient().Post().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("check").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(windowsInstanceCheck).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// Inspect takes name of the windowsInstance, and returns the corresponding windowsv1alpha1.WindowsInstanceInspection object, and an error if there is any.
+func (c *windowsInstances) Inspect(ctx context.Context, windowsInstanceName string, options v1.GetOptions) (result *windowsv1alpha1.WindowsInstanceInspection, err error) {
+	result = &windowsv1alpha1.WindowsInstanceInspection{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("windowsinstances").
+		Name(windowsInstanceName).
+		SubResource("inspect").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
 }

@@ -11,6 +11,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	applyconfigurationwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	scheme "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/scheme"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 	watch "k8s.io/apimachinery/pkg/watch"
@@ -38,6 +39,9 @@ type WindowsNodePoolInterface interface {
 	Apply(ctx context.Context, windowsNodePool *applyconfigurationwindowsv1alpha1.WindowsNodePoolApplyConfiguration, opts v1.ApplyOptions) (result *windowsv1alpha1.WindowsNodePool, err error)
 	// Add a +genclient:noStatus comment above the type to avoid generating ApplyStatus().
 	ApplyStatus(ctx context.Context, windowsNodePool *applyconfigurationwindowsv1alpha1.WindowsNodePoolApplyConfiguration, opts v1.ApplyOptions) (result *windowsv1alpha1.WindowsNodePool, err error)
+	GetScale(ctx context.Context, windowsNodePoolName string, options v1.GetOptions) (*autoscalingv1.Scale, error)
+	UpdateScale(ctx context.Context, windowsNodePoolName string, scale *autoscalingv1.Scale, opts v1.UpdateOptions) (*autoscalingv1.Scale, error)
+
 	WindowsNodePoolExpansion
 }
 
@@ -58,4 +62,33 @@ func newWindowsNodePools(c *WindowsV1alpha1Client, namespace string) *windowsNod
 			func() *windowsv1alpha1.WindowsNodePoolList { return &windowsv1alpha1.WindowsNodePoolList{} },
 		),
 	}
+}
+
+// GetScale takes name of the windowsNodePool, and returns the corresponding autoscalingv1.Scale object, and an error if there is any.
+func (c *windowsNodePools) GetScale(ctx context.Context, windowsNodePoolName string, options v1.GetOptions) (result *autoscalingv1.Scale, err error) {
+	result = &autoscalingv1.Scale{}
+	err = c.GetClient().Get().
+		Namespace(c.GetNamespace()).
+		Resource("windowsnodepools").
+		Name(windowsNodePoolName).
+		SubResource("scale").
+		VersionedParams(&options, scheme.ParameterCodec).
+		Do(ctx).
+		Into(result)
+	return
+}
+
+// UpdateScale takes the top resource name and the representation of a scale and updates it. Returns the server's representation of the scale, and an error, if there is any.
+func (c *windowsNodePools) UpdateScale(ctx context.Context, windowsNodePoolName string, scale *autoscalingv1.Scale, opts v1.UpdateOptions) (result *autoscalingv1.Scale, err error) {
+	result = &autoscalingv1.Scale{}
+	err = c.GetClient().Put().
+		Namespace(c.GetNamespace()).
+		Resource("windowsnodepools").
+		Name(windowsNodePoolName).
+		SubResource("scale").
+		VersionedParams(&opts, scheme.ParameterCodec).
+		Body(scale).
+		Do(ctx).
+		Into(result)
+	return
 }

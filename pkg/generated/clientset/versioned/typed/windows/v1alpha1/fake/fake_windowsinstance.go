@@ -6,10 +6,14 @@
 package fake
 
 import (
+	context "context"
+
 	v1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	typedwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gentype "k8s.io/client-go/gentype"
+	testing "k8s.io/client-go/testing"
 )
 
 // fakeWindowsInstances implements WindowsInstanceInterface
@@ -37,4 +41,88 @@ func newFakeWindowsInstances(fake *FakeWindowsV1alpha1, namespace string) typedw
 		),
 		fake,
 	}
+}
+
+// Drain takes the representation of a windowsInstanceDrain and creates it.  Returns the server's representation of the windowsInstanceDrain, and an error, if there is any.
+func (c *fakeWindowsInstances) Drain(ctx context.Context, windowsInstanceName string, windowsInstanceDrain *v1alpha1.WindowsInstanceDrain, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceDrain, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceDrain{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "drain", c.Namespace(), windowsInstanceDrain, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceDrain), err
+}
+
+// Uncordon takes the representation of a windowsInstanceUncordon and creates it.  Returns the server's representation of the windowsInstanceUncordon, and an error, if there is any.
+func (c *fakeWindowsInstances) Uncordon(ctx context.Context, windowsInstanceName string, windowsInstanceUncordon *v1alpha1.WindowsInstanceUncordon, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceUncordon, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceUncordon{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "uncordon", c.Namespace(), windowsInstanceUncordon, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceUncordon), err
+}
+
+// Reboot takes the representation of a windowsInstanceReboot and creates it.  Returns the server's representation of the windowsInstanceReboot, and an error, if there is any.
+func (c *fakeWindowsInstances) Reboot(ctx context.Context, windowsInstanceName string, windowsInstanceReboot *v1alpha1.WindowsInstanceReboot, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceReboot, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceReboot{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "reboot", c.Namespace(), windowsInstanceReboot, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceReboot), err
+}
+
+// Reconfigure takes the representation of a windowsInstanceReconfigure and creates it.  Returns the server's representation of the windowsInstanceReconfigure, and an error, if there is any.
+func (c *fakeWindowsInstances) Reconfigure(ctx context.Context, windowsInstanceName string, windowsInstanceReconfigure *v1alpha1.WindowsInstanceReconfigure, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceReconfigure, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceReconfigure{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "reconfigure", c.Namespace(), windowsInstanceReconfigure, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceReconfigure), err
+}
+
+// Cancel takes the representation of a windowsInstanceCancel and creates it.  Returns the server's representation of the windowsInstanceCancel, and an error, if there is any.
+func (c *fakeWindowsInstances) Cancel(ctx context.Context, windowsInstanceName string, windowsInstanceCancel *v1alpha1.WindowsInstanceCancel, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceCancel, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceCancel{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "cancel", c.Namespace(), windowsInstanceCancel, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceCancel), err
+}
+
+// Check takes the representation of a windowsInstanceCheck and creates it.  Returns the server's representation of the windowsInstanceCheck, and an error, if there is any.
+func (c *fakeWindowsInstances) Check(ctx context.Context, windowsInstanceName string, windowsInstanceCheck *v1alpha1.WindowsInstanceCheck, opts v1.CreateOptions) (result *v1alpha1.WindowsInstanceCheck, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceCheck{}
+	obj, err := c.Fake.
+		Invokes(testing.NewCreateSubresourceActionWithOptions(c.Resource(), windowsInstanceName, "check", c.Namespace(), windowsInstanceCheck, opts), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceCheck), err
+}
+
+// Inspect takes name of the windowsInstance, and returns the corresponding windowsInstanceInspection object, and an error if there is any.
+func (c *fakeWindowsInstances) Inspect(ctx context.Context, windowsInstanceName string, options v1.GetOptions) (result *v1alpha1.WindowsInstanceInspection, err error) {
+	emptyResult := &v1alpha1.WindowsInstanceInspection{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "inspect", windowsInstanceName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*v1alpha1.WindowsInstanceInspection), err
 }

@@ -6,10 +6,15 @@
 package fake
 
 import (
+	context "context"
+
 	v1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	typedwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gentype "k8s.io/client-go/gentype"
+	testing "k8s.io/client-go/testing"
 )
 
 // fakeWindowsNodePools implements WindowsNodePoolInterface
@@ -37,4 +42,28 @@ func newFakeWindowsNodePools(fake *FakeWindowsV1alpha1, namespace string) typedw
 		),
 		fake,
 	}
+}
+
+// GetScale takes name of the windowsNodePool, and returns the corresponding scale object, and an error if there is any.
+func (c *fakeWindowsNodePools) GetScale(ctx context.Context, windowsNodePoolName string, options v1.GetOptions) (result *autoscalingv1.Scale, err error) {
+	emptyResult := &autoscalingv1.Scale{}
+	obj, err := c.Fake.
+		Invokes(testing.NewGetSubresourceActionWithOptions(c.Resource(), c.Namespace(), "scale", windowsNodePoolName, options), emptyResult)
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*autoscalingv1.Scale), err
+}
+
+// UpdateScale takes the representation of a scale and updates it. Returns the server's representation of the scale, and an error, if there is any.
+func (c *fakeWindowsNodePools) UpdateScale(ctx context.Context, windowsNodePoolName string, scale *autoscalingv1.Scale, opts v1.UpdateOptions) (result *autoscalingv1.Scale, err error) {
+	emptyResult := &autoscalingv1.Scale{}
+	obj, err := c.Fake.
+		Invokes(testing.NewUpdateSubresourceActionWithOptions(c.Resource(), "scale", c.Namespace(), scale, opts), &autoscalingv1.Scale{})
+
+	if obj == nil {
+		return emptyResult, err
+	}
+	return obj.(*autoscalingv1.Scale), err
 }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/apiserver"
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+	"github.com/openshift/windows-instance-api/pkg/streamserver"
+)
+
+// Reasons of the events about sessions, which are about the instance.
+const (
+	reasonSessionStarted     = "SessionStarted"
+	reasonSessionEnded       = "SessionEnded"
+	reasonSessionNotRecorded = "SessionNotRecorded"
+)
+
+// maxEventMessage is the limit of an event.
+const maxEventMessage = 1024
+
+// eventLimits let every session of people have its events. Scripts that run a command
+// a second are told of in sum: the log of the server and the audit log have each.
+var eventLimits = record.CorrelatorOptions{MaxEvents: 60, MaxIntervalInSeconds: 60, BurstSize: 120, QPS: 0.2}
+
+// sessionEvents tells about sessions in events of the cluster, where those who look
+// after a host see them, and in the log of the server. The events are those of core/v1:
+// in events.k8s.io two that differ in their note only are one that happened twice.
+type sessionEvents struct {
+	recorder record.EventRecorder
+}
+
+var _ windowsinstance.SessionEvents = sessionEvents{}
+
+// newSessionEvents sends events until the returned function is called. The end of ctx is
+// when the server begins to stop, and with it the sessions, which is worth telling.
+func newSessionEvents(ctx context.Context, kube kubernetes.Interface) (e sessionEvents, shutdown func()) {
+	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)), record.WithCorrelatorOptions(eventLimits))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	return sessionEvents{broadcaster.NewRecorder(apiserver.Scheme, corev1.EventSource{Component: "windows-apiserver"})}, broadcaster.Shutdown
+}
+
+// Started implements [windowsinstance.SessionEvents].
+func (e sessionEvents) Started(info windowsinstance.SessionInfo) {
+	klog.InfoS("Session started", "kind", info.Kind, "instance", klog.KObj(info.Instance), "user", info.User, "audit", info.AuditID)
+	e.send(info, corev1.EventTypeNormal, reasonSessionStarted, fmt.Sprintf("%s %s.", info.User, doing(info)))
+}
+
+// NotRecorded implements [windowsinstance.SessionEvents].
+func (e sessionEvents) NotRecorded(info windowsinstance.SessionInfo, err error) {
+	e.send(info, corev1.EventTypeWarning, reasonSessionNotRecorded, fmt.Sprintf("%s %s, and it is not recorded, or not completely: %v.", info.User, doing(info), err))
+}
+
+// Ended implements [windowsinstance.SessionEvents].
+func (e sessionEvents) Ended(info windowsinstance.SessionInfo, end windowsinstance.SessionEnd) {
+	klog.InfoS("Session ended", "kind", info.Kind, "instance", klog.KObj(info.Instance), "user", info.User, "audit", info.AuditID, "end", end.String())
+	e.send(info, corev1.EventTypeNormal, reasonSessionEnded, fmt.Sprintf("%s %s for %s: %s.", info.User, did(info), end.Duration.Round(time.Millisecond), how(end)))
+}
+
+// send adds what the audit logs of both servers call the request.
+func (e sessionEvents) send(info windowsinstance.SessionInfo, kind, reason, message string) {
+	suffix := ""
+	if info.AuditID != "" {
+		suffix = fmt.Sprintf(" Audit ID %s.", info.AuditID)
+	}
+	if limit := maxEventMessage - len(suffix) - len("…"); len(message) > limit {
+		message = strings.ToValidUTF8(message[:limit], "") + "…"
+	}
+	e.recorder.Event(info.Instance, kind, reason, message+suffix)
+}
+
+// doing says what a session does, in the present tense.
+func doing(info windowsinstance.SessionInfo) string {
+	switch {
+	case info.Kind == windowsinstance.StreamPortForward:
+		return "forwards ports" + list(info.Ports)
+	case len(info.Command) == 0:
+		return "opens a shell"
+	}
+	return "runs " + quoted(info.Command)
+}
+
+// did says it in the past tense.
+func did(info windowsinstance.SessionInfo) string {
+	switch {
+	case info.Kind == windowsinstance.StreamPortForward:
+		return "forwarded ports" + list(info.Ports)
+	case len(info.Command) == 0:
+		return "had a shell"
+	}
+	return "ran " + quoted(info.Command)
+}
+
+func list(ports []int32) string {
+	if len(ports) == 0 {
+		return ""
+	}
+	return " " + strings.Trim(fmt.Sprint(ports), "[]")
+}
+
+// quoted makes arguments tellable from each other where they could be mistaken.
+func quoted(command []string) string {
+	words := make([]string, len(command))
+	for i, word := range command {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool { return r <= ' ' || r == '"' || r == '\\' || r > '~' }) {
+			word = fmt.Sprintf("%q", word)
+		}
+		words[i] = word
+	}
+	return strings.Join(words, " ")
+}
+
+// how says how a session ended.
+func how(end windowsinstance.SessionEnd) string {
+	switch end.End {
+	case streamserver.EndExited:
+		return fmt.Sprintf("it ended with exit code %d", end.ExitCode)
+	case streamserver.EndClientGone:
+		return "the client closed the connection"
+	case streamserver.EndDrained:
+		return "the server stopped"
+	case streamserver.EndIdle:
+		return "nothing was sent for too long"
+	case streamserver.EndCanceled:
+		return "the request ended"
+	case streamserver.EndRecordingFailed:
+		return "it could not be recorded any more"
+	case streamserver.EndNotUpgraded:
+		return "the connection could not be upgraded"
+	case streamserver.EndFailed:
+	}
+	if end.Err != nil {
+		return "it broke: " + end.Err.Error()
+	}
+	return "it broke"
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+	"github.com/openshift/windows-instance-api/pkg/streamserver"
+)
+
+func TestSessionEvents(t *testing.T) {
+	instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "win-1"}}
+	exec := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", Command: []string{"sc", "query", "a b", ""}, AuditID: "id-1"}
+	shell := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", TTY: true}
+	ports := windowsinstance.SessionInfo{Kind: windowsinstance.StreamPortForward, Instance: instance, User: "jane", Ports: []int32{3389, 9182}}
+	long := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", Command: []string{strings.Repeat("é", 2000)}, AuditID: "id-1"}
+	end := func(result streamserver.Result) windowsinstance.SessionEnd {
+		return windowsinstance.SessionEnd{Result: result, Duration: 1500 * time.Millisecond}
+	}
+	recorder := record.NewFakeRecorder(20)
+	e := sessionEvents{recorder}
+	e.Started(exec)
+	e.Started(shell)
+	e.Started(ports)
+	e.NotRecorded(shell, errors.New("disk full"))
+	e.Ended(exec, end(streamserver.Result{End: streamserver.EndExited, ExitCode: 3}))
+	e.Ended(shell, end(streamserver.Result{End: streamserver.EndClientGone}))
+	e.Ended(ports, end(streamserver.Result{End: streamserver.EndDrained}))
+	e.Ended(shell, end(streamserver.Result{End: streamserver.EndFailed, Err: errors.New("connection lost")}))
+	e.Started(long)
+	close(recorder.Events)
+	var got []string
+	for event := range recorder.Events {
+		got = append(got, event)
+	}
+	last := got[len(got)-1]
+	if note := strings.TrimPrefix(last, "Normal SessionStarted "); len(note) > maxEventMessage || !strings.HasSuffix(note, "… Audit ID id-1.") {
+		t.Errorf("a long command becomes an event of %d bytes: %s", len(note), note)
+	}
+	want := []string{
+		`Normal SessionStarted jane runs sc query "a b" "". Audit ID id-1.`,
+		`Normal SessionStarted jane opens a shell.`,
+		`Normal SessionStarted jane forwards ports 3389 9182.`,
+		`Warning SessionNotRecorded jane opens a shell, and it is not recorded, or not completely: disk full.`,
+		`Normal SessionEnded jane ran sc query "a b" "" for 1.5s: it ended with exit code 3. Audit ID id-1.`,
+		`Normal SessionEnded jane had a shell for 1.5s: the client closed the connection.`,
+		`Normal SessionEnded jane forwarded ports 3389 9182 for 1.5s: the server stopped.`,
+		`Normal SessionEnded jane had a shell for 1.5s: it broke: connection lost.`,
+	}
+	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" {
+		t.Errorf("events differ (-want +got):\n%s", diff)
+	}
+}

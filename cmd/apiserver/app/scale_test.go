@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
+)
+
+const (
+	setPath   = "/apis/machine.openshift.io/v1beta1/namespaces/ns/machinesets/winworker"
+	windowsMS = `{"apiVersion":"machine.openshift.io/v1beta1","kind":"MachineSet","metadata":{"name":"winworker","namespace":"ns","resourceVersion":"7",
+ "managedFields":[{"manager":"someone","operation":"Update","apiVersion":"machine.openshift.io/v1beta1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:replicas":{},"f:selector":{}}}}]},
+ "spec":{"replicas":3,"selector":{"matchLabels":{"set":"winworker"}},"template":{"metadata":{"labels":{"machine.openshift.io/os-id":"Windows"}}}},"status":{"replicas":2}}`
+	notThere  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"machinesets.machine.openshift.io \"winworker\" not found","details":{"name":"winworker","group":"machine.openshift.io","kind":"machinesets"}}`
+	forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"machinesets is forbidden: no role","details":{"name":"winworker","kind":"machinesets"}}`
+	conflict  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified","details":{"name":"winworker","kind":"machinesets"}}`
+)
+
+// cluster answers each request alike, and keeps the last one.
+type cluster struct {
+	code int
+	body string
+
+	request *http.Request
+	sent    string
+}
+
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	c.request, c.sent = r, string(body)
+	contentType := "text/plain"
+	if strings.HasPrefix(c.body, "{") {
+		contentType = "application/json"
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(c.code)
+	_, _ = io.WriteString(w, c.body)
+}
+
+func newTestMachineSets(t *testing.T, c *cluster) machineSets {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	sets, err := newMachineSets(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sets
+}
+
+func TestMachineSetIsRead(t *testing.T) {
+	c := &cluster{code: 200, body: windowsMS}
+	got, err := newTestMachineSets(t, c).Get(t.Context(), "ns", "winworker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &windowsnodepool.MachineSetScale{
+		ResourceVersion: "7", Replicas: 3, CurrentReplicas: 2,
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: "someone", Operation: "Update", APIVersion: "autoscaling/v1", FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
+		}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the scale differs (-want +got):\n%s", diff)
+	}
+	if c.request.URL.Path != setPath {
+		t.Errorf("asked for %s", c.request.URL.Path)
+	}
+	c.body = strings.Replace(windowsMS, `"replicas":3,`, "", 1)
+	if got, err = newTestMachineSets(t, c).Get(t.Context(), "ns", "winworker"); err != nil || got.Replicas != 1 {
+		t.Errorf("without a number: got %+v, %v, want 1", got, err)
+	}
+}
+
+func TestMachineSetIsScaled(t *testing.T) {
+	c := &cluster{code: 200, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5},"status":{"replicas":2}}`}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}}
+	got, err := newTestMachineSets(t, c).Update(t.Context(), "ns", "winworker", &windowsnodepool.MachineSetScale{ResourceVersion: "7", Selector: selector},
+		windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me", DryRun: []string{"All"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&windowsnodepool.MachineSetScale{ResourceVersion: "8", Replicas: 5, CurrentReplicas: 2, Selector: selector}, got); diff != "" {
+		t.Errorf("the scale differs (-want +got):\n%s", diff)
+	}
+	r := c.request
+	if r.Method != http.MethodPatch || r.URL.Path != setPath+"/scale" || r.URL.Query().Get("fieldManager") != "me" || r.URL.Query().Get("dryRun") != "All" || r.Header.Get("Content-Type") != "application/merge-patch+json" {
+		t.Errorf("sent %s %s as %s", r.Method, r.URL, r.Header.Get("Content-Type"))
+	}
+	var sent struct {
+		Metadata struct{ ResourceVersion string }
+		Spec     map[string]any
+	}
+	if err := json.Unmarshal([]byte(c.sent), &sent); err != nil {
+		t.Fatal(err)
+	}
+	if sent.Metadata.ResourceVersion != "7" || len(sent.Spec) != 1 || sent.Spec["replicas"] != float64(5) {
+		t.Errorf("sent %s", c.sent)
+	}
+}
+
+func TestMachineSetErrors(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		code int
+		body string
+		want int32
+		says string
+	}{
+		{"no Machine API", 404, "404 page not found", 404, "this cluster has no Machine API (machine.openshift.io/v1beta1)"},
+		{"no MachineSet", 404, notThere, 404, `"winworker" not found`},
+		{"our rights", 403, forbidden, 500, "windows-apiserver lacks rights, see artifacts/rbac"},
+		{"changed", 409, conflict, 409, "modified"},
+		{"of Linux", 200, strings.Replace(windowsMS, `"Windows"`, `"Linux"`, 1), 403, `the label machine.openshift.io/os-id of its template is "Linux", want "Windows"`},
+		{"of nothing", 200, strings.Replace(windowsMS, `"machine.openshift.io/os-id":"Windows"`, "", 1), 403, `is ""`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := newTestMachineSets(t, &cluster{code: test.code, body: test.body}).Get(t.Context(), "ns", "winworker")
+			var status apierrors.APIStatus
+			if !errors.As(err, &status) || status.Status().Code != test.want || !strings.Contains(status.Status().Message, test.says) {
+				t.Errorf("got %v, want code %d with %q", err, test.want, test.says)
+			}
+		})
+	}
+	t.Run("kube-apiserver is gone", func(t *testing.T) {
+		sets, err := newMachineSets(&rest.Config{Host: "http://127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sets.Get(t.Context(), "ns", "winworker"); !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("got %v, want 503", err)
+		}
+	})
+}

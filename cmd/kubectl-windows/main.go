@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// kubectl-windows is the plugin that kubectl runs for `kubectl windows` and oc for
+// `oc windows`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	// Logins through cloud providers and OpenID Connect, as kubectl has them.
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+
+	"github.com/openshift/windows-instance-api/pkg/plugin"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return plugin.Run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:])
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ActionStatus is the answer to an action.
+type ActionStatus struct {
+	Operation *Operation
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceDrain asks for the Node of a host to be cordoned and its pods to be
+// evicted. It is posted to the subresource drain.
+type WindowsInstanceDrain struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceDrainSpec
+	Status ActionStatus
+}
+
+// WindowsInstanceDrainSpec says how to drain.
+type WindowsInstanceDrainSpec struct {
+	Preconditions *metav1.Preconditions
+
+	DrainOptions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceUncordon asks for the Node of a host to be made schedulable again.
+// It is posted to the subresource uncordon.
+type WindowsInstanceUncordon struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceUncordonSpec
+	Status ActionStatus
+}
+
+// WindowsInstanceUncordonSpec says what must hold.
+type WindowsInstanceUncordonSpec struct {
+	Preconditions *metav1.Preconditions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceReboot asks for a restart of a host. It is posted to the subresource reboot.
+type WindowsInstanceReboot struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceRebootSpec
+	Status ActionStatus
+}
+
+// WindowsInstanceRebootSpec says how to restart a host.
+type WindowsInstanceRebootSpec struct {
+	Preconditions *metav1.Preconditions
+
+	RebootOptions
+	Drain *DrainOptions
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceReconfigure asks for a host to be brought to what it shall be set up
+// with now. It is posted to the subresource reconfigure. With dryRun=All the answer
+// says what would change.
+type WindowsInstanceReconfigure struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceReconfigureSpec
+	Status WindowsInstanceReconfigureStatus
+}
+
+// WindowsInstanceReconfigureSpec says what must hold.
+type WindowsInstanceReconfigureSpec struct {
+	Preconditions *metav1.Preconditions
+}
+
+// WindowsInstanceReconfigureStatus is the answer to a reconfigure.
+type WindowsInstanceReconfigureStatus struct {
+	ActionStatus
+	Plan []PlannedChange
+}
+
+// ChangeImpact says what a change costs those who use a host.
+type ChangeImpact string
+
+// The values are documented in v1alpha1.
+const (
+	ImpactNone    ChangeImpact = "None"
+	ImpactRestart ChangeImpact = "Restart"
+	ImpactDrain   ChangeImpact = "Drain"
+	ImpactReboot  ChangeImpact = "Reboot"
+)
+
+// PlannedChange is one difference between a host and what it shall be set up with.
+type PlannedChange struct {
+	Kind    string
+	Name    string
+	Action  string
+	Impact  ChangeImpact
+	Message string
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceCancel asks for the end of the operation that runs. It is posted to
+// the subresource cancel.
+type WindowsInstanceCancel struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+
+	Spec   WindowsInstanceCancelSpec
+	Status ActionStatus
+}
+
+// WindowsInstanceCancelSpec says what to cancel.
+type WindowsInstanceCancelSpec struct {
+	OperationID string
+}

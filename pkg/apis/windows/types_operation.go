@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// OperationType says what an operation does.
+type OperationType string
+
+// The values are documented in v1alpha1.
+const (
+	OperationDrain       OperationType = "Drain"
+	OperationUncordon    OperationType = "Uncordon"
+	OperationReboot      OperationType = "Reboot"
+	OperationReconfigure OperationType = "Reconfigure"
+)
+
+// OperationPhase says how far an operation is.
+type OperationPhase string
+
+// The values are documented in v1alpha1.
+const (
+	OperationPending   OperationPhase = "Pending"
+	OperationRunning   OperationPhase = "Running"
+	OperationSucceeded OperationPhase = "Succeeded"
+	OperationFailed    OperationPhase = "Failed"
+	OperationCanceled  OperationPhase = "Canceled"
+)
+
+// OperationStepState says how far a step of an operation is.
+type OperationStepState string
+
+// The values are documented in v1alpha1.
+const (
+	StepPending   OperationStepState = "Pending"
+	StepRunning   OperationStepState = "Running"
+	StepSucceeded OperationStepState = "Succeeded"
+	StepSkipped   OperationStepState = "Skipped"
+	StepFailed    OperationStepState = "Failed"
+)
+
+// Operation is an action on a host: what was asked for, by whom, and how far it is.
+// It is carried out by the controller, which continues where it was when it is restarted.
+type Operation struct {
+	ID                string
+	Type              OperationType
+	Phase             OperationPhase
+	RequestedBy       string
+	RequestedAt       metav1.Time
+	StartedAt         *metav1.Time
+	FinishedAt        *metav1.Time
+	Message           string
+	Progress          *OperationProgress
+	Steps             []OperationStep
+	BlockedBy         []BlockedPod
+	Drain             *DrainOptions
+	Reboot            *RebootOptions
+	Node              *OperationNode
+	BootID            string
+	CancelRequestedBy string
+	CancelRequestedAt *metav1.Time
+}
+
+// OperationStep is a part of an operation.
+type OperationStep struct {
+	Name       string
+	State      OperationStepState
+	StartedAt  *metav1.Time
+	FinishedAt *metav1.Time
+	Message    string
+}
+
+// OperationProgress counts what is done.
+type OperationProgress struct {
+	Done  int32
+	Total int32
+	Unit  string
+}
+
+// BlockedPod is a pod that cannot be evicted at the moment.
+type BlockedPod struct {
+	Namespace string
+	Name      string
+	Budget    string
+	Message   string
+}
+
+// OperationNode is a Node that an operation works on.
+type OperationNode struct {
+	Name             string
+	UID              types.UID
+	WasUnschedulable bool
+}
+
+// DrainOptions say how pods leave a Node. They are those of kubectl drain.
+type DrainOptions struct {
+	GracePeriodSeconds              *int64
+	TimeoutSeconds                  *int64
+	IgnoreDaemonSets                *bool
+	DeleteEmptyDirData              bool
+	Force                           bool
+	DisableEviction                 bool
+	PodSelector                     string
+	SkipWaitForDeleteTimeoutSeconds int32
+}
+
+// RebootMode says how a host is restarted.
+type RebootMode string
+
+// The values are documented in v1alpha1.
+const (
+	RebootGraceful  RebootMode = "Graceful"
+	RebootIfPending RebootMode = "IfPending"
+	RebootForce     RebootMode = "Force"
+)
+
+// RebootOptions say how a host is restarted.
+type RebootOptions struct {
+	Mode           RebootMode
+	TimeoutSeconds *int64
+}

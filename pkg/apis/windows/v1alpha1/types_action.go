@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ActionStatus is the answer to an action.
+type ActionStatus struct {
+	// The operation that was recorded, or with dryRun=All would be. Its course is in
+	// status.operation of the WindowsInstance.
+	// +optional
+	// +k8s:optional
+	Operation *Operation `json:"operation,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceDrain asks for the Node of a host to be cordoned and its pods to be
+// evicted. It is posted to the subresource drain.
+type WindowsInstanceDrain struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// How to drain.
+	// +optional
+	Spec WindowsInstanceDrainSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status ActionStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceDrainSpec says how to drain.
+type WindowsInstanceDrainSpec struct {
+	// What the instance must be for the action to be accepted. Empty: anything.
+	// +optional
+	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
+
+	DrainOptions `json:",inline"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceUncordon asks for the Node of a host to be made schedulable again.
+// It is posted to the subresource uncordon.
+type WindowsInstanceUncordon struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What must hold.
+	// +optional
+	Spec WindowsInstanceUncordonSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status ActionStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceUncordonSpec says what must hold.
+type WindowsInstanceUncordonSpec struct {
+	// What the instance must be for the action to be accepted. Empty: anything.
+	// +optional
+	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceReboot asks for a restart of a host. It is posted to the subresource reboot.
+type WindowsInstanceReboot struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// How to restart.
+	// +optional
+	Spec WindowsInstanceRebootSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status ActionStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceRebootSpec says how to restart a host.
+type WindowsInstanceRebootSpec struct {
+	// What the instance must be for the action to be accepted. Empty: anything.
+	// +optional
+	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
+
+	RebootOptions `json:",inline"`
+	// How to drain before the restart. Not allowed with mode Force.
+	// +optional
+	// +k8s:optional
+	Drain *DrainOptions `json:"drain,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceReconfigure asks for a host to be brought to what it shall be set up
+// with now. It is posted to the subresource reconfigure. With dryRun=All the answer
+// says what would change.
+type WindowsInstanceReconfigure struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What must hold.
+	// +optional
+	Spec WindowsInstanceReconfigureSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status WindowsInstanceReconfigureStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceReconfigureSpec says what must hold.
+type WindowsInstanceReconfigureSpec struct {
+	// What the instance must be for the action to be accepted. Empty: anything.
+	// +optional
+	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
+}
+
+// WindowsInstanceReconfigureStatus is the answer to a reconfigure.
+type WindowsInstanceReconfigureStatus struct {
+	ActionStatus `json:",inline"`
+	// With dryRun=All: what would change on the host, in the order of the changes.
+	// Empty: nothing would.
+	// +optional
+	// +listType=atomic
+	Plan []PlannedChange `json:"plan,omitempty"`
+}
+
+// ChangeImpact says what a change costs those who use a host.
+// +enum
+type ChangeImpact string
+
+const (
+	// ImpactNone means that nobody notices.
+	ImpactNone ChangeImpact = "None"
+	// ImpactRestart means that a service is restarted.
+	ImpactRestart ChangeImpact = "Restart"
+	// ImpactDrain means that the node is drained first.
+	ImpactDrain ChangeImpact = "Drain"
+	// ImpactReboot means that the node is drained and the host restarted.
+	ImpactReboot ChangeImpact = "Reboot"
+)
+
+// PlannedChange is one difference between a host and what it shall be set up with.
+type PlannedChange struct {
+	// What kind of thing differs, for example File, Service, Variable.
+	Kind string `json:"kind"`
+	// Which one, for example a path or the name of a service.
+	Name string `json:"name"`
+	// What would be done to it: Create, Update or Delete.
+	Action string `json:"action"`
+	// What that costs: None, Restart, Drain or Reboot.
+	Impact ChangeImpact `json:"impact"`
+	// More for people, for example what it has and what it would get.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// WindowsInstanceCancel asks for the end of the operation that runs. It is posted to
+// the subresource cancel.
+type WindowsInstanceCancel struct {
+	metav1.TypeMeta `json:",inline"`
+	// Standard object metadata. The name is that of the instance, or empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What to cancel.
+	// +optional
+	Spec WindowsInstanceCancelSpec `json:"spec,omitempty"`
+	// The answer.
+	// +optional
+	Status ActionStatus `json:"status,omitempty"`
+}
+
+// WindowsInstanceCancelSpec says what to cancel.
+type WindowsInstanceCancelSpec struct {
+	// ID of the operation, as in status.operation.id of the instance. Required, so
+	// that nobody ends an operation that he does not know of.
+	// +k8s:required
+	// +k8s:maxLength=64
+	OperationID string `json:"operationID"`
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// OperationType says what an operation does.
+// +enum
+type OperationType string
+
+const (
+	// OperationDrain cordons the Node of the host and has its pods evicted.
+	OperationDrain OperationType = "Drain"
+	// OperationUncordon makes the Node of the host schedulable again.
+	OperationUncordon OperationType = "Uncordon"
+	// OperationReboot restarts the host, and proves that it did.
+	OperationReboot OperationType = "Reboot"
+	// OperationReconfigure brings the host to what it shall be set up with.
+	OperationReconfigure OperationType = "Reconfigure"
+)
+
+// OperationPhase says how far an operation is.
+// +enum
+type OperationPhase string
+
+const (
+	// OperationPending means that the operation is recorded and has not begun.
+	OperationPending OperationPhase = "Pending"
+	// OperationRunning means that the operation is being carried out.
+	OperationRunning OperationPhase = "Running"
+	// OperationSucceeded means that the operation did what was asked for.
+	OperationSucceeded OperationPhase = "Succeeded"
+	// OperationFailed means that the operation ended without success; the message says why and what to do.
+	OperationFailed OperationPhase = "Failed"
+	// OperationCanceled means that somebody ended the operation; the message says in what state the host was left.
+	OperationCanceled OperationPhase = "Canceled"
+)
+
+// OperationStepState says how far a step of an operation is.
+// +enum
+type OperationStepState string
+
+const (
+	// StepPending means that the step has not begun.
+	StepPending OperationStepState = "Pending"
+	// StepRunning means that the step is being carried out.
+	StepRunning OperationStepState = "Running"
+	// StepSucceeded means that the step is done.
+	StepSucceeded OperationStepState = "Succeeded"
+	// StepSkipped means that the step was not needed; the message says why.
+	StepSkipped OperationStepState = "Skipped"
+	// StepFailed means that the step could not be done; the message says why.
+	StepFailed OperationStepState = "Failed"
+)
+
+// Operation is an action on a host: what was asked for, by whom, and how far it is.
+// It is carried out by the controller, which continues where it was when it is restarted.
+type Operation struct {
+	// Identifies the operation; the answer to the request that asked for it has it too.
+	ID string `json:"id"`
+	// What it does: Drain, Uncordon, Reboot or Reconfigure.
+	Type OperationType `json:"type"`
+	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
+	Phase OperationPhase `json:"phase"`
+	// User who asked for it.
+	RequestedBy string `json:"requestedBy"`
+	// When it was asked for.
+	RequestedAt metav1.Time `json:"requestedAt"`
+	// When it began. Empty: it has not begun.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// When it ended. Empty: it has not ended.
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// What is going on, or how it ended, for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// How much of the step that runs is done, where that can be counted.
+	// +optional
+	Progress *OperationProgress `json:"progress,omitempty"`
+	// The steps, in their order.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Steps []OperationStep `json:"steps,omitempty"`
+	// Pods whose eviction is refused at the moment, at most sixteen of them.
+	// +optional
+	// +listType=atomic
+	BlockedBy []BlockedPod `json:"blockedBy,omitempty"`
+	// What a drain, or the drain of a reboot, was asked to do.
+	// +optional
+	// +k8s:optional
+	Drain *DrainOptions `json:"drain,omitempty"`
+	// What a reboot was asked to do.
+	// +optional
+	// +k8s:optional
+	Reboot *RebootOptions `json:"reboot,omitempty"`
+	// The Node that the operation works on, and how it was before. Empty: there is none.
+	// +optional
+	Node *OperationNode `json:"node,omitempty"`
+	// What identified the boot of the host before it was restarted. The restart is
+	// proven when the host answers with another one.
+	// +optional
+	BootID string `json:"bootID,omitempty"`
+	// User who asked for its end. Empty: nobody.
+	// +optional
+	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`
+	// When its end was asked for. Empty: it was not.
+	// +optional
+	CancelRequestedAt *metav1.Time `json:"cancelRequestedAt,omitempty"`
+}
+
+// OperationStep is a part of an operation.
+type OperationStep struct {
+	// Names the step, for example Cordon, Drain, Restart.
+	Name string `json:"name"`
+	// How far it is: Pending, Running, Succeeded, Skipped or Failed.
+	State OperationStepState `json:"state"`
+	// When it began. Empty: it has not begun.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// When it ended. Empty: it has not ended.
+	// +optional
+	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
+	// What is going on, or how it ended, for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// OperationProgress counts what is done.
+type OperationProgress struct {
+	// How many are done.
+	Done int32 `json:"done"`
+	// How many there are.
+	Total int32 `json:"total"`
+	// What is counted, for example pods.
+	Unit string `json:"unit"`
+}
+
+// BlockedPod is a pod that cannot be evicted at the moment.
+type BlockedPod struct {
+	// Namespace of the pod.
+	Namespace string `json:"namespace"`
+	// Name of the pod.
+	Name string `json:"name"`
+	// Name of the PodDisruptionBudget that does not allow the eviction. Empty: it is
+	// something else, see message.
+	// +optional
+	Budget string `json:"budget,omitempty"`
+	// Why, for people.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// OperationNode is a Node that an operation works on.
+type OperationNode struct {
+	// Name of the Node.
+	Name string `json:"name"`
+	// UID of the Node.
+	UID types.UID `json:"uid"`
+	// Whether the Node was cordoned before the operation began. Such a Node stays so.
+	// +optional
+	WasUnschedulable bool `json:"wasUnschedulable,omitempty"`
+}
+
+// DrainOptions say how pods leave a Node. They are those of kubectl drain.
+type DrainOptions struct {
+	// Seconds that each pod gets to end, in place of its own
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: what each pod asks for.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
+	// Seconds after which the drain fails when pods are still there. 0: never. Default 600.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
+	// Whether pods of DaemonSets may stay; otherwise the drain fails where there are
+	// any, as their controller would make them anew at once. Default true.
+	// +optional
+	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
+	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
+	// While false the drain fails where there are any. Default false.
+	// +optional
+	DeleteEmptyDirData bool `json:"deleteEmptyDirData,omitempty"`
+	// Whether pods that no controller manages are evicted too; nobody makes them anew.
+	// While false the drain fails where there are any. Default false.
+	// +optional
+	Force bool `json:"force,omitempty"`
+	// Whether pods are deleted and not evicted, which passes over
+	// PodDisruptionBudgets. Default false.
+	// +optional
+	DisableEviction bool `json:"disableEviction,omitempty"`
+	// Label selector of the pods to evict, as in kubectl. Empty: all.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=4096
+	PodSelector string `json:"podSelector,omitempty"`
+	// Seconds after which a pod that is being deleted is not waited for any more,
+	// for example as its kubelet is dead. 0: it is waited for until the timeout. Default 0.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	SkipWaitForDeleteTimeoutSeconds int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
+}
+
+// RebootMode says how a host is restarted.
+// +enum
+type RebootMode string
+
+const (
+	// RebootGraceful drains the node, restarts the host, waits until the node is ready again, and uncordons it.
+	RebootGraceful RebootMode = "Graceful"
+	// RebootIfPending does the same if Windows waits for a restart, and nothing otherwise.
+	RebootIfPending RebootMode = "IfPending"
+	// RebootForce restarts the host without draining it; its pods are cut off.
+	RebootForce RebootMode = "Force"
+)
+
+// RebootOptions say how a host is restarted.
+type RebootOptions struct {
+	// Graceful (default): cordon, drain, restart, wait for the Node, uncordon.
+	// IfPending: the same, only if Windows waits for a restart. Force: restart at once, without a drain.
+	// +optional
+	// +k8s:optional
+	Mode RebootMode `json:"mode,omitempty"`
+	// Seconds that the host gets from its restart until its Node is ready. Default 1200.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=1
+	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
+}

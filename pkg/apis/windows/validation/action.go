@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package validation
+
+import (
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+)
+
+// ValidateDrainOptions checks how pods shall leave a node. Ranges and lengths are
+// declared on the type.
+func ValidateDrainOptions(o *windows.DrainOptions, path *field.Path) field.ErrorList {
+	if _, err := labels.Parse(o.PodSelector); err != nil {
+		return field.ErrorList{field.Invalid(path.Child("podSelector"), o.PodSelector, "must be a label selector as in kubectl -l: "+err.Error())}
+	}
+	return nil
+}
+
+// rebootModes are all there are.
+var rebootModes = []windows.RebootMode{windows.RebootGraceful, windows.RebootIfPending, windows.RebootForce}
+
+// ValidateRebootSpec checks how a host shall be restarted.
+func ValidateRebootSpec(spec *windows.WindowsInstanceRebootSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch spec.Mode {
+	case windows.RebootGraceful, windows.RebootIfPending:
+		if spec.Drain != nil {
+			errs = append(errs, ValidateDrainOptions(spec.Drain, path.Child("drain"))...)
+		}
+	case windows.RebootForce:
+		if spec.Drain != nil {
+			errs = append(errs, field.Forbidden(path.Child("drain"), "a reboot with mode Force does not drain; use mode Graceful, or leave drain out"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path.Child("mode"), spec.Mode, rebootModes))
+	}
+	return errs
+}

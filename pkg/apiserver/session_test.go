@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	clientexec "k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
+	"github.com/openshift/windows-instance-api/pkg/streamserver"
+)
+
+// scriptedSessions are commands that say what they are, and keep what they are told.
+type scriptedSessions struct {
+	mu     sync.Mutex
+	opened int
+	events []string
+}
+
+func (s *scriptedSessions) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (streamserver.Session, error) {
+	if strings.HasPrefix(instance.Name, "unreachable") {
+		return nil, apierrors.NewServiceUnavailable("Connect: connection refused")
+	}
+	s.mu.Lock()
+	s.opened++
+	s.mu.Unlock()
+	return newScriptedSession(request.Command), nil
+}
+
+func (s *scriptedSessions) DialPort(context.Context, *v1alpha1.WindowsInstance, int) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() {
+		defer far.Close()
+		_, _ = io.Copy(far, far)
+	}()
+	return near, nil
+}
+
+func (s *scriptedSessions) add(event string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, event)
+}
+
+func (s *scriptedSessions) Started(i windowsinstance.SessionInfo) {
+	s.add("started " + string(i.Kind) + " " + i.User + " " + i.Instance.Name + " " + strings.Join(i.Command, ","))
+}
+func (s *scriptedSessions) NotRecorded(_ windowsinstance.SessionInfo, err error) {
+	s.add("not recorded: " + err.Error())
+}
+func (s *scriptedSessions) Ended(i windowsinstance.SessionInfo, e windowsinstance.SessionEnd) {
+	s.add("ended " + i.Instance.Name + " " + e.String())
+}
+
+// has says whether there is an event with all parts.
+func (s *scriptedSessions) has(parts ...string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, event := range s.events {
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(event, part)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scriptedSessions) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened
+}
+
+// scriptedSession is "cat", which says its name first and ends with code 7.
+type scriptedSession struct {
+	in       *io.PipeWriter
+	out      *io.PipeReader
+	finished chan struct{}
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func newScriptedSession(command []string) *scriptedSession {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	s := &scriptedSession{in: inW, out: outR, finished: make(chan struct{}), closed: make(chan struct{})}
+	go func() {
+		defer close(s.finished)
+		_, _ = io.WriteString(outW, strings.Join(command, ",")+":")
+		_, _ = io.Copy(outW, inR)
+		_ = outW.Close()
+	}()
+	return s
+}
+
+func (s *scriptedSession) Stdin() io.WriteCloser       { return s.in }
+func (s *scriptedSession) Stdout() io.Reader           { return s.out }
+func (s *scriptedSession) Stderr() io.Reader           { return strings.NewReader("") }
+func (s *scriptedSession) Resize(uint16, uint16) error { return nil }
+
+func (s *scriptedSession) Wait() (int, error) {
+	<-s.finished
+	select {
+	case <-s.closed:
+		return 0, errors.New("closed")
+	default:
+		return 7, nil
+	}
+}
+
+func (s *scriptedSession) Close() error {
+	s.once.Do(func() {
+		select {
+		case <-s.finished:
+		default:
+			close(s.closed)
+		}
+		_ = s.in.CloseWithError(io.ErrClosedPipe)
+		_ = s.out.Close()
+	})
+	return nil
+}
+
+// auditLog keeps audit events.
+type auditLog struct {
+	mu     sync.Mutex
+	events []*auditinternal.Event
+}
+
+func (l *auditLog) ProcessEvents(events ...*auditinternal.Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		l.events = append(l.events, e.DeepCopy())
+	}
+	return true
+}
+func (*auditLog) Run(<-chan struct{}) error { return nil }
+func (*auditLog) Shutdown()                 {}
+func (*auditLog) String() string            { return "test" }
+
+// annotations are those of the last event of a subresource of an instance.
+func (l *auditLog) annotations(instance, subresource string) map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.events) - 1; i >= 0; i-- {
+		e := l.events[i]
+		if e.ObjectRef != nil && e.ObjectRef.Name == instance && e.ObjectRef.Subresource == subresource && e.Stage == auditinternal.StageResponseComplete {
+			return e.Annotations
+		}
+	}
+	return nil
+}
+
+// restConfig is for the streaming clients of client-go.
+func (s *testServer) restConfig(name string) *restclient.Config {
+	return &restclient.Config{Host: s.url, WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+		return roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+			r.Header.Set("X-Test-User", name)
+			return next.RoundTrip(r)
+		})
+	}}
+}
+
+func (s *testServer) sessionURL(t *testing.T, namespace, instance, subresource, query string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(s.url + groupPath + "/namespaces/" + namespace + "/windowsinstances/" + instance + "/" + subresource + "?" + query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// execProtocols are the ways in which client-go runs commands.
+var execProtocols = []struct {
+	name     string
+	executor func(*restclient.Config, *url.URL) (remotecommand.Executor, error)
+}{
+	{"WebSocket", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewWebSocketExecutor(c, http.MethodGet, u.String())
+	}},
+	{"SPDY", func(c *restclient.Config, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewSPDYExecutor(c, http.MethodPost, u)
+	}},
+}
+
+// run runs a command in the name of somebody.
+func (s *testServer) run(t *testing.T, user, protocol string, u *url.URL, o remotecommand.StreamOptions) error {
+	t.Helper()
+	for _, p := range execProtocols {
+		if p.name == protocol {
+			executor, err := p.executor(s.restConfig(user), u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return executor.StreamWithContext(t.Context(), o)
+		}
+	}
+	t.Fatalf("no protocol %s", protocol)
+	return nil
+}
+
+func testExec(t *testing.T, s *testServer) {
+	client := s.client(t, jane).WindowsInstances("sessions")
+	for _, p := range execProtocols {
+		t.Run(p.name, func(t *testing.T) {
+			name := "exec-" + strings.ToLower(p.name)
+			mustCreate(t, client, newInstance(name, "10.0.10.1"))
+			var stdout bytes.Buffer
+			err := s.run(t, jane, p.name, s.sessionURL(t, "sessions", name, "exec", "command=ipconfig&command=/all+now&stdin=true&stdout=true"),
+				remotecommand.StreamOptions{Stdin: strings.NewReader("secret"), Stdout: &stdout})
+			var code clientexec.CodeExitError
+			if !errors.As(err, &code) || code.Code != 7 {
+				t.Errorf("got %v", err)
+			}
+			if stdout.String() != "ipconfig,/all now:secret" {
+				t.Errorf("got %q", stdout.String())
+			}
+			eventually(t, "the end is known", func() bool {
+				return s.sessions.has("started exec sessions", jane, name, "ipconfig,/all now") && s.sessions.has("ended "+name, "end=Exited", "exitCode=7", "received=6 sent=24")
+			})
+			if s.sessions.has("secret") {
+				t.Error("input is in an event")
+			}
+			eventually(t, "the end is in the audit log", func() bool {
+				a := s.audits.annotations(name, "exec")
+				return a["windows.openshift.io/session-command"] == `"ipconfig" "/all now"` && strings.Contains(a["windows.openshift.io/session-end"], "exitCode=7")
+			})
+		})
+	}
+	mustCreate(t, client, newInstance("unreachable-exec", "10.0.10.2"))
+	for _, test := range []struct {
+		name, instance, query string
+		code                  int
+		want                  string
+	}{
+		{"not upgraded", "exec-spdy", "command=a&stdout=true", http.StatusBadRequest, "upgrade"},
+		{"no stream", "exec-spdy", "command=a", http.StatusBadRequest, "at least one of stdin"},
+		{"no query", "exec-spdy", "", http.StatusBadRequest, "at least one of stdin"},
+		{"no instance", "nobody", "stdout=true", http.StatusNotFound, "not found"},
+	} {
+		before := s.sessions.count()
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			a := s.do(t, method, strings.TrimPrefix(s.sessionURL(t, "sessions", test.instance, "exec", test.query).String(), s.url), "")
+			if a.code != test.code || !strings.Contains(a.status(t).Message, test.want) {
+				t.Errorf("%s: %d %s", test.name, a.code, a.body)
+			}
+		}
+		if s.sessions.count() != before {
+			t.Errorf("%s: the command was run", test.name)
+		}
+	}
+	for _, p := range execProtocols {
+		err := s.run(t, jane, p.name, s.sessionURL(t, "sessions", "unreachable-exec", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("%s: got %v", p.name, err)
+		}
+	}
+}
+
+// testSessionAuthorization asks for create whatever the method is.
+func testSessionAuthorization(t *testing.T, s *testServer) {
+	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("authz", "10.0.10.3"))
+	webSocket := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="}
+	for _, subresource := range []string{"exec", "portforward"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			for user, want := range map[string]int{
+				jane:   http.StatusBadRequest, // allowed, and then no protocol is offered
+				reader: http.StatusForbidden,
+				broken: http.StatusInternalServerError,
+			} {
+				before := s.sessions.count()
+				path := strings.TrimPrefix(s.sessionURL(t, "sessions", "authz", subresource, "stdout=true").String(), s.url)
+				a := s.do(t, method, path, "", append([]string{"X-Test-User", user}, webSocket...)...)
+				if a.code != want {
+					t.Errorf("%s %s by %s: %d %s", method, subresource, user, a.code, a.body)
+				}
+				if user == reader && method == http.MethodGet && !strings.Contains(a.body, `verb \"create\"`) {
+					t.Errorf("the answer does not say what is missing: %s", a.body)
+				}
+				if s.sessions.count() != before {
+					t.Errorf("%s %s by %s: the command was run", method, subresource, user)
+				}
+			}
+		}
+	}
+}
+
+func testPortForward(t *testing.T, s *testServer) {
+	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("forward", "10.0.10.4"))
+	dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(s.sessionURL(t, "sessions", "forward", "portforward", ""), s.restConfig(jane))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.forward(t, dialer, 3389, "ping"); got != "ping" {
+		t.Errorf("got %q", got)
+	}
+	eventually(t, "the end is known", func() bool {
+		return s.sessions.has("started port forwards", "forward") && s.sessions.has("ended forward", "received=4 sent=4 connections=1")
+	})
+	// client-go ends the connection without a byte, having printed what is on the error stream.
+	if got := s.forward(t, dialer, 22, "ping"); got != "" {
+		t.Errorf("port 22: got %q", got)
+	}
+	a := s.do(t, http.MethodGet, strings.TrimPrefix(s.sessionURL(t, "sessions", "forward", "portforward", "ports=3389&ports=22").String(), s.url), "")
+	if status := a.status(t); a.code != http.StatusForbidden || !strings.Contains(status.Message, "port 22 is not allowed: the allowed ports are 3389, 5985, 5986, 9182, 10250") {
+		t.Errorf("port 22 in advance: %d %s", a.code, a.body)
+	}
+}
+
+// forward sends a message to a port and returns what comes back.
+func (s *testServer) forward(t *testing.T, dialer httpstream.Dialer, port int, message string) string {
+	t.Helper()
+	stop, ready := make(chan struct{}), make(chan struct{})
+	forwarder, err := portforward.NewOnAddressesForStreaming(dialer, []string{"127.0.0.1"}, []string{portPair(port)}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", portNumber(ports[0].Local)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, message)
+	got := make([]byte, len(message))
+	n, _ := io.ReadFull(conn, got)
+	close(stop)
+	<-ended
+	return string(got[:n])
+}
+
+// testSessionLimits opens as many sessions as one user may have.
+func testSessionLimits(t *testing.T, s *testServer) {
+	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("limits", "10.0.10.5"))
+	var wait sync.WaitGroup
+	var typing []*io.PipeWriter
+	for range 2 {
+		in, w := io.Pipe()
+		typing = append(typing, w)
+		ready := make(chan struct{})
+		var once sync.Once
+		wait.Go(func() {
+			_ = s.run(t, admin, "WebSocket", s.sessionURL(t, "sessions", "limits", "exec", "stdin=true&stdout=true"), remotecommand.StreamOptions{
+				Stdin: in, Stdout: writerFunc(func(p []byte) (int, error) {
+					once.Do(func() { close(ready) })
+					return len(p), nil
+				}),
+			})
+		})
+		<-ready
+	}
+	err := s.run(t, admin, "WebSocket", s.sessionURL(t, "sessions", "limits", "exec", "stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "you have 2 exec sessions open") {
+		t.Errorf("the third: %v", err)
+	}
+	for _, w := range typing {
+		_ = w.Close()
+	}
+	wait.Wait()
+}
+
+// sessionsThatWait opens a session with each protocol in which nothing happens, and
+// returns what their clients are told at the end.
+func (s *testServer) sessionsThatWait(t *testing.T, namespace, instance string) <-chan error {
+	t.Helper()
+	results := make(chan error, len(execProtocols))
+	for _, p := range execProtocols {
+		in, typing := io.Pipe()
+		t.Cleanup(func() { _ = typing.Close() })
+		ready := make(chan struct{})
+		u := s.sessionURL(t, namespace, instance, "exec", "stdin=true&stdout=true")
+		go func() {
+			results <- s.run(t, jane, p.name, u, remotecommand.StreamOptions{Stdin: in, Stdout: writerFunc(func(b []byte) (int, error) {
+				close(ready)
+				return len(b), nil
+			})})
+		}()
+		<-ready
+	}
+	return results
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func testSessionRecording(t *testing.T, s *testServer) {
+	mustCreate(t, s.client(t, jane).WindowsInstances("sessions"), newInstance("recorded", "10.0.10.6"))
+	_ = s.run(t, jane, "WebSocket", s.sessionURL(t, "sessions", "recorded", "exec", "command=whoami&stdout=true"), remotecommand.StreamOptions{Stdout: io.Discard})
+	eventually(t, "the session is over", func() bool { return s.sessions.has("ended recorded") })
+	files, err := filepath.Glob(filepath.Join(s.config.Extra.Recording.Directory, "*_sessions_recorded_*.cast"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("got %v, %v", files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil || !strings.Contains(string(content), `"whoami:"]`) {
+		t.Errorf("got %s, %v", content, err)
+	}
+	if got := s.audits.annotations("recorded", "exec")["windows.openshift.io/session-recording"]; got != files[0] {
+		t.Errorf("the audit log says %q", got)
+	}
+}
+
+func portPair(port int) string { return "0:" + strconv.Itoa(port) }
+
+func portNumber(port uint16) string { return strconv.Itoa(int(port)) }

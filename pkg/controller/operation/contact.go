@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+const (
+	// pollInterval is how often a host is asked whether what is waited for has happened.
+	pollInterval = 3 * time.Second
+	// askTimeout bounds one question to a host: one that is going down may take it and
+	// never answer.
+	askTimeout = 45 * time.Second
+	// patience is for how long a host that cannot be reached is tried before anything was
+	// done to it.
+	patience = time.Minute
+)
+
+// blip says whether an error may be gone in a moment: the host was not reached, or the
+// connection broke. What the host, or our own configuration, says clearly is no blip.
+func blip(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	e, ok := sshpool.AsError(err)
+	if !ok {
+		return false
+	}
+	switch e.Layer {
+	case sshpool.LayerDNS, sshpool.LayerConnect, sshpool.LayerHandshake, sshpool.LayerSession:
+		return e.Reason != sshpool.ReasonAddressRefused
+	}
+	return e.Reason == sshpool.ReasonConnectionLost || e.Reason == sshpool.ReasonConnectionReset || e.Reason == sshpool.ReasonTimedOut
+}
+
+// unsentFor says whether an error of a request to a host means that the request has
+// surely not been carried out: the host was not even logged in to, or it said no.
+func unsentFor(err error) bool {
+	var agent *hostaccess.AgentError
+	var credentials *hostaccess.CredentialsError
+	if e, ok := sshpool.AsError(err); ok {
+		switch e.Layer {
+		case sshpool.LayerDNS, sshpool.LayerConnect, sshpool.LayerHandshake, sshpool.LayerHostKey, sshpool.LayerAuth:
+			return true
+		}
+		return false
+	}
+	return errors.As(err, &credentials) || errors.As(err, &agent) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// diagnose puts an error of [Hosts] into the words of the conditions, with the layer
+// that failed.
+func (e *execution) diagnose(err error) string {
+	d := hostaccess.Diagnose(hostaccess.StageFacts, err, e.instance)
+	var agent *hostaccess.AgentError
+	if errors.As(err, &agent) {
+		return fmt.Sprintf("%s: %s (%v)", d.Reason, d.Message, agent)
+	}
+	return d.Reason + ": " + d.Message
+}
+
+// ask puts a question to the host until it is answered, or the error is no blip, or the
+// time is over. The error is that of the host, or the cause of ctx.
+func ask[T any](ctx context.Context, e *execution, until time.Time, question func(ctx context.Context) (T, error)) (T, error) {
+	for {
+		answer, err := once(ctx, question)
+		if err == nil || !blip(err) || !e.clock.Now().Add(pollInterval).Before(until) {
+			if ctx.Err() != nil {
+				return answer, context.Cause(ctx)
+			}
+			return answer, err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return answer, err
+		}
+	}
+}
+
+// once puts a question to the host and bounds the time for its answer.
+func once[T any](ctx context.Context, question func(ctx context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return question(ctx)
+}
+
+// poll asks again and again until done says that what is waited for has happened. What
+// it lacks it says in words, which are shown while it is waited for; at the deadline
+// they are the error.
+func (e *execution) poll(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
+	for {
+		lacks, err := done(ctx)
+		if err != nil || lacks == "" {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !e.clock.Now().Before(deadline) {
+			return errors.New(lacks)
+		}
+		if err := e.say(ctx, "%s %s", waiting, sentence(lacks)); err != nil {
+			return err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+func TestErrorsOfHosts(t *testing.T) {
+	ssh := func(layer sshpool.Layer, reason sshpool.Reason) error {
+		return fmt.Errorf("x: %w", &sshpool.Error{Layer: layer, Reason: reason})
+	}
+	tests := []struct {
+		name       string
+		err        error
+		wantBlip   bool
+		wantUnsent bool
+	}{
+		{"no address", ssh(sshpool.LayerDNS, sshpool.ReasonNameNotResolved), true, true},
+		{"address not allowed", ssh(sshpool.LayerConnect, sshpool.ReasonAddressRefused), false, true},
+		{"down", ssh(sshpool.LayerConnect, sshpool.ReasonConnectionRefused), true, true},
+		{"starting", ssh(sshpool.LayerHandshake, sshpool.ReasonConnectionReset), true, true},
+		{"another host key", ssh(sshpool.LayerHostKey, sshpool.ReasonHostKeyChanged), false, true},
+		{"credentials", ssh(sshpool.LayerAuth, sshpool.ReasonCredentialsRefused), false, true},
+		{"silent while logging in", ssh(sshpool.LayerAuth, sshpool.ReasonTimedOut), true, true},
+		{"broken while it ran", ssh(sshpool.LayerSession, sshpool.ReasonConnectionLost), true, false},
+		{"no Secret", &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
+		{"the agent says no", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: errors.New("exit code 1")}, false, true},
+		{"the agent is silent", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: context.DeadlineExceeded}, true, false},
+		{"silence", context.DeadlineExceeded, true, false},
+		{"anything else", errors.New("x"), false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if blip, unsent := blip(tt.err), unsentFor(tt.err); blip != tt.wantBlip || unsent != tt.wantUnsent {
+				t.Errorf("blip %v, unsent %v, want %v, %v", blip, unsent, tt.wantBlip, tt.wantUnsent)
+			}
+		})
+	}
+}
+
+// A server that is starting may not know the API yet; then nothing is over.
+func TestGone(t *testing.T) {
+	resource := schema.GroupResource{Group: "windows.openshift.io", Resource: "windowsinstances"}
+	tests := []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"the object", apierrors.NewNotFound(resource, "win-1"), true},
+		{"the API", apierrors.NewGenericServerResponse(404, "GET", resource, "win-1", "404 page not found", 0, true), false},
+		{"the server", errors.New("connection refused"), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := gone(tt.err); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

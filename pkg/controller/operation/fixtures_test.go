@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+const (
+	testNamespace = "windows-hosts"
+	testNode      = "win-1"
+	testRevision  = "0123456789abcdef"
+	// testDeadline ends a test that waits for something that does not happen.
+	testDeadline = 20 * time.Second
+	// haste is how much faster time goes by in tests.
+	haste = 200
+)
+
+var testKey = types.NamespacedName{Namespace: testNamespace, Name: "win-1"}
+
+// hasty is a clock on which time goes by faster.
+type hasty struct {
+	clock.RealClock
+	began time.Time
+}
+
+func newHasty() hasty { return hasty{began: time.Now()} }
+
+func (c hasty) Now() time.Time { return c.began.Add(haste * time.Since(c.began)) }
+
+func (c hasty) NewTimer(d time.Duration) clock.Timer { return c.RealClock.NewTimer(d / haste) }
+
+// scriptedHost is a [Hosts] with one host, which restarts when it is asked to.
+type scriptedHost struct {
+	clock clock.PassiveClock
+
+	mu sync.Mutex
+	// boots is how often the host was started.
+	boots int
+	// started is when it was last.
+	started time.Time
+	// down is how many questions it does not answer after a restart.
+	down int
+	// dead hosts do not come back.
+	dead bool
+	// fail is what questions give, by name, as long as the function returns an error.
+	fail map[string]func() error
+	// loseAnswer loses the answer to the request to restart, this many times.
+	loseAnswer int
+	pending    bool
+	services   []hostagent.Service
+	findings   []windowsv1alpha1.CheckFinding
+	routes     []hostagent.Route
+	asked      []string
+	forced     bool
+	unanswered int
+}
+
+var (
+	_ Hosts = (*scriptedHost)(nil)
+
+	errRefusedPort = &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}
+	errLost        = &sshpool.Error{Layer: sshpool.LayerSession, Reason: sshpool.ReasonConnectionLost}
+	errNoLogin     = &sshpool.Error{Layer: sshpool.LayerAuth, Reason: sshpool.ReasonCredentialsRefused}
+)
+
+// ask notes a question. Callers hold mu.
+func (h *scriptedHost) ask(ctx context.Context, question string) error {
+	h.asked = append(h.asked, question)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if f := h.fail[question]; f != nil {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	if h.unanswered > 0 {
+		h.unanswered--
+		return errRefusedPort
+	}
+	if h.dead && h.boots > 1 {
+		return errRefusedPort
+	}
+	return nil
+}
+
+func (h *scriptedHost) id() string { return fmt.Sprintf("boot-%d", h.boots) }
+
+func (h *scriptedHost) Login(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ask(ctx, "Login")
+}
+
+func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (*hostagent.Facts, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Facts"); err != nil {
+		return nil, err
+	}
+	return &hostagent.Facts{
+		Agent:         hostagent.Version{SHA256: testRevision + "0000"},
+		Boot:          hostagent.BootFacts{ID: h.id(), Time: h.started},
+		PendingReboot: hostagent.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
+		Services:      h.services,
+	}, nil
+}
+
+func (h *scriptedHost) Check(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstanceCheckStatus {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_ = h.ask(ctx, "Check")
+	return &windowsv1alpha1.WindowsInstanceCheckStatus{Passed: len(h.findings) == 0, Findings: h.findings}
+}
+
+func (h *scriptedHost) BootID(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "BootID"); err != nil {
+		return "", err
+	}
+	return h.id(), nil
+}
+
+func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, request hostagent.RestartRequest) (hostagent.RestartAnswer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Restart"); err != nil {
+		return hostagent.RestartAnswer{}, err
+	}
+	if request.BootID == "" || request.Reason == "" {
+		return hostagent.RestartAnswer{}, errors.New("the request is not complete")
+	}
+	restarted := request.BootID != h.id()
+	if !restarted {
+		h.boots++
+		h.started = h.clock.Now()
+		h.unanswered = h.down
+		h.forced = request.Force
+	}
+	if h.loseAnswer > 0 {
+		h.loseAnswer--
+		return hostagent.RestartAnswer{}, errLost
+	}
+	return hostagent.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
+}
+
+func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, routes []hostagent.Route) ([]hostagent.Route, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "EnsureRoutes"); err != nil {
+		return nil, err
+	}
+	h.routes = routes
+	return routes, nil
+}
+
+func (h *scriptedHost) Revision() (version, revision string) { return "v0.1.0", testRevision }
+
+func (h *scriptedHost) Forget(*windowsv1alpha1.WindowsInstance) {}
+
+// restarts is how often the host was restarted.
+func (h *scriptedHost) restarts() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.boots - 1
+}
+
+func (h *scriptedHost) count(question string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, q := range h.asked {
+		if q == question {
+			n++
+		}
+	}
+	return n
+}
+
+// scriptedDrain is a drain that reports what it is told and ends when it is told.
+type scriptedDrain struct {
+	mu      sync.Mutex
+	reports []drain.Progress
+	// block has the drain wait for the end of its context after the reports.
+	block   bool
+	err     error
+	runs    int
+	options drain.Options
+}
+
+func (d *scriptedDrain) Run(ctx context.Context, _ string, o drain.Options, report func(drain.Progress)) error {
+	d.mu.Lock()
+	d.runs++
+	d.options = o
+	reports, block, err := d.reports, d.block, d.err
+	d.mu.Unlock()
+	for _, p := range reports {
+		report(p)
+	}
+	if block {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// fixture is a reconciler with a fake cluster and a scripted host.
+type fixture struct {
+	t      *testing.T
+	client client.Client
+	kube   *fake.Clientset
+	host   *scriptedHost
+	drain  *scriptedDrain
+	clock  hasty
+
+	mu     sync.Mutex
+	events []string
+	// onWrite is called before and after each write of a status; an error keeps it from happening.
+	onWrite func(after bool, o *windowsv1alpha1.WindowsInstance) error
+}
+
+// Eventf implements [events.EventRecorder].
+func (f *fixture) Eventf(_, _ kruntime.Object, eventType, reason, _, _ string, _ ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.events = append(f.events, eventType+" "+reason)
+}
+
+type change func(*windowsv1alpha1.WindowsInstance)
+
+// newInstance is a host with a Node and an operation that was recorded.
+func newInstance(op windowsv1alpha1.Operation, changes ...change) *windowsv1alpha1.WindowsInstance {
+	op.ID, op.RequestedBy, op.Phase = "op-1", "alice", windowsv1alpha1.OperationPending
+	instance := &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testKey.Name, UID: "uid"},
+		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"},
+		Status: windowsv1alpha1.WindowsInstanceStatus{
+			Node: &windowsv1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}, Operation: &op,
+		},
+	}
+	for _, c := range changes {
+		c(instance)
+	}
+	return instance
+}
+
+func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others ...client.Object) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: newHasty(), drain: &scriptedDrain{}}
+	f.host = &scriptedHost{clock: f.clock, boots: 1, started: f.clock.Now(), fail: map[string]func() error{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "uid-of-node"}}
+	// The kubelet of the tests reports from the future, so that it has always spoken since the restart.
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(f.clock.Now().Add(1000 * time.Hour)),
+	}}
+	f.kube = fake.NewClientset(node.DeepCopy())
+	scheme := kruntime.NewScheme()
+	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.client = ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, instance, node)...).
+		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				written, _ := obj.(*windowsv1alpha1.WindowsInstance)
+				if written.ResourceVersion == "" {
+					t.Error("a status was written without a resource version, so that it could overwrite another")
+				}
+				f.mu.Lock()
+				hook := f.onWrite
+				f.mu.Unlock()
+				if hook != nil {
+					if err := hook(false, written); err != nil {
+						return err
+					}
+				}
+				if err := c.SubResource(sub).Update(ctx, obj, opts...); err != nil {
+					return err
+				}
+				if hook != nil {
+					return hook(true, written)
+				}
+				return nil
+			},
+			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+				return errors.New("a spec was written")
+			},
+		}).Build()
+	return f
+}
+
+// process starts the controller as a process does; stop ends it and waits until it has.
+func (f *fixture) process() (r *Reconciler, stop func()) {
+	f.t.Helper()
+	r, err := newReconciler(f.client, f.client, f, logr.Discard(), Options{
+		Hosts: f.host, Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.runner.Start(ctx); err != nil {
+			f.t.Error(err)
+		}
+	})
+	wg.Go(func() {
+		for {
+			select {
+			case <-r.wake:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	stop = func() {
+		cancel()
+		wg.Wait()
+	}
+	f.t.Cleanup(stop)
+	return r, stop
+}
+
+func (f *fixture) reconcile(r *Reconciler) {
+	f.t.Helper()
+	if _, err := r.Reconcile(context.Background(), reconcile.Request{NamespacedName: testKey}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) get() *windowsv1alpha1.WindowsInstance {
+	f.t.Helper()
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := f.client.Get(context.Background(), testKey, instance); err != nil {
+		f.t.Fatal(err)
+	}
+	return instance
+}
+
+func (f *fixture) node() *corev1.Node {
+	f.t.Helper()
+	node, err := f.kube.CoreV1().Nodes().Get(context.Background(), testNode, metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return node
+}
+
+// edit changes the stored status as somebody else does.
+func (f *fixture) edit(change func(*windowsv1alpha1.WindowsInstance)) {
+	f.t.Helper()
+	for {
+		instance := f.get()
+		change(instance)
+		err := f.client.Status().Update(context.Background(), instance)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// finish runs a process until the operation has ended.
+func (f *fixture) finish() *windowsv1alpha1.Operation {
+	f.t.Helper()
+	r, stop := f.process()
+	defer stop()
+	f.reconcile(r)
+	return f.waitForEnd()
+}
+
+func (f *fixture) waitForEnd() *windowsv1alpha1.Operation {
+	f.t.Helper()
+	f.eventually("the operation to end", func() bool { return !active(f.get().Status.Operation) })
+	return f.get().Status.Operation
+}
+
+func (f *fixture) eventually(what string, holds func() bool) {
+	f.t.Helper()
+	for deadline := time.Now().Add(testDeadline); !holds(); {
+		if time.Now().After(deadline) {
+			f.t.Fatalf("waited for %s; the operation is %+v", what, f.get().Status.Operation)
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-f.t.Context().Done():
+		}
+	}
+}
+
+// states writes the steps of an operation as name=state.
+func states(op *windowsv1alpha1.Operation) []string {
+	var out []string
+	for _, step := range op.Steps {
+		out = append(out, step.Name+"="+string(step.State))
+	}
+	return out
+}
+
+func rebootOperation(mode windowsv1alpha1.RebootMode) windowsv1alpha1.Operation {
+	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReboot, Reboot: &windowsv1alpha1.RebootOptions{Mode: mode}}
+}
+
+func drainOperation() windowsv1alpha1.Operation {
+	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationDrain, Drain: &windowsv1alpha1.DrainOptions{}}
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// metrics counts operations.
+type metrics struct {
+	total    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics() *metrics {
+	labels := []string{"type", "phase"}
+	return &metrics{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "windows_instance_operations_total",
+			Help: "Operations that ended, by type and by how: Succeeded, Failed or Canceled.",
+		}, labels),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "windows_instance_operation_duration_seconds",
+			Help:    "How long operations took from when they were begun, interruptions included.",
+			Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
+		}, labels),
+	}
+}
+
+// register adds the metrics, and gauges of r, to a registry.
+func (m *metrics) register(to prometheus.Registerer, r *runner) error {
+	for _, c := range []prometheus.Collector{
+		m.total, m.duration,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "windows_instance_operations_running", Help: "Operations that are being carried out.",
+		}, func() float64 { running, _ := r.load(); return float64(running) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "windows_instance_operations_waiting", Help: "Operations that wait for a place.",
+		}, func() float64 { _, waiting := r.load(); return float64(waiting) }),
+	} {
+		if err := to.Register(c); err != nil {
+			return fmt.Errorf("registering the metrics of the operation controller: %w", err)
+		}
+	}
+	return nil
+}
+
+// ended counts an operation.
+func (m *metrics) ended(op *windowsv1alpha1.Operation, now time.Time) {
+	labels := []string{string(op.Type), string(op.Phase)}
+	m.total.WithLabelValues(labels...).Inc()
+	if op.StartedAt != nil {
+		m.duration.WithLabelValues(labels...).Observe(now.Sub(op.StartedAt.Time).Seconds())
+	}
+}

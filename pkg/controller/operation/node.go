@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+const (
+	// progressInterval is how often at most the progress of a drain is written.
+	progressInterval = time.Second
+	// maxBlockedBy is the limit of status.operation.blockedBy.
+	maxBlockedBy = 16
+)
+
+// noNode is how the steps for Nodes end for a host without one.
+var noNode = result{skipped: true, message: "The host has no Node."}
+
+// markOf is the trace that the operation leaves on its Node.
+func markOf(op *windowsv1alpha1.Operation) drain.Mark {
+	return drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
+}
+
+// cordon cordons the Node, unless it is already.
+func (e *execution) cordon(ctx context.Context) (result, error) {
+	node := e.operation().Node
+	if node == nil {
+		return noNode, nil
+	}
+	if err := e.confirm(ctx); err != nil {
+		return result{}, err
+	}
+	var found drain.Cordoned
+	if err := e.onNode(ctx, func() (err error) {
+		found, err = drain.Cordon(ctx, e.kube, node.Name, node.UID, markOf(e.operation()))
+		return err
+	}); err != nil {
+		return result{}, err
+	}
+	if !found.ByOther {
+		return result{message: fmt.Sprintf("Node %s is cordoned.", node.Name)}, nil
+	}
+	if !node.WasUnschedulable { // it was cordoned after the operation had begun
+		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Node.WasUnschedulable = true }); err != nil {
+			return result{}, err
+		}
+	}
+	message := fmt.Sprintf("Node %s was cordoned before, and will stay so", node.Name)
+	if found.Owner != "" {
+		message += "; it was by operation " + found.Owner
+	}
+	return result{skipped: true, message: message + "."}, nil
+}
+
+// onNode calls f until the API server takes it.
+func (e *execution) onNode(ctx context.Context, f func() error) error {
+	return retryAPI(ctx, e.clock, "Changing the Node", func() error {
+		err := f()
+		if errors.Is(err, drain.ErrNodeReplaced) {
+			// As if the Node were gone, which it is.
+			return apierrors.NewNotFound(corev1.Resource("nodes"), e.operation().Node.Name)
+		}
+		return err
+	})
+}
+
+// drainOptions are those of an operation. The time counts from when its step began.
+func drainOptions(op *windowsv1alpha1.Operation, began time.Time) drain.Options {
+	asked := windowsv1alpha1.DrainOptions{}
+	if op.Drain != nil {
+		asked = *op.Drain
+	}
+	windowsv1alpha1.SetDefaults_DrainOptions(&asked)
+	o := drain.Options{
+		GracePeriodSeconds: asked.GracePeriodSeconds,
+		IgnoreDaemonSets:   *asked.IgnoreDaemonSets,
+		DeleteEmptyDirData: asked.DeleteEmptyDirData,
+		Force:              asked.Force,
+		DisableEviction:    asked.DisableEviction,
+		PodSelector:        asked.PodSelector,
+		SkipWaitForDelete:  time.Duration(asked.SkipWaitForDeleteTimeoutSeconds) * time.Second,
+	}
+	if *asked.TimeoutSeconds > 0 {
+		o.Deadline = began.Add(time.Duration(*asked.TimeoutSeconds) * time.Second)
+	}
+	return o
+}
+
+// evict has the pods of the Node leave.
+func (e *execution) evict(ctx context.Context) (result, error) {
+	op := e.operation()
+	if op.Node == nil {
+		return noNode, nil
+	}
+	o := drainOptions(op, findStep(op, e.current).StartedAt.Time)
+	counter := progressCounter{}
+	if e.interrupted && op.Progress != nil {
+		counter.before = *op.Progress
+	}
+	latest := drain.Progress{}
+	err := e.following(ctx, func(ctx context.Context, report func(drain.Progress)) error {
+		return retryDrain(ctx, e.clock, o.Deadline, func() error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
+	}, func(p drain.Progress) error {
+		latest = p
+		return e.progress(ctx, op.Node.Name, counter.count(p), p)
+	})
+	if err != nil {
+		return result{}, err
+	}
+	message := "Pods that left: 0."
+	if p := e.operation().Progress; p != nil {
+		message = fmt.Sprintf("Pods that left: %d.", p.Done)
+	}
+	if latest.Abandoned > 0 {
+		message += fmt.Sprintf(" Not waited for any more, as they were being deleted for too long: %d.", latest.Abandoned)
+	}
+	if len(latest.Staying) > 0 {
+		message += fmt.Sprintf(" Pods that came later and tolerate the cordon: %d.", len(latest.Staying))
+	}
+	return result{message: message}, nil
+}
+
+// retryDrain drains again when the API server was in trouble. What the drain itself
+// says is final, the end of its time included.
+func retryDrain(ctx context.Context, c clock.Clock, deadline time.Time, run func() error) error {
+	return retryAPI(ctx, c, "Draining the Node", func() error {
+		err := run()
+		var (
+			notAllowed *drain.NotAllowedError
+			timeout    *drain.TimeoutError
+			refused    *drain.RefusedError
+		)
+		late := err != nil && !deadline.IsZero() && !c.Now().Before(deadline)
+		if late || errors.As(err, &notAllowed) || errors.As(err, &timeout) || errors.As(err, &refused) {
+			return finalError{err}
+		}
+		return err
+	})
+}
+
+// following runs a drain in a goroutine of its own and writes its progress, at most
+// once in progressInterval and the last one always.
+func (e *execution) following(ctx context.Context, run func(context.Context, func(drain.Progress)) error, write func(drain.Progress) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	latest := make(chan drain.Progress, 1)
+	done := make(chan error, 1)
+	wg.Go(func() {
+		done <- run(ctx, func(p drain.Progress) {
+			select {
+			case <-latest: // nobody has taken the one before, and need not any more
+			default:
+			}
+			latest <- p
+		})
+	})
+	for {
+		var err error
+		ended := false
+		var p drain.Progress
+		select {
+		case p = <-latest:
+		case err = <-done:
+			ended = true
+			select {
+			case p = <-latest:
+			default:
+				return err
+			}
+		}
+		if writeErr := write(p); writeErr != nil {
+			return writeErr
+		}
+		if ended {
+			return err
+		}
+		timer := e.clock.NewTimer(progressInterval)
+		select {
+		case <-timer.C():
+		case err := <-done:
+			timer.Stop()
+			select {
+			case p = <-latest:
+				if writeErr := write(p); writeErr != nil {
+					return writeErr
+				}
+			default:
+			}
+			return err
+		}
+	}
+}
+
+// progressCounter counts pods across interruptions: a drain that goes on knows only
+// of the pods that are left.
+type progressCounter struct {
+	before windowsv1alpha1.OperationProgress
+}
+
+func (c progressCounter) count(p drain.Progress) windowsv1alpha1.OperationProgress {
+	left := int32(p.Left())
+	total := max(c.before.Total, left+int32(p.Gone+p.Abandoned))
+	return windowsv1alpha1.OperationProgress{Done: total - left, Total: total, Unit: "pods"}
+}
+
+// progress records how far a drain is, and tells of what is in its way.
+func (e *execution) progress(ctx context.Context, node string, counted windowsv1alpha1.OperationProgress, p drain.Progress) error {
+	var blocked []windowsv1alpha1.BlockedPod
+	for _, b := range p.Blocked[:min(len(p.Blocked), maxBlockedBy)] {
+		blocked = append(blocked, windowsv1alpha1.BlockedPod{Namespace: b.Namespace, Name: b.Name, Budget: b.Budget, Message: b.Message})
+	}
+	message := fmt.Sprintf("Evicting the pods of Node %s: %d of %d have left.", node, counted.Done, counted.Total)
+	if p.Terminating > 0 {
+		message += fmt.Sprintf(" Being deleted: %d.", p.Terminating)
+	}
+	if n := len(p.Blocked); n > 0 {
+		message += fmt.Sprintf(" Not let go: %d, the first is %s.", n, describeBlocked(p.Blocked[0]))
+	}
+	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+		op.Progress, op.BlockedBy, op.Message = &counted, blocked, message
+	}); err != nil {
+		return err
+	}
+	for _, b := range p.Blocked {
+		if key := b.Budget + " " + b.Namespace + "/" + b.Name; !e.told[key] {
+			e.told[key] = true
+			e.event(corev1.EventTypeWarning, eventEvictionBlocked, "The drain waits for "+describeBlocked(b)+". It is tried again every few seconds.")
+		}
+	}
+	return nil
+}
+
+func describeBlocked(b drain.Blocked) string {
+	text := fmt.Sprintf("pod %s/%s", b.Namespace, b.Name)
+	if b.Budget != "" {
+		text += ", because of PodDisruptionBudget " + b.Budget
+	}
+	return text + ": " + b.Message
+}
+
+// uncordon makes the Node schedulable: by whomever it was cordoned if that is what was
+// asked for, and otherwise only if it was by this operation.
+func (e *execution) uncordon(ctx context.Context) (result, error) {
+	op := e.operation()
+	if op.Node == nil {
+		return noNode, nil
+	}
+	if err := e.confirm(ctx); err != nil {
+		return result{}, err
+	}
+	if op.Type != windowsv1alpha1.OperationUncordon {
+		if op.Node.WasUnschedulable {
+			return result{skipped: true, message: fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)}, nil
+		}
+		message, err := e.restore(ctx)
+		return result{message: message}, err
+	}
+	var changed bool
+	if err := e.onNode(ctx, func() (err error) {
+		changed, err = drain.Uncordon(ctx, e.kube, op.Node.Name, op.Node.UID)
+		return err
+	}); err != nil {
+		return result{}, err
+	}
+	if !changed {
+		return result{message: fmt.Sprintf("Node %s was schedulable already.", op.Node.Name)}, nil
+	}
+	return result{message: fmt.Sprintf("Node %s is schedulable.", op.Node.Name)}, nil
+}
+
+// restore takes the cordon of the operation away and says what became of it.
+func (e *execution) restore(ctx context.Context) (string, error) {
+	op := e.operation()
+	var schedulable bool
+	err := e.onNode(ctx, func() (err error) {
+		schedulable, err = drain.Restore(ctx, e.kube, op.Node.Name, op.Node.UID, markOf(op))
+		return err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("Node %s was deleted meanwhile.", op.Node.Name), nil
+	case err != nil:
+		return "", err
+	case !schedulable:
+		return fmt.Sprintf("Node %s stays cordoned, as somebody else has cordoned it meanwhile.", op.Node.Name), nil
+	}
+	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), nil
+}
+
+// readNode reads the Node of the operation from the cache. Nil: it is gone. Another one
+// of its name is taken for it: a host that comes back may have registered anew.
+func (e *execution) readNode(ctx context.Context) (*corev1.Node, error) {
+	node := &corev1.Node{}
+	if err := e.cached.Get(ctx, types.NamespacedName{Name: e.operation().Node.Name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // it may come back
+		}
+		return nil, fmt.Errorf("reading the Node: %w", err)
+	}
+	return node, nil
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+)
+
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	const (
+		succeeded = windowsv1alpha1.OperationSucceeded
+		failed    = windowsv1alpha1.OperationFailed
+	)
+	noNode := func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
+	onAWS := func(i *windowsv1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///us-east-1a/i-1" }
+	tests := []struct {
+		name      string
+		operation windowsv1alpha1.Operation
+		change    change
+		set       func(*fixture)
+		want      windowsv1alpha1.OperationPhase
+		// wantSteps are the states of the steps, by their first letters.
+		wantSteps    string
+		wantMessage  []string
+		wantRestarts int
+		wantCordoned bool
+	}{
+		{name: "drain", operation: drainOperation(), want: succeeded, wantSteps: "Cordon=Succeeded Evict=Succeeded", wantMessage: []string{"Node win-1 is cordoned", "have left: 2"}, wantCordoned: true},
+		{name: "drain without a Node", operation: drainOperation(), change: noNode, want: failed, wantSteps: "Cordon=Skipped Evict=Skipped", wantMessage: []string{"The host has no Node"}},
+		{
+			name: "drain of what is not allowed", operation: drainOperation(),
+			set: func(f *fixture) {
+				f.drain.err = &drain.NotAllowedError{Objections: []drain.Objection{{Kind: "pods", Remedy: "force: true", Pods: []string{"a/b"}}}}
+			},
+			want: failed, wantSteps: "Cordon=Succeeded Evict=Failed", wantMessage: []string{"force: true", "a/b", "Node win-1 stays cordoned"}, wantCordoned: true,
+		},
+		{
+			name: "uncordon", operation: windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationUncordon},
+			set:  func(f *fixture) { f.cordonByHand() },
+			want: succeeded, wantSteps: "Uncordon=Succeeded", wantMessage: []string{"Node win-1 is schedulable"},
+		},
+		{
+			name: "reboot", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.host.down = 3 }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantMessage:  []string{"The host was restarted", "is ready", "is schedulable"},
+			wantRestarts: 1,
+		},
+		{
+			name: "reboot of a Node that was cordoned before", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.cordonByHand() }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Skipped Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Skipped",
+			wantRestarts: 1, wantCordoned: true,
+		},
+		{
+			name: "reboot of a host without a Node", operation: rebootOperation(windowsv1alpha1.RebootGraceful), change: noNode, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Skipped Drain=Skipped Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantRestarts: 1,
+		},
+		{
+			name: "forced reboot", operation: rebootOperation(windowsv1alpha1.RebootForce), want: succeeded,
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "nothing pending", operation: rebootOperation(windowsv1alpha1.RebootIfPending), want: succeeded,
+			wantSteps:   "Connect=Succeeded CheckPending=Succeeded Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{"does not wait for a restart"},
+		},
+		{
+			name: "pending", operation: rebootOperation(windowsv1alpha1.RebootIfPending), set: func(f *fixture) { f.host.pending = true }, want: succeeded,
+			wantSteps:    "Connect=Succeeded CheckPending=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "reboot on AWS", operation: rebootOperation(windowsv1alpha1.RebootForce), change: onAWS, want: succeeded,
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Succeeded NodeReady=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "credentials are refused", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.failWith("Login", errNoLogin) }, want: failed,
+			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{"CredentialsRefused", "The host was not restarted"},
+		},
+		{
+			name: "the host refuses to restart", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
+			set: func(f *fixture) {
+				f.failWith("Restart", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: errors.New("a required privilege is not held")})
+			},
+			want:        failed,
+			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Failed Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{"a required privilege is not held", "The host was not restarted", "Node win-1 stays cordoned"}, wantCordoned: true,
+		},
+		{
+			name: "the answer is lost", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.host.loseAnswer, f.host.down = 2, 2 }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "the host does not come back", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.host.dead = true }, want: failed,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Failed Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage:  []string{"did not come back within 20m0s", "ConnectionRefused", "Nothing listens on", "Node win-1 stays cordoned"},
+			wantRestarts: 1, wantCordoned: true,
+		},
+		{
+			name: "the kubelet does not start", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
+			set: func(f *fixture) {
+				f.host.services = []hostagent.Service{{Name: "kubelet", StartType: "Automatic", State: "Stopped"}}
+			},
+			want: failed, wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Failed MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{"kubelet (Stopped)"}, wantRestarts: 1, wantCordoned: true,
+		},
+		{name: "reconfigure", operation: windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure}, want: succeeded, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Succeeded Agent=Succeeded Verify=Succeeded"},
+		{
+			name: "reconfigure of an unfit host", operation: windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure},
+			set: func(f *fixture) {
+				f.host.findings = []windowsv1alpha1.CheckFinding{{Severity: windowsv1alpha1.FindingError, Message: "too little memory"}}
+			},
+			want: failed, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Failed Agent=Skipped Verify=Skipped", wantMessage: []string{"too little memory"},
+		},
+		{
+			name: "paused", operation: drainOperation(), change: func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true },
+			want: failed, wantSteps: "Cordon=Skipped Evict=Skipped", wantMessage: []string{"spec.paused is true"},
+		},
+		{
+			name: "another instance stands for the host", operation: rebootOperation(windowsv1alpha1.RebootForce),
+			change: func(i *windowsv1alpha1.WindowsInstance) {
+				i.Status.Conditions = []metav1.Condition{{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonDuplicateHost, Message: "Instance b does."}}
+			},
+			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped", wantMessage: []string{"Instance b does."},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.change == nil {
+				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+			}
+			f := newFixture(t, newInstance(tt.operation, tt.change))
+			f.drain.reports = []drain.Progress{{Total: 2}, {Total: 2, Gone: 2}}
+			if tt.set != nil {
+				tt.set(f)
+			}
+			op := f.finish()
+			if op.Phase != tt.want || op.FinishedAt == nil || op.StartedAt == nil {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if diff := cmp.Diff(tt.wantSteps, strings.Join(states(op), " ")); diff != "" {
+				t.Errorf("steps (-want +got)\n%s", diff)
+			}
+			for _, want := range tt.wantMessage {
+				if !strings.Contains(op.Message, want) {
+					t.Errorf("%q is missing in %q", want, op.Message)
+				}
+			}
+			if got := f.host.restarts(); got != tt.wantRestarts {
+				t.Errorf("restarted %d times, want %d", got, tt.wantRestarts)
+			}
+			if got := f.node().Spec.Unschedulable; got != tt.wantCordoned {
+				t.Errorf("cordoned: %v, want %v", got, tt.wantCordoned)
+			}
+			if f.host.forced != (tt.wantRestarts > 0 && tt.operation.Reboot.Mode == windowsv1alpha1.RebootForce) {
+				t.Errorf("the restart was forced: %v", f.host.forced)
+			}
+			if want := tt.name == "reboot on AWS"; want != (len(f.host.routes) == 1 && f.host.routes[0].Destination.String() == "169.254.169.254/32") {
+				t.Errorf("routes: %v", f.host.routes)
+			}
+		})
+	}
+}
+
+func (f *fixture) failWith(question string, err error) {
+	f.host.fail[question] = func() error { return err }
+}
+
+func (f *fixture) cordonByHand() {
+	node := f.node()
+	node.Spec.Unschedulable = true
+	if _, err := f.kube.CoreV1().Nodes().Update(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestRebootIsInterrupted ends the process at every write of the record, before it is
+// stored and after, and has another one go on.
+func TestRebootIsInterrupted(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after the write: %v", after), func(t *testing.T) {
+			t.Parallel()
+			for at := 1; interruptReboot(t, at, after); at++ {
+			}
+		})
+	}
+}
+
+// interruptReboot ends the process at one write, and reports whether there was such a write.
+func interruptReboot(t *testing.T, at int, after bool) bool {
+	t.Helper()
+	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f.host.down = 1
+	f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
+	died := make(chan struct{})
+	writes := 0
+	f.onWrite = func(isAfter bool, _ *windowsv1alpha1.WindowsInstance) error {
+		if isAfter != after {
+			return nil
+		}
+		if writes++; writes < at {
+			return nil
+		}
+		if writes == at {
+			close(died)
+		}
+		return errors.New("the process was killed") // nothing that follows gets through
+	}
+	r, stop := f.process()
+	f.reconcile(r)
+	select {
+	case <-died:
+	case <-f.ended():
+	}
+	stop()
+	if writes < at {
+		// One for the start, and two for each of the nine steps.
+		if at < 19 {
+			t.Errorf("the operation ended after %d writes", writes)
+		}
+		return false
+	}
+	f.onWrite = nil
+	op := f.finish()
+	if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.node().Spec.Unschedulable {
+		t.Errorf("killed at write %d: %s, restarted %d times, cordoned %v: %s", at, op.Phase, f.host.restarts(), f.node().Spec.Unschedulable, op.Message)
+	}
+	return true
+}
+
+// ended is closed when the operation has ended, or after a while.
+func (f *fixture) ended() <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for deadline := time.Now().Add(testDeadline); active(f.get().Status.Operation) && time.Now().Before(deadline); {
+			<-time.After(time.Millisecond)
+		}
+	}()
+	return done
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	cancel := func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.Operation.CancelRequestedBy = "bob"
+		i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+	}
+	t.Run("before it began", func(t *testing.T) {
+		f := newFixture(t, newInstance(drainOperation(), cancel))
+		op := f.finish()
+		if op.Phase != windowsv1alpha1.OperationCanceled || f.drain.runs > 0 || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Canceled by bob. Nothing was changed.") {
+			t.Errorf("got %s: %s", op.Phase, op.Message)
+		}
+	})
+	for _, byHand := range []bool{false, true} {
+		t.Run(fmt.Sprintf("while pods are evicted, cordoned before: %v", byHand), func(t *testing.T) {
+			f := newFixture(t, newInstance(drainOperation()))
+			if byHand {
+				f.cordonByHand()
+			}
+			f.drain.block = true
+			f.drain.reports = []drain.Progress{{Total: 3, Gone: 1, Blocked: []drain.Blocked{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("the budget to be named", func() bool {
+				blocked := f.get().Status.Operation.BlockedBy
+				return len(blocked) == 1 && blocked[0] == windowsv1alpha1.BlockedPod{Namespace: "a", Name: "b", Budget: "c", Message: "d"}
+			})
+			if !f.node().Spec.Unschedulable {
+				t.Error("the Node is not cordoned")
+			}
+			f.edit(cancel)
+			f.reconcile(r)
+			op := f.waitForEnd()
+			if op.Phase != windowsv1alpha1.OperationCanceled || f.node().Spec.Unschedulable != byHand || len(op.BlockedBy) > 0 {
+				t.Errorf("it is %s, and the Node is cordoned: %v", op.Phase, f.node().Spec.Unschedulable)
+			}
+			if !strings.Contains(op.Message, "Canceled by bob. 1 of 3 pods had left") {
+				t.Errorf("it says %s", op.Message)
+			}
+			if f.node().Annotations[drain.CordonedByAnnotation] != "" {
+				t.Error("the mark is still on the Node")
+			}
+			if !slices.Contains(f.events, "Warning EvictionBlocked") || !slices.Contains(f.events, "Normal DrainCanceled") {
+				t.Errorf("the events are %q", f.events)
+			}
+		})
+	}
+	t.Run("after the restart", func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+		f.host.dead = true
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("the host to be down", func() bool { return f.host.count("BootID") > 2 })
+		f.edit(cancel)
+		f.reconcile(r)
+		op := f.waitForEnd()
+		if op.Phase != windowsv1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || !strings.Contains(op.Message, "cannot be taken back") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+	t.Run("between the record of the boot and the restart", func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+		f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
+			if op := written.Status.Operation; after && op.BootID != "" && active(op) && op.CancelRequestedAt == nil {
+				f.mu.Lock()
+				f.onWrite = nil
+				f.mu.Unlock()
+				f.edit(cancel)
+			}
+			return nil
+		}
+		op := f.finish()
+		if op.Phase != windowsv1alpha1.OperationCanceled || f.host.count("Restart") > 0 || f.node().Spec.Unschedulable || op.BootID != "" {
+			t.Errorf("it is %s, and the restart was asked for %d times: %s", op.Phase, f.host.count("Restart"), op.Message)
+		}
+	})
+}
+
+// The reconciler of instances writes the same status.
+func TestOthersWriteTheStatus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	n := 0
+	f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
+		if after || written.Status.Version == "theirs" {
+			return nil
+		}
+		f.mu.Lock()
+		hook := f.onWrite
+		f.onWrite = nil
+		f.mu.Unlock()
+		n++
+		f.edit(func(i *windowsv1alpha1.WindowsInstance) { i.Status.CurrentRevision = fmt.Sprint(n) })
+		f.mu.Lock()
+		f.onWrite = hook
+		f.mu.Unlock()
+		return nil
+	}
+	// Each write collides once; the hook lets the repetition of it pass.
+	inner := f.onWrite
+	collided := false
+	f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
+		if !after {
+			if collided = !collided; !collided {
+				return nil
+			}
+		}
+		return inner(after, written)
+	}
+	op := f.finish()
+	if op.Phase != windowsv1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 10 || f.host.restarts() != 1 {
+		t.Errorf("%s after %d collisions, revision %s: %s", op.Phase, n, f.get().Status.CurrentRevision, op.Message)
+	}
+}
+
+// A stale cache still has an operation that has ended, or another one has taken its place.
+func TestOperationIsOver(t *testing.T) {
+	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootForce)))
+	r, _ := f.process()
+	r.runner.submit(testKey, "another", false, false)
+	f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
+	if op := f.get().Status.Operation; op.Phase != windowsv1alpha1.OperationPending || len(f.host.asked) > 0 {
+		t.Errorf("got %+v, and the host was asked %q", op, f.host.asked)
+	}
+	f.reconcile(r)
+	f.waitForEnd()
+	f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
+	r.runner.submit(testKey, "op-1", false, false) // as with a cache that is behind
+	if running, waiting := r.runner.load(); running+waiting > 0 {
+		t.Error("an operation that has ended is carried out again")
+	}
+}
+
+func TestDrainOptions(t *testing.T) {
+	began := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	tests := []struct {
+		name  string
+		asked *windowsv1alpha1.DrainOptions
+		want  drain.Options
+	}{
+		{"defaults", nil, drain.Options{IgnoreDaemonSets: true, Deadline: began.Add(10 * time.Minute)}},
+		{
+			"everything",
+			&windowsv1alpha1.DrainOptions{
+				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(0)), IgnoreDaemonSets: new(false), DeleteEmptyDirData: true, Force: true,
+				DisableEviction: true, PodSelector: "a=b", SkipWaitForDeleteTimeoutSeconds: 7,
+			},
+			drain.Options{GracePeriodSeconds: new(int64(5)), DeleteEmptyDirData: true, Force: true, DisableEviction: true, PodSelector: "a=b", SkipWaitForDelete: 7 * time.Second},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, drainOptions(&windowsv1alpha1.Operation{Drain: tt.asked}, began)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// A drain that goes on after an interruption knows only of the pods that are left.
+func TestProgressCounter(t *testing.T) {
+	tests := []struct {
+		name   string
+		before windowsv1alpha1.OperationProgress
+		now    drain.Progress
+		want   string
+	}{
+		{"the first run", windowsv1alpha1.OperationProgress{}, drain.Progress{Total: 5, Gone: 2}, "2/5"},
+		{"it goes on", windowsv1alpha1.OperationProgress{Done: 2, Total: 5}, drain.Progress{Total: 2}, "3/5"},
+		{"more pods came", windowsv1alpha1.OperationProgress{Done: 2, Total: 5}, drain.Progress{Total: 8, Gone: 1}, "1/8"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := progressCounter{tt.before}.count(tt.now)
+			if text := fmt.Sprintf("%d/%d", got.Done, got.Total); text != tt.want {
+				t.Errorf("got %s, want %s", text, tt.want)
+			}
+		})
+	}
+}
+
+func TestUnready(t *testing.T) {
+	boot := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	node := func(status corev1.ConditionStatus, heartbeat time.Time) *corev1.Node {
+		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Message: "why", LastHeartbeatTime: metav1.NewTime(heartbeat)}}}}
+	}
+	tests := []struct {
+		name string
+		node *corev1.Node
+		want string
+	}{
+		{"ready", node(corev1.ConditionTrue, boot.Add(time.Second)), ""},
+		{"ready as it was before", node(corev1.ConditionTrue, boot.Add(-time.Second)), "Its kubelet has not reported since the restart"},
+		{"not ready", node(corev1.ConditionFalse, boot.Add(time.Second)), "Ready is False: why"},
+		{"silent", node(corev1.ConditionUnknown, boot.Add(time.Second)), "Ready is Unknown: why"},
+		{"no condition", &corev1.Node{}, "It has no condition Ready"},
+		{"gone", nil, "The Node is not there any more"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := unready(tt.node, boot); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// DefaultConcurrent is the default of [Options.Concurrent].
+const DefaultConcurrent = 64
+
+// Options configure the controller.
+type Options struct {
+	// Hosts is the way to hosts. Required.
+	Hosts Hosts
+	// Kube reads and writes Nodes and Pods, not from a cache. Required.
+	Kube kubernetes.Interface
+	// Concurrent is how many operations are carried out at the same time; those beyond
+	// wait as Pending. Uncordons and cancellations, which take no time, do not count.
+	// Default [DefaultConcurrent].
+	Concurrent int
+	// Registerer takes the metrics. Nil: there are none.
+	Registerer prometheus.Registerer
+
+	// clock and drainer are set in tests.
+	clock   clock.Clock
+	drainer drainer
+}
+
+// complete fills in the defaults, or says everything that is wrong.
+func (o Options) complete() (Options, error) {
+	var errs []error
+	if o.Hosts == nil {
+		errs = append(errs, errors.New("Hosts is required"))
+	}
+	if o.Kube == nil {
+		errs = append(errs, errors.New("Kube is required"))
+	}
+	if o.Concurrent == 0 {
+		o.Concurrent = DefaultConcurrent
+	}
+	if o.Concurrent < 0 {
+		errs = append(errs, fmt.Errorf("Concurrent is %d, which is less than 1", o.Concurrent))
+	}
+	if o.clock == nil {
+		o.clock = clock.RealClock{}
+	}
+	if o.drainer == nil && o.Kube != nil {
+		o.drainer = drain.New(o.Kube)
+	}
+	return o, errors.Join(errs...)
+}

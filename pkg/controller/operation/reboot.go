@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+)
+
+// connect makes sure that the host can be worked with before anything is changed: a
+// Node that was drained for a host which then cannot be restarted was drained in vain.
+func (e *execution) connect(ctx context.Context) (result, error) {
+	if e.operation().Type == windowsv1alpha1.OperationReconfigure {
+		// The agent on the host is verified anew as well.
+		e.hosts.Forget(e.instance)
+	}
+	_, err := ask(ctx, e, e.clock.Now().Add(patience), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, e.hosts.Login(ctx, e.instance)
+	})
+	if err != nil {
+		return result{}, e.blame(ctx, "the host cannot be logged in to", err)
+	}
+	return result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}, nil
+}
+
+// blame says what could not be done, unless it is ctx that ended.
+func (e *execution) blame(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%s: %s", what, e.diagnose(err))
+}
+
+// checkPending ends the operation when Windows does not wait for a restart.
+func (e *execution) checkPending(ctx context.Context) (result, error) {
+	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	if err != nil {
+		return result{}, e.blame(ctx, "the host does not say whether it waits for a restart", err)
+	}
+	if !facts.PendingReboot.Pending {
+		return result{enough: true, message: "Windows does not wait for a restart, so the host was left as it is."}, nil
+	}
+	if len(facts.PendingReboot.Reasons) == 0 {
+		return result{message: "Windows waits for a restart."}, nil
+	}
+	return result{message: "Windows waits for a restart: " + strings.Join(facts.PendingReboot.Reasons, ", ") + "."}, nil
+}
+
+func (e *execution) readFacts(ctx context.Context) (*hostagent.Facts, error) {
+	return e.hosts.Facts(ctx, e.instance)
+}
+
+// restart asks the host to restart, exactly once. The boot that shall end is recorded
+// first: the host refuses when it is in another one.
+func (e *execution) restart(ctx context.Context) (result, error) {
+	// Once the boot was recorded the request may have been made, by this process or another.
+	mayBeSent := e.operation().BootID != ""
+	if !mayBeSent {
+		id, err := ask(ctx, e, e.clock.Now().Add(patience), func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
+		if err != nil {
+			return result{}, e.blame(ctx, "the host does not say which boot it is in, without which nobody could tell that it was restarted", err)
+		}
+		e.unsent = true
+		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.BootID = id }); err != nil {
+			return result{}, err
+		}
+	}
+	deadline := e.rebootDeadline()
+	unreachableUntil := e.clock.Now().Add(patience)
+	for {
+		if err := e.confirm(ctx); err != nil {
+			return result{}, err
+		}
+		e.unsent = false
+		answer, err := e.requestRestart()
+		switch {
+		case err == nil && answer.Restarted:
+			return result{message: "The host has been restarted."}, nil
+		case err == nil:
+			return result{message: "The host has agreed to restart."}, nil
+		}
+		if !mayBeSent && unsentFor(err) {
+			e.unsent = true
+			if !blip(err) || !e.clock.Now().Before(unreachableUntil) {
+				return result{}, e.blame(ctx, "the host does not take the request to restart", err)
+			}
+		} else {
+			mayBeSent = true
+		}
+		if ctx.Err() != nil {
+			return result{}, context.Cause(ctx)
+		}
+		if !e.clock.Now().Before(deadline) {
+			return result{}, e.blame(ctx, "nobody knows whether the host got the request to restart", err)
+		}
+		if err := e.say(ctx, "Restarting the host; whether it got the request is not known yet. %s", e.diagnose(err)); err != nil {
+			return result{}, err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return result{}, err
+		}
+		e.hosts.Forget(e.instance) // the connection may be dead without knowing it
+	}
+}
+
+// requestRestart makes the request. A cancellation does not cut it off half way, when
+// nobody would know whether it was carried out.
+func (e *execution) requestRestart() (hostagent.RestartAnswer, error) {
+	return once(e.lifetime, func(ctx context.Context) (hostagent.RestartAnswer, error) {
+		op := e.operation()
+		return e.hosts.Restart(ctx, e.instance, hostagent.RestartRequest{
+			BootID: op.BootID,
+			Reason: fmt.Sprintf("Operation %s of WindowsInstance %s/%s, asked for by %s", op.ID, e.instance.Namespace, e.instance.Name, op.RequestedBy),
+			Force:  rebootMode(op) == windowsv1alpha1.RebootForce,
+		})
+	})
+}
+
+// rebootDeadline is when the host must be back with its Node ready.
+func (e *execution) rebootDeadline() time.Time {
+	op := e.operation()
+	if step := findStep(op, stepRestart); step != nil && step.StartedAt != nil {
+		return step.StartedAt.Add(rebootTimeout(op))
+	}
+	return e.clock.Now().Add(rebootTimeout(op))
+}
+
+// boot waits until the host answers from another boot than the recorded one.
+func (e *execution) boot(ctx context.Context) (result, error) {
+	before, running := e.operation().BootID, ""
+	e.hosts.Forget(e.instance)
+	err := e.poll(ctx, e.rebootDeadline(), "Waiting until the host is back.", func(ctx context.Context) (string, error) {
+		id, err := once(ctx, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
+		switch {
+		case err != nil:
+			if blip(err) {
+				e.hosts.Forget(e.instance) // the connection may have died with the host and not know it
+			}
+			return e.diagnose(err), nil
+		case id == before:
+			return "It has not gone down yet; a program may be in the way, which mode Force would end", nil
+		}
+		running = id
+		return "", nil
+	})
+	if err != nil {
+		return result{}, e.late(ctx, "the host was asked to restart and did not come back", err)
+	}
+	return result{message: fmt.Sprintf("The host is in another boot: %s, before it was %s.", running, before)}, nil
+}
+
+// late says what did not happen in time.
+func (e *execution) late(ctx context.Context, what string, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%s within %s: %w", what, rebootTimeout(e.operation()), err)
+}
+
+// essential services must run before a Node can be ready.
+var essential = []string{"containerd", "kubelet"}
+
+// servicesOfNode are the other ones of a node. Whether they run is said, and not waited for.
+var servicesOfNode = []string{
+	"kube-proxy", "hybrid-overlay-node", "csi-proxy", "windows_exporter", "azure-cloud-node-manager", "windows-instance-config-daemon",
+}
+
+// stopped returns those of the named services that exist, start with the host and do not run.
+func stopped(facts *hostagent.Facts, names []string) []string {
+	var out []string
+	for _, s := range facts.Services {
+		if slices.Contains(names, s.Name) && strings.HasPrefix(s.StartType, "Automatic") && s.State != "Running" {
+			out = append(out, s.Name+" ("+s.State+")")
+		}
+	}
+	return out
+}
+
+// services waits until the services run without which there is no Node.
+func (e *execution) services(ctx context.Context) (result, error) {
+	var facts *hostagent.Facts
+	err := e.poll(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (string, error) {
+		var err error
+		if facts, err = once(ctx, e.readFacts); err != nil {
+			return e.diagnose(err), nil
+		}
+		if missing := stopped(facts, essential); len(missing) > 0 {
+			return "These do not run: " + strings.Join(missing, ", "), nil
+		}
+		return "", nil
+	})
+	if err != nil {
+		return result{}, e.late(ctx, "the host is back, and its services did not start", err)
+	}
+	message := "The services that a node needs run, as far as they are installed."
+	if missing := stopped(facts, servicesOfNode); len(missing) > 0 {
+		message += " These start with the host and do not run yet: " + strings.Join(missing, ", ") + "."
+	}
+	return result{message: message}, nil
+}
+
+// metadataService is where the instances of AWS ask about themselves.
+var metadataService = netip.MustParsePrefix("169.254.169.254/32")
+
+// awsScheme begins the provider IDs of AWS.
+const awsScheme = "aws://"
+
+// metadataRoute puts the route to the metadata service back, which Windows containers on
+// AWS lose with a restart: HNS moves the address of the host to a virtual adapter, to
+// which the route that EC2Launch had made does not follow.
+func (e *execution) metadataRoute(ctx context.Context) (result, error) {
+	id, err := e.providerID(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if !strings.HasPrefix(id, awsScheme) {
+		return result{skipped: true, message: "Only hosts on AWS need it."}, nil
+	}
+	changed, err := ask(ctx, e, e.rebootDeadline(), func(ctx context.Context) ([]hostagent.Route, error) {
+		return e.hosts.EnsureRoutes(ctx, e.instance, []hostagent.Route{{Destination: metadataService}})
+	})
+	if err != nil {
+		return result{}, e.blame(ctx, fmt.Sprintf("the route to %s cannot be put back", metadataService), err)
+	}
+	if len(changed) == 0 {
+		return result{message: fmt.Sprintf("The route to %s was there.", metadataService)}, nil
+	}
+	return result{message: fmt.Sprintf("The route to %s was put back.", metadataService)}, nil
+}
+
+// providerID is that of the instance, or else that of its Node.
+func (e *execution) providerID(ctx context.Context) (string, error) {
+	if id := e.instance.Spec.ProviderID; id != "" || e.operation().Node == nil {
+		return id, nil
+	}
+	node, err := e.readNode(ctx)
+	if err != nil || node == nil {
+		return "", err
+	}
+	return node.Spec.ProviderID, nil
+}
+
+// nodeReady waits until the kubelet of this boot says that the Node is ready.
+func (e *execution) nodeReady(ctx context.Context) (result, error) {
+	op := e.operation()
+	if op.Node == nil {
+		return noNode, nil
+	}
+	deadline := e.rebootDeadline()
+	facts, err := ask(ctx, e, deadline, e.readFacts)
+	if err != nil {
+		return result{}, e.blame(ctx, "the host does not say when it was started", err)
+	}
+	// The kubelet's heartbeat has the clock of the host, as the time of the boot has: that
+	// clock may be wrong, and the two can be compared all the same.
+	since := facts.Boot.Time
+	if since.IsZero() {
+		since = findStep(op, stepRestart).StartedAt.Time
+	}
+	err = e.poll(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
+		node, err := e.readNode(ctx)
+		if err != nil {
+			return "", err
+		}
+		return unready(node, since), nil
+	})
+	if err != nil {
+		return result{}, e.late(ctx, fmt.Sprintf("the host is back, and its Node %s did not become ready", op.Node.Name), err)
+	}
+	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
+}
+
+// unready says what a Node lacks to be ready after a boot, empty if nothing. Until the
+// kubelet has spoken again, the Node says what it said before.
+func unready(node *corev1.Node, boot time.Time) string {
+	if node == nil {
+		return "The Node is not there any more"
+	}
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if i < 0 {
+		return "It has no condition Ready"
+	}
+	ready := node.Status.Conditions[i]
+	switch {
+	case ready.Status != corev1.ConditionTrue:
+		return fmt.Sprintf("Ready is %s: %s", ready.Status, ready.Message)
+	case ready.LastHeartbeatTime.Time.Before(boot):
+		return "Its kubelet has not reported since the restart"
+	}
+	return ""
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// controllerName names the controller in logs, metrics and events.
+const controllerName = "windows-operation"
+
+// Reconciler has operations carried out. See the comment of the package.
+type Reconciler struct {
+	Options
+
+	client   client.Client
+	live     client.Reader
+	recorder events.EventRecorder
+	logger   logr.Logger
+	runner   *runner
+	metrics  *metrics
+	// wake has the instances whose execution has ended.
+	wake chan event.GenericEvent
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+// newReconciler wires a reconciler. The caller runs its runner and reads wake.
+func newReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, logger logr.Logger, o Options) (*Reconciler, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("options of the operation controller: %w", err)
+	}
+	r := &Reconciler{
+		Options: o, client: c, live: live, recorder: recorder, logger: logger,
+		runner: newRunner(o.Concurrent), metrics: newMetrics(), wake: make(chan event.GenericEvent),
+	}
+	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
+	return r, nil
+}
+
+// SetupWithManager adds the controller to a manager: its watch, and the runnable that
+// carries operations out.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(controllerName), mgr.GetLogger().WithName(controllerName), o)
+	if err != nil {
+		return err
+	}
+	if r.Registerer != nil {
+		if err := r.metrics.register(r.Registerer, r.runner); err != nil {
+			return err
+		}
+	}
+	if err := mgr.Add(r.runner); err != nil {
+		return fmt.Errorf("adding the runner of operations: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&windowsv1alpha1.WindowsInstance{}, builder.WithPredicates(operationChanged)).
+		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the operation controller: %w", err)
+	}
+	return nil
+}
+
+// operationChanged lets pass what may begin or end an operation, and not its progress.
+var operationChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		return okBefore && okAfter && (!equality.Semantic.DeepEqual(decisive(before), decisive(after)) ||
+			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+	},
+}
+
+// decisive is the part of an operation that the reconciler decides by.
+func decisive(instance *windowsv1alpha1.WindowsInstance) [3]string {
+	op := instance.Status.Operation
+	if op == nil {
+		return [3]string{}
+	}
+	return [3]string{op.ID, string(op.Phase), strconv.FormatBool(op.CancelRequestedAt != nil)}
+}
+
+// Reconcile has the operation of an instance carried out, if there is one to be. It
+// reads the cache only and waits for nothing.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.runner.drop(req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
+	}
+	if !instance.DeletionTimestamp.IsZero() {
+		r.runner.drop(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if op := instance.Status.Operation; active(op) {
+		//nolint:contextcheck // an execution lives as long as the runner, not as long as this pass
+		r.runner.submit(req.NamespacedName, op.ID, op.Type == windowsv1alpha1.OperationUncordon, op.CancelRequestedAt != nil)
+	}
+	return reconcile.Result{}, nil
+}
+
+// execute carries an operation out.
+func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}) {
+	ctx = log.IntoContext(ctx, r.logger.WithValues("WindowsInstance", key, "operation", id))
+	e := &execution{
+		record:   &record{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
+		hosts:    r.Hosts,
+		kube:     r.Kube,
+		cached:   r.client,
+		drainer:  r.drainer,
+		recorder: r.recorder,
+		metrics:  r.metrics,
+		told:     map[string]bool{},
+	}
+	e.run(ctx, canceled)
+}
+
+// wakeUp has an instance reconciled.
+func (r *Reconciler) wakeUp(ctx context.Context, key types.NamespacedName) {
+	e := event.GenericEvent{Object: &windowsv1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+	select {
+	case r.wake <- e:
+	case <-ctx.Done():
+	}
+}

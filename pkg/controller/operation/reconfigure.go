@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+)
+
+// facts has our agent look at the host, and puts it there if it is not, or not as it
+// should be.
+func (e *execution) facts(ctx context.Context) (result, error) {
+	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	if err != nil {
+		return result{}, e.blame(ctx, "the host cannot be looked at", err)
+	}
+	return result{message: fmt.Sprintf("The host runs %s %s and calls itself %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
+}
+
+// preflight judges whether the host is fit to be a node.
+func (e *execution) preflight(ctx context.Context) (result, error) {
+	bounded, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	status := e.hosts.Check(bounded, e.instance)
+	if ctx.Err() != nil {
+		return result{}, context.Cause(ctx)
+	}
+	if wrong := inTheWay(status); len(wrong) > 0 {
+		return result{}, fmt.Errorf("the host is not fit to be a node: %s", strings.Join(wrong, "; "))
+	}
+	message := "Nothing is in the way of the host being a node."
+	if n := len(status.Findings); n > 0 {
+		message += fmt.Sprintf(" Findings worth knowing: %d, see the condition PreflightPassed.", n)
+	}
+	return result{message: message}, nil
+}
+
+// inTheWay are the layers that failed and the findings that are in the way.
+func inTheWay(status *windowsv1alpha1.WindowsInstanceCheckStatus) []string {
+	var out []string
+	for _, f := range status.Findings {
+		if f.Severity == windowsv1alpha1.FindingError {
+			out = append(out, f.Message)
+		}
+	}
+	if len(out) > 0 {
+		return out // the layer that failed says the same
+	}
+	for _, layer := range status.Layers {
+		if layer.Result == windowsv1alpha1.CheckFailed {
+			out = append(out, layer.Name+": "+layer.Message)
+		}
+	}
+	return out
+}
+
+// agent makes sure that the agent of our version is on the host, as it is here.
+func (e *execution) agent(ctx context.Context) (result, error) {
+	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	if err != nil {
+		return result{}, e.blame(ctx, "our agent cannot be put on the host", err)
+	}
+	version, revision := e.hosts.Revision()
+	if !ours(facts, revision) {
+		return result{}, fmt.Errorf("the agent that answers on the host has the digest %s, and ours begins with %s: something else is in its place", facts.Agent.SHA256, revision)
+	}
+	return result{message: fmt.Sprintf("The agent %s, revision %s, is on the host.", version, revision)}, nil
+}
+
+func ours(facts *hostagent.Facts, revision string) bool {
+	return revision != "" && strings.HasPrefix(facts.Agent.SHA256, revision)
+}
+
+// verify makes sure that the host answers over a new connection with what it has now.
+func (e *execution) verify(ctx context.Context) (result, error) {
+	e.hosts.Forget(e.instance)
+	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	if err != nil {
+		return result{}, e.blame(ctx, "the host does not answer any more", err)
+	}
+	if _, revision := e.hosts.Revision(); !ours(facts, revision) {
+		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
+	}
+	return result{message: "The host is set up as it shall be."}, nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func receive[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(testDeadline):
+		t.Fatalf("waited for %s", what)
+	}
+	panic("not reached")
+}
+
+func TestRunner(t *testing.T) {
+	key := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: "n", Name: fmt.Sprint(i)} }
+	r := newRunner(2)
+	began, ended := make(chan string, 10), make(chan string, 10)
+	release := make(chan struct{})
+	r.execute = func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}) {
+		began <- key.Name + id
+		select {
+		case <-release:
+		case <-canceled:
+		case <-ctx.Done():
+		}
+	}
+	r.notify = func(_ context.Context, key types.NamespacedName) { ended <- key.Name }
+	for i := range 4 {
+		r.submit(key(i), "a", false, false) // before the start: it waits
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Start(ctx) }()
+	for range 2 {
+		receive(t, began, "as many as there are places")
+	}
+	r.submit(key(0), "a", false, false) // it runs already
+	r.submit(key(0), "b", false, false) // the instance is busy
+	if running, waiting := r.load(); running != 2 || waiting != 2 {
+		t.Errorf("%d run and %d wait, want 2 and 2", running, waiting)
+	}
+	// Cancellations and short ones need no place.
+	r.submit(key(3), "a", false, true)
+	r.submit(key(4), "a", true, false)
+	for range 2 {
+		receive(t, began, "those that need no place")
+	}
+	if got := receive(t, ended, "the canceled one to end"); got != "3" {
+		t.Errorf("%s ended, want 3", got)
+	}
+	r.submit(key(3), "a", false, false) // a cache that is behind
+	r.drop(key(2))                      // it waits, and never begins
+	r.drop(key(1))                      // it runs, and ends
+	receive(t, ended, "the dropped one to end")
+	r.submit(key(5), "a", false, false)
+	if got := receive(t, began, "the place of the dropped one to be taken"); got != "5a" {
+		t.Errorf("%s began, want 5a", got)
+	}
+	cancel()
+	if err := receive(t, stopped, "the runner to stop"); err != nil {
+		t.Error(err)
+	}
+	r.submit(key(6), "a", true, false)
+	if running, _ := r.load(); running != 0 || len(began) > 0 {
+		t.Errorf("%d run after the end", running)
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package drain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+)
+
+// CordonedByAnnotation is on a Node that was cordoned here. Its value begins with what
+// identifies the cordon, and names who wanted it.
+const CordonedByAnnotation = "windows.openshift.io/cordoned-by"
+
+// ErrNodeReplaced means that there is another Node of the name now.
+var ErrNodeReplaced = errors.New("the Node was deleted, and another has its name")
+
+// Mark is the trace that a cordon leaves on its Node.
+type Mark struct {
+	// ID identifies the cordon. It has no spaces.
+	ID string
+	// Who wanted it, for people.
+	Who string
+}
+
+func (m Mark) value() string {
+	if m.Who == "" {
+		return m.ID
+	}
+	return m.ID + " " + m.Who
+}
+
+// on says whether the Node has the mark.
+func (m Mark) on(node *corev1.Node) bool {
+	id, _, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	return id != "" && id == m.ID
+}
+
+// Cordoned says how a Node was found.
+type Cordoned struct {
+	// ByOther: it was cordoned already, and not with this mark. It was left as it was.
+	ByOther bool
+	// Owner is the mark that it had then, for people. Empty: none, so kubectl cordon or the like.
+	Owner string
+}
+
+// Cordon marks a Node as unschedulable. One that is so already is left as it is.
+// Repeating it is harmless. A UID keeps it from another Node of the same name.
+func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (Cordoned, error) {
+	var found Cordoned
+	err := change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
+		found = Cordoned{}
+		if node.Spec.Unschedulable {
+			if !mark.on(node) {
+				found = Cordoned{ByOther: true, Owner: node.Annotations[CordonedByAnnotation]}
+			}
+			return nil, false
+		}
+		return patch(node, true, mark.value()), true
+	})
+	if err != nil {
+		return Cordoned{}, fmt.Errorf("cordoning Node %s: %w", name, err)
+	}
+	return found, nil
+}
+
+// Restore makes a Node schedulable again that was cordoned with the mark, and takes the
+// mark away. It returns whether the Node is schedulable now: one that somebody else has
+// cordoned since stays so.
+func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable bool, err error) {
+	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
+		schedulable = !node.Spec.Unschedulable || mark.on(node)
+		return patch(node, false, nil), mark.on(node)
+	})
+	if err != nil {
+		return false, fmt.Errorf("uncordoning Node %s: %w", name, err)
+	}
+	return schedulable, nil
+}
+
+// Uncordon makes a Node schedulable again, whoever cordoned it. It returns whether it was not.
+func Uncordon(ctx context.Context, client kubernetes.Interface, name string, uid types.UID) (changed bool, err error) {
+	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
+		_, marked := node.Annotations[CordonedByAnnotation]
+		changed = node.Spec.Unschedulable
+		return patch(node, false, nil), changed || marked
+	})
+	if err != nil {
+		return false, fmt.Errorf("uncordoning Node %s: %w", name, err)
+	}
+	return changed, nil
+}
+
+// patch is a merge patch. The resource version has it fail when the Node was changed
+// since it was read, so that nobody else's cordon is taken for ours.
+func patch(node *corev1.Node, unschedulable bool, mark any) map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": node.ResourceVersion,
+			"uid":             node.UID,
+			"annotations":     map[string]any{CordonedByAnnotation: mark},
+		},
+		"spec": map[string]any{"unschedulable": unschedulable},
+	}
+}
+
+// change reads a Node and patches it if decide says so, again if it was changed in between.
+func change(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, decide func(*corev1.Node) (map[string]any, bool)) error {
+	return retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if uid != "" && node.UID != uid {
+			return ErrNodeReplaced
+		}
+		body, needed := decide(node)
+		if !needed {
+			return nil
+		}
+		data, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		_, err = client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{})
+		return err
+	})
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package drain
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	kubectldrain "k8s.io/kubectl/pkg/drain"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// RetryInterval is how long to wait before a pod that may not leave is asked again. It
+	// is that of kubectl drain.
+	RetryInterval = 5 * time.Second
+	// parallel bounds how many pods of a Node are asked to leave at the same time.
+	parallel = 10
+	// listChunk is how many pods are listed at a time.
+	listChunk = 500
+	// nodeNameField selects the pods of a Node.
+	nodeNameField = "spec.nodeName"
+)
+
+// Drainer has pods leave. It is safe for concurrent use.
+type Drainer struct {
+	client kubernetes.Interface
+	clock  clock.Clock
+	// ask asks a pod to leave and returns the answer of the API server as it is.
+	ask func(ctx context.Context, p *tracked, o Options) error
+}
+
+// New returns a Drainer.
+func New(client kubernetes.Interface) *Drainer {
+	d := &Drainer{client: client, clock: clock.RealClock{}}
+	d.ask = d.request
+	return d
+}
+
+// Run has the pods of a Node leave and waits until they have. The Node should be
+// cordoned. report is called from this goroutine with what has changed; it should not
+// take long. Run ends with ctx, and then with its cause; what it has asked for until
+// then goes on. It may be called again and continues where things are.
+//
+// Errors are [NotAllowedError], [TimeoutError] and [RefusedError], which calling again
+// does not change, and others, mostly of the API server, which it may.
+func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(Progress)) error {
+	t := &tracker{options: o, retry: RetryInterval}
+	for first := true; ; first = false {
+		pods, err := d.selectPods(ctx, node, o)
+		if err != nil {
+			return err
+		}
+		if !first {
+			// The scheduler may have put pods on the Node just before it was cordoned. Those
+			// that tolerate the cordon come back as often as they are evicted.
+			t.staying = nil
+			pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+				if toleratesCordon(&pod) {
+					t.staying = append(t.staying, nameOf(&pod))
+					return true
+				}
+				return t.abandoned(pod.UID)
+			})
+		}
+		if len(pods) == 0 {
+			report(t.progress())
+			return nil
+		}
+		t.add(pods, d.clock.Now())
+		if err := d.follow(ctx, node, t, report); err != nil {
+			return err
+		}
+	}
+}
+
+// selectPods returns the pods that shall leave, or a [NotAllowedError].
+func (d *Drainer) selectPods(ctx context.Context, node string, o Options) ([]corev1.Pod, error) {
+	// The helper is told to allow everything: what is not allowed is found out below,
+	// all of it at once and in the words of our options.
+	helper := &kubectldrain.Helper{
+		Ctx: ctx, Client: d.client, Force: true, DeleteEmptyDirData: true, IgnoreAllDaemonSets: true,
+		PodSelector: o.PodSelector, ChunkSize: listChunk,
+		SkipWaitForDeleteTimeoutSeconds: int(o.SkipWaitForDelete / time.Second),
+		Out:                             io.Discard, ErrOut: io.Discard,
+	}
+	list, errs := helper.GetPodsForDeletion(node)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("finding the pods to evict: %w", utilerrors.NewAggregate(errs))
+	}
+	evictable := list.Pods()
+	var daemons []corev1.Pod
+	if !o.IgnoreDaemonSets {
+		var err error
+		if daemons, err = d.daemonPods(ctx, node, o, evictable); err != nil {
+			return nil, err
+		}
+	}
+	if against := objections(evictable, daemons, o); len(against) > 0 {
+		return nil, &NotAllowedError{Objections: against}
+	}
+	return evictable, nil
+}
+
+// daemonPods returns the pods of DaemonSets that the helper passes over.
+func (d *Drainer) daemonPods(ctx context.Context, node string, o Options, evictable []corev1.Pod) ([]corev1.Pod, error) {
+	all, err := d.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(nodeNameField, node).String(), LabelSelector: o.PodSelector,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("finding the pods of DaemonSets: %w", err)
+	}
+	return slices.DeleteFunc(all.Items, func(pod corev1.Pod) bool {
+		return !ofDaemonSet(&pod) || slices.ContainsFunc(evictable, func(e corev1.Pod) bool { return e.UID == pod.UID })
+	}), nil
+}
+
+// answer is what came of asking a pod to leave.
+type answer struct {
+	pod     *tracked
+	verdict verdict
+	blocked *Blocked
+}
+
+// follow asks the pods of t to leave and returns when they have.
+func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report func(Progress)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+
+	changed := make(chan struct{}, 1)
+	informer := d.podsOf(node, changed)
+	wg.Go(func() { informer.RunWithContext(ctx) })
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return context.Cause(ctx)
+	}
+	lookup := func(namespace, name string) *corev1.Pod {
+		found, ok, err := informer.GetStore().GetByKey(namespace + "/" + name)
+		if pod, isPod := found.(*corev1.Pod); ok && err == nil && isPod {
+			return pod
+		}
+		return nil
+	}
+	answers := make(chan answer, parallel)
+	var reported *Progress
+	for {
+		now := d.clock.Now()
+		t.observe(now, lookup)
+		for _, p := range t.due(now, parallel) {
+			terminating := p.deleted != nil
+			wg.Go(func() { answers <- d.evict(ctx, p, terminating, t.options) })
+		}
+		if progress := t.progress(); reported == nil || !reflect.DeepEqual(*reported, progress) {
+			reported = &progress
+			report(progress)
+		}
+		if t.settled() {
+			return t.refused()
+		}
+		if deadline := t.options.Deadline; !deadline.IsZero() && !now.Before(deadline) {
+			return t.timeout()
+		}
+		timer := d.alarm(t.next(), now)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		case a := <-answers:
+			t.answered(a.pod, a.verdict, a.blocked, d.clock.Now())
+		case <-changed:
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// alarm goes off at the given time; the zero value is a day from now.
+func (d *Drainer) alarm(at, now time.Time) clock.Timer {
+	if at.IsZero() {
+		return d.clock.NewTimer(24 * time.Hour)
+	}
+	return d.clock.NewTimer(max(at.Sub(now), 0))
+}
+
+// podsOf follows the pods of a Node and keeps of them what a drain needs. changed is
+// filled when something happens.
+func (d *Drainer) podsOf(node string, changed chan<- struct{}) cache.SharedIndexInformer {
+	selector := fields.OneTermEqualSelector(nodeNameField, node).String()
+	pods := d.client.CoreV1().Pods(metav1.NamespaceAll)
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return pods.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return pods.Watch(ctx, o)
+		},
+	}, d.client), &corev1.Pod{}, 0, cache.Indexers{})
+	// Both can only fail on an informer that runs.
+	_ = informer.SetTransform(func(object any) (any, error) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, DeletionTimestamp: pod.DeletionTimestamp,
+			}}, nil
+		}
+		return object, nil
+	})
+	wake := func(any) {
+		select {
+		case changed <- struct{}{}:
+		default: // somebody was woken and has not looked yet
+		}
+	}
+	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: wake, UpdateFunc: func(_, object any) { wake(object) }, DeleteFunc: wake,
+	})
+	return informer
+}

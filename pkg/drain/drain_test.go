@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	testingclock "k8s.io/utils/clock/testing"
+)
+
+const (
+	testNode = "win-1"
+	// testDeadline ends a test that waits for something that does not happen.
+	testDeadline = 10 * time.Second
+)
+
+var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+
+// fixture is a Drainer with a fake cluster whose API server answers as it is told.
+type fixture struct {
+	t      *testing.T
+	client *fake.Clientset
+	clock  *testingclock.FakeClock
+	d      *Drainer
+
+	// pace is how much time goes by while a test waits for the end of a drain.
+	pace time.Duration
+
+	mu sync.Mutex
+	// answers are what asking a pod to leave gives, by its name. A pod that is let go is
+	// then removed, unless it lingers.
+	answers map[string]error
+	lingers map[string]bool
+	asked   []string
+	options []Options
+	running int
+	most    int
+	seen    []Progress
+}
+
+func newFixture(t *testing.T, objects ...kruntime.Object) *fixture {
+	t.Helper()
+	f := &fixture{
+		t: t, client: fake.NewClientset(objects...), clock: testingclock.NewFakeClock(testNow),
+		answers: map[string]error{}, lingers: map[string]bool{},
+	}
+	f.d = New(f.client)
+	f.d.clock = f.clock
+	f.d.ask = f.ask
+	return f
+}
+
+func (f *fixture) ask(ctx context.Context, p *tracked, o Options) error {
+	f.mu.Lock()
+	f.running++
+	f.most = max(f.most, f.running)
+	f.asked = append(f.asked, p.name)
+	f.options = append(f.options, o)
+	err, lingers := f.answers[p.name], f.lingers[p.name]
+	f.mu.Unlock()
+	for range 100 {
+		runtime.Gosched() // so that others come at the same time
+	}
+	f.mu.Lock()
+	f.running--
+	f.mu.Unlock()
+	if err == nil && !lingers {
+		f.remove(ctx, p.name)
+	}
+	return err
+}
+
+func (f *fixture) remove(ctx context.Context, name string) {
+	if err := f.client.CoreV1().Pods("shop").Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		f.t.Error(err)
+	}
+}
+
+func (f *fixture) answer(name string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers[name] = err
+}
+
+// askedFor returns how often a pod was asked to leave.
+func (f *fixture) askedFor(name string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for _, asked := range f.asked {
+		if asked == name {
+			n++
+		}
+	}
+	return n
+}
+
+// last is what was reported last.
+func (f *fixture) last() Progress {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.seen) == 0 {
+		return Progress{}
+	}
+	return f.seen[len(f.seen)-1]
+}
+
+// run starts a drain; wait waits for its end.
+func (f *fixture) run(ctx context.Context, o Options) (wait func() error) {
+	done := make(chan error, 1)
+	go func() {
+		done <- f.d.Run(ctx, testNode, o, func(p Progress) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.seen = append(f.seen, p)
+		})
+	}()
+	return func() error {
+		f.t.Helper()
+		for deadline := time.Now().Add(testDeadline); time.Now().Before(deadline); {
+			select {
+			case err := <-done:
+				return err
+			case <-time.After(time.Millisecond):
+				// Again and again: the drain may have read the clock just before a step.
+				f.clock.Step(f.pace)
+			}
+		}
+		f.t.Fatal("the drain does not end")
+		return nil
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(testDeadline); !holds(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %s", what)
+		}
+	}
+}
+
+func TestRunEvictsWhatKubectlWould(t *testing.T) {
+	f := newFixture(t,
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "owner"}},
+		newPod("web"),
+		newPod("daemon", owned("DaemonSet", "apps/v1")),
+		newPod("mirror", func(pod *corev1.Pod) { pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
+		newPod("done", alone, inPhase(corev1.PodSucceeded)))
+	if err := f.run(t.Context(), Options{IgnoreDaemonSets: true})(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(f.asked)
+	if diff := cmp.Diff([]string{"done", "web"}, f.asked); diff != "" {
+		t.Errorf("asked to leave (-want +got)\n%s", diff)
+	}
+	if got := f.last(); got.Total != 2 || got.Gone != 2 || got.Left() != 0 {
+		t.Errorf("got %+v", got)
+	}
+	if f.options[0].GracePeriodSeconds != nil {
+		t.Errorf("the pods do not get the grace period that they ask for")
+	}
+}
+
+func TestRunNamesEverythingThatIsNotAllowed(t *testing.T) {
+	f := newFixture(t,
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "owner"}},
+		newPod("web"), newPod("scratch", alone, withEmptyDir), newPod("daemon", owned("DaemonSet", "apps/v1")))
+	err := f.run(t.Context(), Options{})()
+	var notAllowed *NotAllowedError
+	if !errors.As(err, &notAllowed) || len(f.asked) > 0 {
+		t.Fatalf("got %v, and asked %q to leave", err, f.asked)
+	}
+	for _, want := range []string{
+		"pods of DaemonSets (ignoreDaemonSets: true lets them stay): shop/daemon", "deleteEmptyDirData: true", "shop/scratch", "no controller makes anew (force: true",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+}
+
+// A pod that its budget keeps is named, and asked again every five seconds, no more often.
+func TestRunWaitsForABudget(t *testing.T) {
+	f := newFixture(t, newPod("web-1"), newPod("web-2"))
+	f.answer("web-2", overBudget("web"))
+	wait := f.run(t.Context(), Options{})
+	eventually(t, "the pod to be reported", func() bool { p := f.last(); return len(p.Blocked) == 1 && p.Gone == 1 })
+	want := Blocked{Namespace: "shop", Name: "web-2", Budget: "web", Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}
+	if diff := cmp.Diff(want, f.last().Blocked[0]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for attempt := 2; attempt <= 4; attempt++ {
+		eventually(t, "the drain to wait", f.clock.HasWaiters)
+		f.clock.Step(RetryInterval - time.Millisecond)
+		if got := f.askedFor("web-2"); got != attempt-1 {
+			t.Fatalf("it was asked %d times before the interval was over", got)
+		}
+		eventually(t, "the next attempt", func() bool {
+			f.clock.Step(time.Millisecond)
+			return f.askedFor("web-2") == attempt
+		})
+	}
+	f.answer("web-2", nil)
+	eventually(t, "the drain to wait", func() bool {
+		f.clock.Step(RetryInterval)
+		return f.last().Gone == 2
+	})
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last(); len(got.Blocked) > 0 {
+		t.Errorf("what was in the way is still reported: %+v", got)
+	}
+}
+
+func TestRunGivesUpAtTheDeadline(t *testing.T) {
+	f := newFixture(t, newPod("gone"), newPod("kept"), newPod("lingers"))
+	f.answer("kept", overBudget("web"))
+	f.lingers["lingers"] = true
+	wait := f.run(t.Context(), Options{Deadline: testNow.Add(time.Minute)})
+	eventually(t, "the drain to get as far as it can", func() bool { p := f.last(); return len(p.Blocked) == 1 && p.Gone == 1 })
+	f.pace = time.Minute
+	err := wait()
+	var timeout *TimeoutError
+	if !errors.As(err, &timeout) || timeout.Total != 3 || len(timeout.Pods) != 2 {
+		t.Fatalf("got %v", err)
+	}
+	for _, want := range []string{"2 of 3 pods", "shop/kept (PodDisruptionBudget web does not allow its eviction: ", "shop/lingers ("} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	f := newFixture(t, newPod("kept"))
+	f.answer("kept", overBudget("web"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	wait := f.run(ctx, Options{})
+	eventually(t, "the pod to be asked", func() bool { return f.askedFor("kept") == 1 })
+	cause := errors.New("somebody canceled it")
+	cancel(cause)
+	if err := wait(); !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRunEndsWhatIsPossibleBeforeItFails(t *testing.T) {
+	f := newFixture(t, newPod("a"), newPod("b"), newPod("c"))
+	f.answer("b", apierrors.NewForbidden(podsResource, "b", errors.New("a webhook says no")))
+	err := f.run(t.Context(), Options{})()
+	var refusedErr *RefusedError
+	if !errors.As(err, &refusedErr) || !strings.Contains(err.Error(), "shop/b") || !strings.Contains(err.Error(), "a webhook says no") {
+		t.Errorf("got %v", err)
+	}
+	if got := f.last(); got.Gone != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRunBoundsRequests(t *testing.T) {
+	var pods []kruntime.Object
+	for i := range 60 {
+		pods = append(pods, newPod(fmt.Sprintf("web-%d", i)))
+	}
+	f := newFixture(t, pods...)
+	if err := f.run(t.Context(), Options{IgnoreDaemonSets: true})(); err != nil {
+		t.Fatal(err)
+	}
+	if f.most > parallel || len(f.asked) != 60 {
+		t.Errorf("%d requests, %d at a time", len(f.asked), f.most)
+	}
+	lists, gets := 0, 0
+	for _, action := range f.client.Actions() {
+		switch action.GetVerb() {
+		case "list", "watch":
+			lists++
+		case "get":
+			gets++
+		}
+	}
+	if lists > 4 || gets > 0 {
+		t.Errorf("%d lists and watches and %d gets for 60 pods", lists, gets)
+	}
+}
+
+// A pod of the same name that has come instead is not the one that was to leave, and stays.
+func TestRunTakesAReplacementForGone(t *testing.T) {
+	f := newFixture(t, newPod("db-0"))
+	f.lingers["db-0"] = true
+	wait := f.run(t.Context(), Options{})
+	eventually(t, "the pod to be asked", func() bool { return f.askedFor("db-0") == 1 })
+	replacement := newPod("db-0", func(pod *corev1.Pod) {
+		pod.UID = "another"
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	})
+	if _, err := f.client.CoreV1().Pods("shop").Update(t.Context(), replacement, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last(); got.Gone != 1 || !slices.Equal(got.Staying, []string{"shop/db-0"}) || f.askedFor("db-0") != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The scheduler may have put a pod on the Node just before the cordon.
+func TestRunEvictsLatecomers(t *testing.T) {
+	f := newFixture(t, newPod("web"))
+	f.lingers["web"] = true
+	wait := f.run(t.Context(), Options{})
+	eventually(t, "the pod to be asked", func() bool { return f.askedFor("web") == 1 })
+	if _, err := f.client.CoreV1().Pods("shop").Create(t.Context(), newPod("late"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.remove(t.Context(), "web")
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last(); got.Total != 2 || got.Gone != 2 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRunAbandonsPodsOfADeadKubelet(t *testing.T) {
+	deleted := metav1.NewTime(time.Now().Add(-10 * time.Second))
+	f := newFixture(t, newPod("dying", func(pod *corev1.Pod) {
+		pod.DeletionTimestamp, pod.Finalizers = &deleted, []string{"x/y"}
+	}))
+	f.clock.SetTime(time.Now()) // the filters of kubectl use the real one
+	wait := f.run(t.Context(), Options{SkipWaitForDelete: 30 * time.Second})
+	eventually(t, "the pod to be seen", func() bool { return f.last().Terminating == 1 })
+	if f.askedFor("dying") > 0 {
+		t.Errorf("a pod that is being deleted was asked to leave")
+	}
+	f.pace = 21 * time.Second
+	if err := wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.last(); got.Abandoned != 1 || got.Left() != 0 {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package drain
+
+import "time"
+
+// Options say how pods leave a Node. The zero value is the most careful drain.
+type Options struct {
+	// GracePeriodSeconds replaces the terminationGracePeriodSeconds of the pods. 0 kills
+	// them at once. Nil: each pod gets what it asks for.
+	GracePeriodSeconds *int64
+	// Deadline is when to give up. The zero value: never.
+	Deadline time.Time
+	// IgnoreDaemonSets lets pods of DaemonSets stay. While false a Node that has any is
+	// not drained.
+	IgnoreDaemonSets bool
+	// DeleteEmptyDirData has pods with emptyDir volumes leave too. While false a Node that
+	// has any is not drained.
+	DeleteEmptyDirData bool
+	// Force has pods leave that no controller makes anew. While false a Node that has any
+	// is not drained.
+	Force bool
+	// DisableEviction deletes pods instead of evicting them, whatever their
+	// PodDisruptionBudgets say.
+	DisableEviction bool
+	// PodSelector is a label selector; only pods that match leave. Empty: all.
+	PodSelector string
+	// SkipWaitForDelete is for how long after the end of its grace period a pod that is
+	// being deleted is waited for. 0: until the deadline.
+	SkipWaitForDelete time.Duration
+}
+
+// Blocked is a pod that may not leave at the moment.
+type Blocked struct {
+	// Namespace and Name are those of the pod.
+	Namespace, Name string
+	// Budget is the PodDisruptionBudget that does not allow it. Empty: it is something
+	// else, see Message.
+	Budget string
+	// Message says why, in the words of the API server.
+	Message string
+}
+
+// Progress says how far a drain is. Total is the sum of Gone, Abandoned and Left.
+type Progress struct {
+	// Total is how many pods shall leave.
+	Total int
+	// Gone is how many have left.
+	Gone int
+	// Abandoned is how many are not waited for any more, see [Options.SkipWaitForDelete].
+	Abandoned int
+	// Terminating is how many of those that are left are being deleted.
+	Terminating int
+	// Blocked are the pods whose eviction is refused, sorted by namespace and name.
+	Blocked []Blocked
+	// Staying are pods that came after the first look and tolerate the cordon: evicted,
+	// they would come back at once. They are left where they are.
+	Staying []string
+}
+
+// Left is how many pods are still there and waited for.
+func (p Progress) Left() int { return p.Total - p.Gone - p.Abandoned }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package drain
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var podsResource = schema.GroupResource{Resource: "pods"}
+
+// overBudget is the answer of kube-apiserver when a budget is used up.
+func overBudget(budget string) error {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget " + budget + " needs 2 healthy pods and has 2 currently",
+	}}
+	return err
+}
+
+// inDyingNamespace is the answer of kube-apiserver to whatever is created in a namespace that goes.
+func inDyingNamespace() error {
+	err := apierrors.NewForbidden(podsResource, "p", errors.New("unable to create new content in namespace shop because it is being terminated"))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	return err
+}
+
+func TestJudge(t *testing.T) {
+	tests := []struct {
+		name        string
+		err         error
+		terminating bool
+		want        verdict
+		wantBudget  string
+		wantMessage string
+	}{
+		{name: "let go", want: accepted},
+		{name: "gone", err: apierrors.NewNotFound(podsResource, "p"), want: accepted},
+		{name: "another pod of its name", err: apierrors.NewConflict(podsResource, "p", errors.New("UID")), want: askAgain, wantMessage: `Operation cannot be fulfilled on pods "p": UID`},
+		{name: "budget", err: overBudget("web"), want: askAgain, wantBudget: "web", wantMessage: "The disruption budget web needs 2 healthy pods and has 2 currently"},
+		{name: "busy server", err: apierrors.NewTooManyRequests("too many", 1), want: askAgain, wantMessage: "too many"},
+		{name: "dying namespace", err: inDyingNamespace(), want: askAgain, wantMessage: "its namespace is being deleted, and it is not yet"},
+		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: accepted},
+		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: refused, wantMessage: `pods "p" is forbidden: no`},
+		{name: "server in trouble", err: apierrors.NewInternalError(errors.New("etcd")), want: askAgain, wantMessage: "Internal error occurred: etcd"},
+		{name: "no server", err: errors.New("connection refused"), want: askAgain, wantMessage: "connection refused"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, message := judge(tt.err, tt.terminating)
+			if budget := budgetNamed(tt.err); got != tt.want || message != tt.wantMessage || budget != tt.wantBudget {
+				t.Errorf("got %v, %q, budget %q", got, message, budget)
+			}
+		})
+	}
+}
+
+func TestBudgetOf(t *testing.T) {
+	budget := func(name string, selector map[string]string) policyv1.PodDisruptionBudget {
+		return policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: selector}}}
+	}
+	web, db, all := budget("web", map[string]string{"app": "web"}), budget("db", map[string]string{"app": "db"}), budget("all", nil)
+	tests := []struct {
+		name    string
+		budgets []policyv1.PodDisruptionBudget
+		want    string
+	}{
+		{"none", nil, ""},
+		{"one of two", []policyv1.PodDisruptionBudget{db, web}, "web"},
+		{"no selector selects nothing", []policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, web}, "web"},
+		{"it cannot be told", []policyv1.PodDisruptionBudget{web, all}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := budgetOf(tt.budgets, labels.Set{"app": "web"}); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// stage is how far a pod is on its way out.
+type stage int
+
+const (
+	// stageWaiting: it is to be asked to leave at tracked.next.
+	stageWaiting stage = iota
+	// stageAsking: a request is under way.
+	stageAsking
+	// stageLeaving: the API server has agreed.
+	stageLeaving
+	// stageRefused: the API server will never agree.
+	stageRefused
+	// stageAbandoned: it is being deleted for too long and not waited for any more.
+	stageAbandoned
+	// stageGone: it has left.
+	stageGone
+)
+
+// tracked is a pod that shall leave.
+type tracked struct {
+	namespace, name string
+	uid             types.UID
+	labels          map[string]string
+
+	stage stage
+	next  time.Time
+	// deleted is when its grace period ends; nil: it is not being deleted.
+	deleted *metav1.Time
+	// blocked is why it was not let go last time; nil: it was not asked, or let go.
+	blocked *Blocked
+}
+
+func (t *tracked) String() string { return t.namespace + "/" + t.name }
+
+// tracker knows how far the pods of a drain are. It does no I/O and is not safe for concurrent use.
+type tracker struct {
+	options Options
+	retry   time.Duration
+	pods    []*tracked
+	staying []string
+}
+
+// add has pods leave. now is when they may first be asked to.
+func (t *tracker) add(pods []corev1.Pod, now time.Time) {
+	for i := range pods {
+		pod := &pods[i]
+		t.pods = append(t.pods, &tracked{
+			namespace: pod.Namespace, name: pod.Name, uid: pod.UID, labels: pod.Labels, next: now, deleted: pod.DeletionTimestamp,
+		})
+	}
+	slices.SortStableFunc(t.pods, func(a, b *tracked) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// observe takes in what is on the Node now. lookup returns nil for a pod that is not.
+func (t *tracker) observe(now time.Time, lookup func(namespace, name string) *corev1.Pod) {
+	for _, p := range t.pods {
+		if p.stage == stageGone || p.stage == stageAbandoned {
+			continue
+		}
+		pod := lookup(p.namespace, p.name)
+		if pod == nil || pod.UID != p.uid {
+			if p.stage != stageAsking { // its answer comes first
+				p.stage, p.blocked = stageGone, nil
+			}
+			continue
+		}
+		p.deleted = pod.DeletionTimestamp
+		if p.deleted == nil {
+			continue
+		}
+		if p.stage == stageWaiting && t.options.GracePeriodSeconds == nil {
+			// Asking again would change nothing: it ends as fast as it may.
+			p.stage, p.blocked = stageLeaving, nil
+		}
+		if t.options.SkipWaitForDelete > 0 && now.Sub(p.deleted.Time) > t.options.SkipWaitForDelete && p.stage != stageAsking {
+			p.stage, p.blocked = stageAbandoned, nil
+		}
+	}
+}
+
+// due returns pods to be asked to leave now, as many as there is room for besides
+// those that are being asked, and notes that they are.
+func (t *tracker) due(now time.Time, room int) []*tracked {
+	for _, p := range t.pods {
+		if p.stage == stageAsking {
+			room--
+		}
+	}
+	var out []*tracked
+	for _, p := range t.pods {
+		if len(out) >= room {
+			break
+		}
+		if p.stage == stageWaiting && !p.next.After(now) {
+			p.stage = stageAsking
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// answered takes in what the API server said. blocked is why for [askAgain] and [refused].
+func (t *tracker) answered(p *tracked, v verdict, blocked *Blocked, now time.Time) {
+	p.blocked = blocked
+	switch v {
+	case accepted:
+		p.stage, p.blocked = stageLeaving, nil
+	case askAgain:
+		p.stage, p.next = stageWaiting, now.Add(t.retry)
+	case refused:
+		p.stage = stageRefused
+	}
+}
+
+// next is when something is to be done although nothing happens; the zero value: never.
+func (t *tracker) next() time.Time {
+	var earliest time.Time
+	consider := func(at time.Time) {
+		if !at.IsZero() && (earliest.IsZero() || at.Before(earliest)) {
+			earliest = at
+		}
+	}
+	consider(t.options.Deadline)
+	for _, p := range t.pods {
+		switch p.stage {
+		case stageWaiting:
+			consider(p.next)
+		case stageLeaving:
+			if t.options.SkipWaitForDelete > 0 && p.deleted != nil {
+				// Kubernetes counts whole seconds, and waits for more than so many.
+				consider(p.deleted.Add(t.options.SkipWaitForDelete + time.Second))
+			}
+		}
+	}
+	return earliest
+}
+
+// settled says whether nothing more will happen to any pod.
+func (t *tracker) settled() bool {
+	return !slices.ContainsFunc(t.pods, func(p *tracked) bool { return p.stage < stageRefused })
+}
+
+// refused returns what was refused for good, nil if nothing was.
+func (t *tracker) refused() error {
+	var pods []string
+	for _, p := range t.pods {
+		if p.stage == stageRefused {
+			pods = append(pods, p.String()+" ("+p.blocked.Message+")")
+		}
+	}
+	if pods == nil {
+		return nil
+	}
+	return &RefusedError{Pods: pods}
+}
+
+// timeout says which pods are still there.
+func (t *tracker) timeout() error {
+	var pods []string
+	for _, p := range t.pods {
+		var why string
+		switch {
+		case p.stage == stageGone || p.stage == stageAbandoned:
+			continue
+		case p.blocked != nil && p.blocked.Budget != "":
+			why = fmt.Sprintf("PodDisruptionBudget %s does not allow its eviction: %s", p.blocked.Budget, p.blocked.Message)
+		case p.blocked != nil:
+			why = "it is not let go: " + p.blocked.Message
+		case p.deleted != nil:
+			why = "it is being deleted, and its kubelet has not said that it ended; its grace period ends at " + p.deleted.UTC().Format(time.RFC3339)
+		default:
+			why = "it was not asked to leave yet"
+		}
+		pods = append(pods, p.String()+" ("+why+")")
+	}
+	return &TimeoutError{Total: len(t.pods), Pods: pods}
+}
+
+// progress says how far it is.
+func (t *tracker) progress() Progress {
+	out := Progress{Total: len(t.pods), Staying: t.staying}
+	for _, p := range t.pods {
+		switch p.stage {
+		case stageGone:
+			out.Gone++
+			continue
+		case stageAbandoned:
+			out.Abandoned++
+			continue
+		}
+		if p.deleted != nil {
+			out.Terminating++
+		}
+		if p.blocked != nil {
+			out.Blocked = append(out.Blocked, *p.blocked)
+		}
+	}
+	return out
+}
+
+// abandoned says whether a pod is not waited for any more.
+func (t *tracker) abandoned(uid types.UID) bool {
+	return slices.ContainsFunc(t.pods, func(p *tracked) bool { return p.uid == uid && p.stage == stageAbandoned })
+}

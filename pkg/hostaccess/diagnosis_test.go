@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hostaccess
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// hostKeyOf derives a host key from a name.
+func hostKeyOf(t *testing.T, name string) ssh.PublicKey {
+	t.Helper()
+	seed := sha256.Sum256([]byte(name))
+	key, err := ssh.NewPublicKey(ed25519.NewKeyFromSeed(seed[:]).Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// diagnosed is an instance that something is wrong with.
+func diagnosed() *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "windows-hosts", Name: "win-1"},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.1.42.1", Port: 22, Username: "Administrator"},
+	}
+}
+
+func TestDiagnose(t *testing.T) {
+	sshErr := func(layer sshpool.Layer, reason sshpool.Reason) error {
+		return &sshpool.Error{Layer: layer, Reason: reason, Address: "10.1.42.1:22", Err: errors.New("cause of the library.")}
+	}
+	changed := &sshpool.Error{Layer: sshpool.LayerHostKey, Reason: sshpool.ReasonHostKeyChanged,
+		Err: &sshpool.HostKeyError{Presented: hostKeyOf(t, "new"), Pinned: []ssh.PublicKey{hostKeyOf(t, "old")}}}
+	otherType := &sshpool.Error{Layer: sshpool.LayerHostKey, Reason: sshpool.ReasonHostKeyChanged,
+		Err: &sshpool.HostKeyError{Pinned: []ssh.PublicKey{hostKeyOf(t, "old")}}}
+
+	for _, test := range []struct {
+		name string
+		at   Stage
+		err  error
+		want string // condition=status/reason
+		says string // part of the message
+	}{
+		{"unknown name", StageResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonNameNotResolved), "Resolved=False/NameNotResolved", "DNS knows no address for 10.1.42.1"},
+		{"refused address", StageResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonAddressRefused), "Resolved=False/AddressRefused", "--allowed-host-cidrs"},
+		{"refused address at dial time", StageLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonAddressRefused), "Resolved=False/AddressRefused", "cause of the library"},
+		{"DNS is silent", StageResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonTimedOut), "Resolved=False/NameNotResolved", "DNS does not answer"},
+		{"nothing listens", StageHostKey, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", "Nothing listens on 10.1.42.1:22: install and start the OpenSSH server (service sshd), and open TCP port 22"},
+		{"no answer", StageHostKey, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", "firewall"},
+		{"no answer by the deadline of the caller", StageLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonTimedOut), "Reachable=False/ConnectionTimedOut", "firewall"},
+		{"no route", StageHostKey, sshErr(sshpool.LayerConnect, sshpool.ReasonHostUnreachable), "Reachable=False/HostUnreachable", "no route"},
+		{"reset", StageHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonConnectionReset), "Reachable=False/ConnectionReset", "closes the connection"},
+		{"reset at login", StageLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonConnectionReset), "Authenticated=False/ConnectionLost", "tried again"},
+		{"silent after accept", StageHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonHandshakeTimedOut), "Reachable=False/HandshakeTimedOut", "restart the service sshd"},
+		{"handshake over the deadline of the caller", StageHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonTimedOut), "Reachable=False/HandshakeTimedOut", "handshake"},
+		{"an HTTP server", StageHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonNotSSH), "Reachable=False/NotSSH", "spec.port"},
+		{"no common algorithm", StageHostKey, sshErr(sshpool.LayerHandshake, sshpool.ReasonHandshakeFailed), "Reachable=False/HandshakeFailed", "cause of the library. Update OpenSSH"},
+		{"another host key", StageLogin, changed, "HostKeyTrusted=False/HostKeyChanged", "kubectl patch"},
+		{"no host key of a trusted type", StageLogin, otherType, "HostKeyTrusted=False/HostKeyChanged", "no host key of a trusted type"},
+		{"no key was recorded", StageLogin, sshErr(sshpool.LayerHostKey, sshpool.ReasonHostKeyUnknown), "HostKeyTrusted=Unknown/NotTried", "not been recorded"},
+		{"Secret is missing", StageLogin, &CredentialsError{Secret: "openshift/cloud-private-key", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", "Secret openshift/cloud-private-key: not found"},
+		{"credentials refused", StageLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", "administrators_authorized_keys"},
+		{"silent while logging in", StageLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", "went silent"},
+		{"no session", StageLogin, sshErr(sshpool.LayerSession, sshpool.ReasonSessionRefused), "Authenticated=False/SessionRefused", "MaxSessions"},
+		{"connection lost", StageFacts, sshErr(sshpool.LayerSession, sshpool.ReasonConnectionLost), "Authenticated=False/ConnectionLost", "restarting"},
+		{"agent cannot be put there", StageFacts, &AgentError{Step: StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", "disk full"},
+		{"agent is another one there", StageFacts, &AgentError{Step: StepVerify, Err: errors.New("other digest")}, "PreflightPassed=Unknown/AgentNotInstalled", "other digest"},
+		{"agent fails", StageFacts, &AgentError{Step: StepRun, Err: &sshpool.ExitError{Code: 1, Stderr: "boom"}}, "PreflightPassed=Unknown/AgentFailed", "boom"},
+		{"the host is gone when the agent is to be put there", StageFacts, &AgentError{Step: StepUpload, Err: sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionRefused)}, "Reachable=False/ConnectionRefused", "Nothing listens"},
+		{"the host key changed when the agent is to be run", StageFacts, &AgentError{Step: StepRun, Err: changed}, "HostKeyTrusted=False/HostKeyChanged", "kubectl patch"},
+		{"agent is silent", StageFacts, sshErr(sshpool.LayerSession, sshpool.ReasonTimedOut), "PreflightPassed=Unknown/AgentFailed", "did not answer in time"},
+		{"the probe took too long", StageFacts, fmt.Errorf("facts: %w", context.DeadlineExceeded), "PreflightPassed=Unknown/AgentFailed", "did not answer in time"},
+		{"a reason of the future", StageHostKey, sshErr(sshpool.LayerHandshake, "Surprise"), "Reachable=False/HandshakeFailed", "Surprise"},
+		{"a session error of the future", StageFacts, sshErr(sshpool.LayerShell, "Surprise"), "PreflightPassed=Unknown/AgentFailed", "Surprise"},
+		{"an error of no known kind", StageLogin, errors.New("reading pool p: boom"), "Authenticated=False/CredentialsMissing", "reading pool p: boom"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := Diagnose(test.at, test.err, diagnosed())
+			if text := fmt.Sprintf("%s=%s/%s", got.Condition, got.Status, got.Reason); text != test.want {
+				t.Errorf("got %s, want %s", text, test.want)
+			}
+			if !strings.Contains(got.Message, test.says) {
+				t.Errorf("message %q does not say %q", got.Message, test.says)
+			}
+			if strings.Contains(got.Message, "%!") || strings.Contains(got.Message, "..") {
+				t.Errorf("bad message %q", got.Message)
+			}
+		})
+	}
+}
+
+func TestHostKeyChangedSaysWhatToDo(t *testing.T) {
+	instance := diagnosed()
+	old, presented := hostKeyOf(t, "old"), hostKeyOf(t, "new")
+
+	got := HostKeyChanged(presented, []ssh.PublicKey{old}, instance).Message
+
+	for _, want := range []string{
+		ssh.FingerprintSHA256(old), ssh.FingerprintSHA256(presented), "recorded in status.hostKeys", "verify",
+		`kubectl patch windowsinstances.windows.openshift.io win-1 -n windows-hosts --type=merge -p '{"spec":{"hostKeys":["` + KeyLine(presented) + `"]}}'`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %q", want, got)
+		}
+	}
+	if !strings.HasSuffix(got, "'") {
+		t.Errorf("something follows the command, so that it cannot be copied: %q", got)
+	}
+	instance.Spec.HostKeys = []string{KeyLine(old)}
+	if got := HostKeyChanged(presented, []ssh.PublicKey{old}, instance).Message; !strings.Contains(got, "set in spec.hostKeys") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A host that keeps failing in the same way must not change its status each time.
+func TestCauseIsTheSameEachTime(t *testing.T) {
+	reset := func(localPort int) error {
+		return &net.OpError{Op: "read", Net: "tcp",
+			Source: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: localPort}, Addr: &net.TCPAddr{IP: net.IPv4(10, 1, 42, 1), Port: 22},
+			Err: syscall.ECONNRESET}
+	}
+	first, second := cause(reset(40001)), cause(reset(51234))
+	if first != second {
+		t.Errorf("%q and %q differ", first, second)
+	}
+	if want := "read tcp 10.1.42.1:22: connection reset by peer"; first != want {
+		t.Errorf("got %q, want %q", first, want)
+	}
+	if got := cause(errors.New("two\r\n lines.")); got != "two lines" {
+		t.Errorf("got %q", got)
+	}
+	if got := cause(errors.New(strings.Repeat("ä", 2000))); len(got) > maxCause || !strings.HasSuffix(got, "ä…") {
+		t.Errorf("got %d bytes ending in %q", len(got), got[len(got)-8:])
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package hostaccess
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// askTimeout bounds questions to the agent. Most answers take milliseconds; to inspect a
+// host with a slow disk takes some seconds.
+const askTimeout = 30 * time.Second
+
+// BootID says which boot the host is in: it is another one after each restart. Errors are
+// [CredentialsError]s, [sshpool.Error]s and [AgentError]s.
+func (a *Access) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+	var boot hostagent.BootFacts
+	if _, err := a.ask(ctx, instance, hostagent.CommandBoot, nil, &boot); err != nil {
+		return "", err
+	}
+	if boot.ID == "" {
+		return "", &AgentError{Step: StepRun, Err: errors.New("it does not say which boot the host is in")}
+	}
+	return boot.ID, nil
+}
+
+// Restart restarts the host, if it still is in the boot that the request names. It returns
+// when the host has agreed, which is before it goes down. After an error nobody knows
+// whether the host restarts; as the request names the boot, it can simply be made again,
+// over a new connection. Errors are those of BootID.
+func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request hostagent.RestartRequest) (hostagent.RestartAnswer, error) {
+	var answer hostagent.RestartAnswer
+	if request.BootID == "" {
+		return answer, errors.New("restarting a host: the request does not say which boot shall end")
+	}
+	_, err := a.ask(ctx, instance, hostagent.CommandRestart, request, &answer)
+	return answer, err
+}
+
+// EnsureRoutes makes sure that the host sends packets to the given destinations the given
+// way, and returns the routes that had to be made. They last until the next restart.
+// Errors are those of BootID; after one, some of the routes may have been made.
+func (a *Access) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []hostagent.Route) (changed []hostagent.Route, err error) {
+	var answer hostagent.RoutesAnswer
+	if _, err := a.ask(ctx, instance, hostagent.CommandRoutes, hostagent.RoutesRequest{Ensure: routes}, &answer); err != nil {
+		return nil, err
+	}
+	return answer.Changed, nil
+}
+
+// ask runs a sub-command of the agent, after putting the agent on the host if need be. The
+// request may be nil; both it and the answer are one document of JSON.
+func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, command string, request, answer any) (exchange, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return exchange{}, err
+	}
+	times, err := a.askOnce(ctx, target, command, request, answer)
+	if mayBeGone(err) {
+		a.doubt(target)
+		times, err = a.askOnce(ctx, target, command, request, answer)
+	}
+	return times, err
+}
+
+// exchange is when a question to the agent was asked and answered, by our clock.
+type exchange struct{ asked, answered time.Time }
+
+func (a *Access) askOnce(ctx context.Context, target sshpool.Target, command string, request, answer any) (exchange, error) {
+	program, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return exchange{}, err
+	}
+	var in, out bytes.Buffer
+	if request != nil {
+		if err := json.NewEncoder(&in).Encode(request); err != nil {
+			return exchange{}, fmt.Errorf("encoding the request to the agent: %w", err)
+		}
+	}
+	times := exchange{asked: time.Now()}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	ran := a.options.Pool.Run(ctx, target, program+" "+command, &in, &out)
+	times.answered = time.Now()
+	if exit := (*sshpool.ExitError)(nil); errors.As(ran, &exit) {
+		return times, agentFailure(ran)
+	}
+	// Whoever restarts a host may lose the connection after the answer and before the exit
+	// code. The answer counts if it is whole, which its last byte says.
+	if ran != nil && !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
+		return times, ran
+	}
+	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
+		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer cannot be read: %w", err)}
+	}
+	return times, nil
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// action is a command that asks for an operation and follows it.
+type action struct {
+	selection
+	outputFlags
+	parallel    int
+	dryRun      string
+	wait        bool
+	waitTimeout time.Duration
+
+	// noun names what is done, done says that it was: "drain", "drained".
+	noun, done string
+	// post asks for the operation, and returns the answer and the operation in it.
+	post func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error)
+	// showDryRun shows the answer to a dry run. Nil: a sentence is enough.
+	showDryRun func(e *env, t target, answer runtime.Object) error
+}
+
+// actAtOnce is on how many hosts an operation is done at once unless more are asked
+// for: a pool whose hosts are all drained at once has nowhere to put their pods.
+const actAtOnce = 1
+
+func (a *action) addFlags(e *env, cmd *cobra.Command) {
+	a.selection.addFlags(e, cmd)
+	a.outputFlags.addFlags(cmd)
+	addParallel(cmd, &a.parallel, actAtOnce)
+	f := cmd.Flags()
+	f.StringVar(&a.dryRun, "dry-run", "none", "none, or server: the server says what would be done, and nothing is.")
+	f.Lookup("dry-run").NoOptDefVal = "server"
+	f.BoolVar(&a.wait, "wait", true, "Follow the operation until it has ended. It goes on without that, too.")
+	f.DurationVar(&a.waitTimeout, "wait-timeout", 0, "For how long the operation is followed. 0: until it has ended.")
+	completeWords(cmd, "dry-run", "none", "server")
+	cmd.ValidArgsFunction = e.completeHosts
+}
+
+func (a *action) run(ctx context.Context, e *env, args []string) error {
+	switch a.dryRun {
+	case "none", "server":
+	default:
+		return fmt.Errorf("--dry-run=%s: must be none or server; what a host needs is known there only", a.dryRun)
+	}
+	if !a.asTable() {
+		if _, err := a.print.ToPrinter(); err != nil {
+			return err
+		}
+	}
+	return e.eachSelected(ctx, args, &a.selection, a.parallel, a.one)
+}
+
+// one asks for the operation on one host.
+func (a *action) one(ctx context.Context, e *env, c *client, t target) error {
+	options := metav1.CreateOptions{}
+	if a.dryRun == "server" {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	answer, operation, err := a.post(ctx, c, t, options)
+	if err != nil {
+		return c.conflict(ctx, t, err)
+	}
+	switch {
+	case a.dryRun == "server" && !a.asTable():
+		return a.printTyped(e, answer)
+	case a.dryRun == "server" && a.showDryRun != nil:
+		return a.showDryRun(e, t, answer)
+	case a.dryRun == "server":
+		return e.print(fmt.Sprintf("windowsinstance/%s would be %s (server dry run)\n", t.Name, a.done))
+	case *operation == nil:
+		return errors.New("the server recorded no operation")
+	case !a.wait:
+		if a.asTable() {
+			return e.print(fmt.Sprintf("windowsinstance/%s: %s asked for, operation %s\n", t.Name, a.noun, (*operation).ID))
+		}
+		return a.printTyped(e, answer)
+	}
+	ended, err := e.follow(ctx, c, t, *operation, a.waitTimeout)
+	if err != nil {
+		return a.interrupted(ctx, e, t, err)
+	}
+	*operation = ended
+	if !a.asTable() {
+		if err := a.printTyped(e, answer); err != nil {
+			return err
+		}
+	} else if ended.Phase == windowsv1alpha1.OperationSucceeded {
+		if err := e.print(fmt.Sprintf("windowsinstance/%s %s (%s)\n", t.Name, a.done, took(&ended.RequestedAt, ended.FinishedAt, time.Now()))); err != nil {
+			return err
+		}
+	}
+	return outcome(t, ended)
+}
+
+// interrupted says, when nobody follows any more, that the operation goes on.
+func (a *action) interrupted(ctx context.Context, e *env, t target, err error) error {
+	goesOn := fmt.Sprintf("the %s of %s goes on; see it with `kubectl windows describe %s -n %s`, end it with `kubectl windows cancel %s -n %s`",
+		a.noun, t.Name, t.Name, t.Namespace, t.Name, t.Namespace)
+	switch {
+	case errors.Is(err, errWaitTimeout):
+		return &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf("%w: %s", err, goesOn)}
+	case ctx.Err() != nil:
+		e.note("%s", goesOn)
+		return ctx.Err()
+	}
+	return err
+}
+
+// outcome is how the plugin ends when the operation did.
+func outcome(t target, operation *windowsv1alpha1.Operation) error {
+	text := fmt.Errorf("windowsinstance/%s: %s %s: %s", t.Name, strings.ToLower(string(operation.Type)), strings.ToLower(string(operation.Phase)), orNone(oneLine(operation.Message)))
+	switch operation.Phase {
+	case windowsv1alpha1.OperationFailed:
+		return &ExitError{Code: ExitOperationFailed, Err: text}
+	case windowsv1alpha1.OperationCanceled:
+		return &ExitError{Code: ExitOperationCanceled, Err: text}
+	}
+	return nil
+}
+
+// conflict says, when another operation is in the way, who asked for it and how far it is.
+func (c *client) conflict(ctx context.Context, t target, err error) error {
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	instance, getErr := c.windows.WindowsInstances(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{})
+	if getErr != nil || !active(instance.Status.Operation) {
+		return err
+	}
+	op := instance.Status.Operation
+	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s asked for a %s %s ago, and it goes on: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`: %w",
+		t.Name, op.RequestedBy, strings.ToLower(string(op.Type)), ago(op.RequestedAt.Time, time.Now()), progressLine(op, time.Now()), t.Name, t.Namespace, err)}
+}
+
+// active says whether an operation has not ended.
+func active(operation *windowsv1alpha1.Operation) bool {
+	return operation != nil && (operation.Phase == windowsv1alpha1.OperationPending || operation.Phase == windowsv1alpha1.OperationRunning)
+}
+
+// preconditions are for the instance that was looked up, so that no other one of its
+// name is met. An instance that may not be seen has none.
+func preconditions(t target) *metav1.Preconditions {
+	if t.UID == "" {
+		return nil
+	}
+	return &metav1.Preconditions{UID: &t.UID}
+}

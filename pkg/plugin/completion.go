@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// completions are the words that fit what is typed so far.
+type completions func(ctx context.Context, c *client, toComplete string) []string
+
+// complete makes a function of cobra of words that the server knows. Whatever goes
+// wrong, the shell gets no words: there is no place for an error.
+func (e *env) complete(cmd *cobra.Command, words completions, toComplete string) ([]string, cobra.ShellCompDirective) {
+	c, err := e.client()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var fitting []string
+	for _, word := range words(cmd.Context(), c, toComplete) {
+		if strings.HasPrefix(word, toComplete) {
+			fitting = append(fitting, word)
+		}
+	}
+	return fitting, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (e *env) completeFlag(cmd *cobra.Command, flag string, words completions) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return e.complete(cmd, words, toComplete)
+	})
+	mustRegister(err)
+}
+
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	mustRegister(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// mustRegister is for flags that the same function has defined.
+func mustRegister(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("registering a completion: %v", err))
+	}
+}
+
+// completeHosts completes hosts as all arguments, each once.
+func (e *env) completeHosts(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return e.complete(cmd, func(ctx context.Context, c *client, _ string) []string {
+		return slices.DeleteFunc(hosts(ctx, c), func(host string) bool { return slices.Contains(args, host) })
+	}, toComplete)
+}
+
+// completeHost completes one host as the first argument.
+func (e *env) completeHost(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return e.completeHosts(cmd, nil, toComplete)
+}
+
+// hosts are the names of the instances of the namespace, and those of all Nodes.
+func hosts(ctx context.Context, c *client) []string {
+	var names []string
+	if list, err := c.windows.WindowsInstances(c.namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	namespace := metav1.NamespaceAll
+	if c.explicit {
+		namespace = c.namespace
+	}
+	if list, err := c.windows.WindowsInstances(namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range list.Items {
+			if node := list.Items[i].Status.Node; node != nil && !slices.Contains(names, node.Name) {
+				names = append(names, node.Name)
+			}
+		}
+	}
+	return names
+}
+
+// pools are the names of the pools.
+func (e *env) pools(ctx context.Context, c *client, _ string) []string {
+	list, err := c.windows.WindowsNodePools(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		if list, err = c.windows.WindowsNodePools(c.namespace).List(ctx, metav1.ListOptions{}); err != nil {
+			return nil
+		}
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// namespaces are those of the cluster.
+func (e *env) namespaces(ctx context.Context, c *client, _ string) []string {
+	list, err := c.core.Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}
+
+// logSource is an entry of the index of logs. Kind is service, file or channel.
+type logSource struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+}
+
+// logSources are the logs of a host, services first.
+func logSources(ctx context.Context, c *client, host string) []string {
+	t, err := c.get(ctx, host)
+	if err != nil {
+		return nil
+	}
+	raw, err := c.request("GET", t, logSubresource).Param("output", "json").Do(ctx).Raw()
+	if err != nil {
+		return nil
+	}
+	var index struct {
+		Entries []logSource `json:"entries"`
+	}
+	if err := json.Unmarshal(raw, &index); err != nil {
+		return nil
+	}
+	slices.SortStableFunc(index.Entries, func(a, b logSource) int { return cmp.Compare(b.Kind, a.Kind) })
+	var names []string
+	for _, entry := range index.Entries {
+		names = append(names, entry.Name)
+	}
+	return names
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// elsewhere is an instance of another namespace.
+func elsewhere(i *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstance {
+	i.Namespace = "other"
+	return i
+}
+
+// inPool is an instance of a pool.
+func inPool(i *windowsv1alpha1.WindowsInstance, pool string) *windowsv1alpha1.WindowsInstance {
+	i.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: pool}
+	return i
+}
+
+func TestGet(t *testing.T) {
+	a := newAPI(t,
+		inPool(instance("w1", "node-1"), "a"), inPool(instance("w2", ""), "b"),
+		elsewhere(instance("w3", "node-3")), elsewhere(instance("w4", "node-4")), instance("w5", "node-4"))
+	for _, tc := range []struct {
+		name, namespace string
+		args            []string
+		code            int
+		want, not       []string
+	}{
+		{name: "table", namespace: "hosts", args: []string{"get"}, want: []string{"NAME", "PHASE", "w1", "w2", "w5"}, not: []string{"POOL", "w3", "NAMESPACE"}},
+		{name: "wide", namespace: "hosts", args: []string{"get", "-o", "wide"}, want: []string{"POOL"}},
+		{name: "all namespaces", namespace: "hosts", args: []string{"get", "-A"}, want: []string{"NAMESPACE", "hosts", "other", "w3"}},
+		{name: "no headers", namespace: "hosts", args: []string{"get", "--no-headers"}, want: []string{"w1"}, not: []string{"NAME"}},
+		{name: "pool", namespace: "hosts", args: []string{"get", "--pool", "b"}, want: []string{"w2"}, not: []string{"w1", "w5"}},
+		{name: "names", namespace: "hosts", args: []string{"get", "w2", "w1", "-o", "name"}, want: []string{"windowsinstance.windows.openshift.io/w2\nwindowsinstance.windows.openshift.io/w1\n"}, not: []string{"w5"}},
+		{name: "names in a table", namespace: "hosts", args: []string{"get", "w2", "w1"}, want: []string{"NAME   PHASE\nw2     <none>\nw1     <none>\n"}},
+		{name: "JSON path", namespace: "hosts", args: []string{"get", "w1", "-o", "jsonpath={.spec.address}"}, want: []string{"10.1.42.1"}},
+		{name: "list as YAML", namespace: "hosts", args: []string{"get", "-o", "yaml"}, want: []string{"kind: WindowsInstanceList", "name: w5"}},
+		{name: "by the node", args: []string{"get", "node-3", "-o", "name"}, want: []string{"/w3"}},
+		{name: "only by the node", args: []string{"get", "node/node-3", "-o", "name"}, want: []string{"/w3"}},
+		{name: "not by the node", namespace: "hosts", args: []string{"get", "wi/node-1"}, code: 1, want: []string{`"node-1" not found`}},
+		{name: "by the node elsewhere", namespace: "hosts", args: []string{"get", "node-3"}, code: 1, want: []string{`no Windows instance or node "node-3" in namespace hosts`}},
+		{name: "ambiguous", args: []string{"get", "node-4"}, code: 1, want: []string{"node-4", "other/w4", "hosts/w5"}},
+		{name: "ambiguous no more", namespace: "hosts", args: []string{"get", "node-4", "-o", "name"}, want: []string{"/w5"}},
+		{name: "one of two is not there", namespace: "hosts", args: []string{"get", "w1", "nope"}, code: 1, want: []string{"w1 ", `"nope"`}},
+		{name: "need not be there", namespace: "hosts", args: []string{"get", "nope", "--ignore-not-found"}},
+		{name: "nothing there", namespace: "empty", args: []string{"get"}, want: []string{"No hosts found in namespace empty."}},
+		{name: "name and selector", namespace: "hosts", args: []string{"get", "w1", "-l", "a=b"}, code: 1, want: []string{"not both"}},
+		{name: "unknown format", namespace: "hosts", args: []string{"get", "-o", "nope"}, code: 1, want: []string{`output format "nope"`}},
+		{name: "unknown flag", namespace: "hosts", args: []string{"get", "--nope"}, code: 1, want: []string{"unknown flag: --nope"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := a.runIn(t.Context(), tc.namespace, "", tc.args...)
+			got.want(t, tc.code, tc.want...)
+			for _, text := range tc.not {
+				if strings.Contains(got.stdout, text) {
+					t.Errorf("it says %q:\n%s", text, got.stdout)
+				}
+			}
+		})
+	}
+}
+
+func TestGetInChunks(t *testing.T) {
+	a := newAPI(t)
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("limit") != "500" {
+			t.Errorf("asked for a limit of %q", r.URL.Query().Get("limit"))
+		}
+		chunk := table(instance("w1", ""))
+		chunk.Continue = "more"
+		if r.URL.Query().Get("continue") == "more" {
+			chunk = table(instance("w2", ""))
+		}
+		answer(w, chunk)
+	})
+	got := a.run("get")
+	got.want(t, 0)
+	if want := "NAME   PHASE\nw1     <none>\nw2     <none>\n"; got.stdout != want {
+		t.Errorf("got\n%s\nwant\n%s", got.stdout, want)
+	}
+}
+
+func TestGetWatches(t *testing.T) {
+	a := newAPI(t, instance("w1", ""), instance("w2", ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "get", "w2", "-w"))
+	}()
+	eventually(t, "the watch begins", func() bool { return len(a.asked("watch=true")) > 0 })
+	changed := instance("w2", "")
+	changed.Status.Phase = windowsv1alpha1.InstanceReady
+	a.put(instance("w1", ""))
+	a.put(changed)
+	eventually(t, "the change is shown", func() bool { return strings.Contains(out.String(), "w2     Ready") })
+	cancel()
+	if code := <-done; code != ExitInterrupted {
+		t.Errorf("exit code %d, want %d", code, ExitInterrupted)
+	}
+	if got := out.String(); strings.Contains(got, "w1") || strings.Count(got, "NAME") != 1 {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// A watch that is too old says so instead of missing something.
+func TestGetWatchTooOld(t *testing.T) {
+	a := newAPI(t)
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			answer(w, table(instance("w1", "")))
+			return
+		}
+		answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "too old resource version"}})
+	})
+	a.run("get", "-w").want(t, ExitFailure, "w1", "too old resource version")
+}
+
+func TestComplete(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"), instance("w2", ""), elsewhere(instance("x", "node-2")))
+	a.handle(http.MethodGet, "log", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, map[string]any{"entries": []map[string]string{{"name": "kubelet/a.log", "kind": "file"}, {"name": "kubelet", "kind": "service"}, {"name": "eventlog/System", "kind": "channel"}}})
+	})
+	a.handle(http.MethodGet, "windowsnodepools", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, windowsv1alpha1.WindowsNodePoolList{Items: []windowsv1alpha1.WindowsNodePool{{ObjectMeta: metav1.ObjectMeta{Name: "pool-b"}}, {ObjectMeta: metav1.ObjectMeta{Name: "pool-a"}}}})
+	})
+	for _, tc := range []struct {
+		name, namespace string
+		args            []string
+		want            string
+	}{
+		{"instances and nodes", "hosts", []string{"get", ""}, "w1\nw2\nnode-1\n"},
+		{"nodes of all namespaces", "", []string{"drain", "node"}, "node-1\nnode-2\n"},
+		{"each once", "hosts", []string{"describe", "w1", "w"}, "w2\n"},
+		{"sources of logs, services first", "hosts", []string{"logs", "w1", ""}, "kubelet\nkubelet/a.log\neventlog/System\n"},
+		{"pools", "hosts", []string{"drain", "--pool", ""}, "pool-a\npool-b\n"},
+		{"modes, which the shell filters", "hosts", []string{"reboot", "--mode", "If"}, "Graceful\nIfPending\nForce\n"},
+		{"nothing after the host", "hosts", []string{"shell", "w1", ""}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			args := append([]string{"__complete"}, a.args(tc.namespace, tc.args...)...)
+			// cobra completes the last argument, and flags may stand anywhere.
+			last := len(args) - 1
+			var out buffer
+			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &buffer{}}, args)
+			got, _, _ := strings.Cut(out.String(), ":4")
+			if code != 0 || got != tc.want {
+				t.Errorf("%q: exit code %d, got %q, want %q", args[last], code, got, tc.want)
+			}
+		})
+	}
+}

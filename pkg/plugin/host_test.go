@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func TestDescribe(t *testing.T) {
+	now := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	before := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+	i := inPool(instance("w1", "node-1"), "windows-instances")
+	i.CreationTimestamp = before(3 * time.Hour)
+	i.Labels = map[string]string{"rack": "r1", "a": "b"}
+	i.Annotations = map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap ns/windows-instances, entry w1"}
+	i.Status.Phase = windowsv1alpha1.InstanceDraining
+	i.Status.Version, i.Status.CurrentRevision, i.Status.DesiredRevision = "v1", "aa", "bb"
+	i.Status.System = &windowsv1alpha1.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", CPUs: 4, Memory: new(resource.MustParse("8Gi")), BootTime: new(before(48 * time.Hour))}
+	i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", TrustedBy: windowsv1alpha1.TrustedOnFirstUse, FirstSeen: before(time.Hour)}}
+	i.Status.Conditions = []metav1.Condition{
+		{Type: "Resolved", Status: "True", Reason: "AddressResolved", Message: "fine", LastTransitionTime: before(time.Hour)},
+		{Type: "NodeReady", Status: "False", Reason: "NodeNotReady", Message: "kubelet stopped posting;\nread its log", LastTransitionTime: before(time.Minute)},
+		{Type: "Ready", Status: "False", Reason: "NodeNotReady", Message: "see NodeReady", LastTransitionTime: before(time.Minute)},
+	}
+	i.Status.Operation = &windowsv1alpha1.Operation{
+		ID: "drain-1", Type: drain, Phase: running, RequestedBy: "anna", RequestedAt: before(2 * time.Minute), StartedAt: new(before(2 * time.Minute)),
+		Progress:  &windowsv1alpha1.OperationProgress{Done: 1, Total: 2, Unit: "pods"},
+		BlockedBy: []windowsv1alpha1.BlockedPod{{Namespace: "shop", Name: "web", Budget: "b"}},
+		Steps:     []windowsv1alpha1.OperationStep{{Name: "Cordon", State: windowsv1alpha1.StepSucceeded, StartedAt: new(before(2 * time.Minute)), FinishedAt: new(before(119 * time.Second))}, {Name: "Drain", State: windowsv1alpha1.StepPending}},
+	}
+	i.Status.History = []windowsv1alpha1.Operation{{Type: windowsv1alpha1.OperationReboot, Phase: windowsv1alpha1.OperationFailed, RequestedBy: "bob", RequestedAt: before(24 * time.Hour), Message: "too\nlate"}}
+	events := []corev1.Event{{Type: "Warning", Reason: "Drain", Message: "a pod\nstays", Count: 3, LastTimestamp: before(time.Minute), ReportingController: "windows-controller"}}
+
+	want := `Name:          w1
+Namespace:     hosts
+Labels:        a=b, rack=r1
+Source:        ConfigMap ns/windows-instances, entry w1
+Created:       3h ago
+Address:       10.1.42.1 port 22
+User:          Administrator
+Credentials:   those of the pool or of the cluster
+Pool:          windows-instances
+Paused:        no
+Phase:         Draining
+Node:          node-1
+System:        Windows Server 2022 Datacenter 10.0.20348.2700, amd64, 4 CPUs, 8.0 GiB memory, win-1, started 2d ago
+Version:       v1
+Revision:      aa, shall become bb
+
+Host keys:
+  TYPE          FINGERPRINT   TRUSTED BY   SINCE
+  ssh-ed25519   SHA256:x      FirstUse     60m
+
+Conditions:
+  TYPE        STATUS   SINCE   REASON
+  Resolved    True     60m     AddressResolved
+  NodeReady   False    60s     NodeNotReady
+  Ready       False    60s     NodeNotReady
+
+  NodeReady: kubelet stopped posting;
+    read its log
+
+Operation:
+  Type:           Drain
+  Phase:          Running
+  Asked for by:   anna, 2m ago
+  Took:           2m
+  ID:             drain-1
+  Progress:       1/2 pods
+  Blocked by:     shop/web (PodDisruptionBudget b)
+
+Steps:
+  STEP     STATE       TOOK   MESSAGE
+  Cordon   Succeeded   1s
+  Drain    Pending     -
+
+History:
+  OPERATION   PHASE    BY    AGE   TOOK   MESSAGE
+  Reboot      Failed   bob   24h   -      too late
+
+Events:
+  TYPE      REASON   AGE        FROM                 MESSAGE
+  Warning   Drain    60s (x3)   windows-controller   a pod stays
+`
+	if diff := cmp.Diff(want, describe(i, events, now)); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
+func TestDescribeReadsEvents(t *testing.T) {
+	a := newAPI(t, instance("w1", ""))
+	const events = "/api/v1/namespaces/hosts/events"
+	a.handle(http.MethodGet, events, func(w http.ResponseWriter, r *http.Request) {
+		answer(w, corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: []corev1.Event{{Reason: "Connected"}}})
+	})
+	a.run("describe", "w1").want(t, 0, "Name:          w1", "Connected")
+	if got := a.asked(events); len(got) != 1 || !strings.Contains(got[0], "involvedObject.uid%3Dw1") {
+		t.Errorf("requests: %v", got)
+	}
+	a.handle(http.MethodGet, events, func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "", "you may not")
+	})
+	a.run("describe", "w1").want(t, 0, "Name:          w1", "the events cannot be read: Error from server (Forbidden): you may not")
+	a.run("describe", "nope").want(t, 1, `"nope"`)
+}
+
+func TestCheck(t *testing.T) {
+	status := windowsv1alpha1.WindowsInstanceCheckStatus{
+		Passed: true,
+		Layers: []windowsv1alpha1.CheckLayer{
+			{Name: "Resolve", Result: windowsv1alpha1.CheckPassed, Duration: metav1.Duration{Duration: 1500 * time.Microsecond}},
+			{Name: "Connect", Result: windowsv1alpha1.CheckSkipped, Message: "why\nnot"},
+		},
+	}
+	a := newAPI(t, instance("w1", ""))
+	a.handle(http.MethodPost, "check", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, windowsv1alpha1.WindowsInstanceCheck{
+			TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceCheck"}, Status: status,
+		})
+	})
+	a.run("check", "w1").want(t, 0, "LAYER     RESULT    TOOK   REASON   MESSAGE\nResolve   Passed    2ms    -\nConnect   Skipped   -      -        why not\n")
+	status.Passed = false
+	status.Findings = []windowsv1alpha1.CheckFinding{{Code: "DiskTooSmall", Severity: windowsv1alpha1.FindingError, Message: "make room"}}
+	a.run("check", "w1").want(t, ExitCheckFailed, "DiskTooSmall   Error      make room", "w1: something is in the way")
+	a.run("check", "w1", "-o", "jsonpath={.status.passed}").want(t, ExitCheckFailed, "false")
+	a.run("check", "w1", "w1", "-o", "nope").want(t, 1, "nope")
+}
+
+func TestInspect(t *testing.T) {
+	a := newAPI(t, instance("w1", ""))
+	asTable := true
+	a.handle(http.MethodGet, "inspect", func(w http.ResponseWriter, r *http.Request) {
+		if asTable && strings.Contains(r.Header.Get("Accept"), "as=Table") {
+			answer(w, metav1.Table{
+				TypeMeta:          metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
+				ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "What", Type: "string"}, {Name: "Value", Type: "string"}},
+				Rows:              []metav1.TableRow{{Cells: []any{"Clock", "+2s"}}},
+			})
+			return
+		}
+		answer(w, inspection(1, 4, 2, false))
+	})
+	a.run("inspect", "w1").want(t, 0, "WHAT    VALUE\nClock   +2s\n")
+	a.run("inspect", "w1", "-o", "jsonpath={.boot.uptime}").want(t, 0, "1h0m0s")
+	a.run("inspect", "w1", "-o", "yaml").want(t, 0, "kind: WindowsInstanceInspection", "pendingReboot:")
+	asTable = false
+	a.run("inspect", "w1").want(t, 0, "kind: WindowsInstanceInspection")
+}
+
+// inspection is of a host with 8 GiB of memory and 100 GiB of disk.
+func inspection(hours, memoryFree, diskFree int, pending bool) windowsv1alpha1.WindowsInstanceInspection {
+	i := windowsv1alpha1.WindowsInstanceInspection{
+		TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceInspection"},
+		CPUs:     4,
+		Memory:   windowsv1alpha1.MemoryInspection{Total: resource.MustParse("8Gi"), Available: resource.MustParse(fmt.Sprintf("%dGi", memoryFree))},
+		Disks:    []windowsv1alpha1.DiskInspection{{Path: `D:\`}, {Path: `C:\`, System: true, Total: resource.MustParse("100Gi"), Free: resource.MustParse(fmt.Sprintf("%dGi", diskFree))}},
+		Boot:     windowsv1alpha1.BootInspection{Uptime: metav1.Duration{Duration: time.Duration(hours) * time.Hour}},
+	}
+	if pending {
+		i.PendingReboot = windowsv1alpha1.RebootInspection{Pending: true, Reasons: []string{"Windows Update"}}
+	}
+	return i
+}
+
+func TestTop(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"), instance("w2", ""), instance("w3", ""))
+	a.handle(http.MethodGet, "inspect", func(w http.ResponseWriter, r *http.Request) {
+		switch r.PathValue("name") {
+		case "w1":
+			answer(w, inspection(1, 6, 50, false))
+		case "w2":
+			refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "", "host w2 cannot be reached")
+		default:
+			answer(w, inspection(72, 2, 10, true))
+		}
+	})
+	for _, tc := range []struct {
+		name, sort string
+		want       []string
+	}{
+		{"by name", "", []string{"w1", "w3", "w2"}},
+		{"by memory", "memory", []string{"w3", "w1", "w2"}},
+		{"by disk", "disk", []string{"w3", "w1", "w2"}},
+		{"by uptime", "uptime", []string{"w3", "w1", "w2"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := a.run("top", "--sort-by="+tc.sort)
+			got.want(t, ExitFailure, "1 of 3 hosts did not succeed",
+				"w1     node-1   4      2.0 GiB (25%)   8.0 GiB   50.0 GiB (50%)   100 GiB   60m      no\n",
+				"w3     <none>   4      6.0 GiB (75%)   8.0 GiB   10.0 GiB (10%)   100 GiB   3d       yes Windows Update\n",
+				"Error from server (ServiceUnavailable): host w2 cannot be reached\n")
+			var names []string
+			for _, line := range strings.Split(strings.TrimSpace(got.stdout), "\n")[1:] {
+				names = append(names, strings.Fields(line)[0])
+			}
+			if diff := cmp.Diff(tc.want, names); diff != "" {
+				t.Errorf("order (-want +got):\n%s", diff)
+			}
+		})
+	}
+	a.run("top", "w1").want(t, 0, "w1")
+	a.run("top", "--sort-by=nope").want(t, 1, "must be memory, disk or uptime")
+}
+
+// newKey is a host key that is the same each time.
+func newKey(t *testing.T, seed byte) ssh.PublicKey {
+	t.Helper()
+	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))
+	key, err := ssh.NewPublicKey(private.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// changed is an instance whose host presents another key than the trusted one.
+func changed(i *windowsv1alpha1.WindowsInstance, trusted, presented ssh.PublicKey) *windowsv1alpha1.WindowsInstance {
+	i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{Type: trusted.Type(), Fingerprint: ssh.FingerprintSHA256(trusted)}}
+	i.Status.Conditions = []metav1.Condition{{
+		Type: windowsv1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonHostKeyChanged,
+		Message: fmt.Sprintf(`10.1.42.1 presents host key %s; trusted is %s. Accept it: kubectl patch windowsinstances.windows.openshift.io w1 -n hosts --type=merge -p '{"spec":{"hostKeys":["%s"]}}'`,
+			ssh.FingerprintSHA256(presented), ssh.FingerprintSHA256(trusted), keyLine(presented)),
+	}}
+	return i
+}
+
+func TestTrustHostKey(t *testing.T) {
+	old, presented, other := newKey(t, 'a'), newKey(t, 'b'), newKey(t, 'c')
+	for _, tc := range []struct {
+		name     string
+		instance *windowsv1alpha1.WindowsInstance
+		args     []string
+		code     int
+		want     string
+		patched  bool
+	}{
+		{"fingerprint", changed(instance("w1", ""), old, presented), []string{"--yes", "--fingerprint", ssh.FingerprintSHA256(presented)}, 0, "windowsinstance/w1 trusts ssh-ed25519 " + ssh.FingerprintSHA256(presented) + "\n", true},
+		{"key", changed(instance("w1", ""), old, presented), []string{"--yes", "--key", keyLine(presented) + " comment"}, 0, "trusts ssh-ed25519", true},
+		{"another fingerprint", changed(instance("w1", ""), old, presented), []string{"--yes", "--fingerprint", ssh.FingerprintSHA256(other)}, 1, "that is another key", false},
+		{"another key", changed(instance("w1", ""), old, presented), []string{"--yes", "--key", keyLine(other)}, 1, "that is another key", false},
+		{"no key", changed(instance("w1", ""), old, presented), []string{"--yes", "--key", "nope"}, 1, "--key is no public key", false},
+		{"not compared", changed(instance("w1", ""), old, presented), []string{"--yes"}, 1, "--yes needs --fingerprint or --key", false},
+		{"nobody to ask", changed(instance("w1", ""), old, presented), nil, 1, "nobody can be asked here", false},
+		{"key in order", instance("w1", ""), []string{"--yes", "--fingerprint", ssh.FingerprintSHA256(old)}, 1, "has not presented another key", false},
+		{"key that nobody has seen", instance("w1", ""), []string{"--yes", "--key", keyLine(old)}, 1, "needs a key that the host has presented", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAPI(t, tc.instance)
+			a.handle(http.MethodPatch, "instance", func(w http.ResponseWriter, r *http.Request) { answer(w, tc.instance) })
+			a.run(append([]string{"trust-host-key", "w1"}, tc.args...)...).want(t, tc.code, tc.want)
+			if patched := len(a.asked("PATCH")) > 0; patched != tc.patched {
+				t.Fatalf("patched is %v, want %v", patched, tc.patched)
+			}
+			if !tc.patched {
+				return
+			}
+			var got, want any
+			if err := json.Unmarshal([]byte(a.body("PATCH")), &got); err != nil {
+				t.Fatal(err)
+			}
+			want = map[string]any{"metadata": map[string]any{"uid": "w1"}, "spec": map[string]any{"hostKeys": []any{keyLine(presented)}}}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("patch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAskForKey(t *testing.T) {
+	old, presented := newKey(t, 'a'), newKey(t, 'b')
+	for _, tc := range []struct {
+		typed string
+		want  bool
+	}{
+		{"yes\n", true}, {"yes", true}, {"y\n", false}, {"\n", false}, {"", false},
+	} {
+		var out buffer
+		e := &env{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(tc.typed), Out: io.Discard, ErrOut: &out}}
+		err := askForKey(t.Context(), e, target{changed(instance("w1", ""), old, presented)}, presented)
+		if (err == nil) != tc.want {
+			t.Errorf("%q: got %v, want accepted to be %v", tc.typed, err, tc.want)
+		}
+		for _, key := range []ssh.PublicKey{old, presented} {
+			if !strings.Contains(out.String(), ssh.FingerprintSHA256(key)) {
+				t.Errorf("a fingerprint is missing in\n%s", out.String())
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	a := newAPI(t)
+	a.handle(http.MethodGet, "/version", func(w http.ResponseWriter, r *http.Request) { answer(w, map[string]string{"gitVersion": "v1.37.1"}) })
+	a.run("version").want(t, 0, "kubectl-windows: ", "windows.openshift.io/v1alpha1", "v1.37.1")
+	got := a.run("version", "--client", "-o", "json")
+	got.want(t, 0, `"api": "windows.openshift.io/v1alpha1"`)
+	if strings.Contains(got.stdout, "kubernetes") {
+		t.Errorf("got %s", got.stdout)
+	}
+	a.run("version", "-o", "nope").want(t, 1, "must be json or yaml")
+}

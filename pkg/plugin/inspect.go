@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+func newInspect(e *env) *cobra.Command {
+	var (
+		s        selection
+		o        outputFlags
+		parallel int
+	)
+	cmd := &cobra.Command{
+		Use:   "inspect (NAME... | -l SELECTOR | --pool POOL | -A)",
+		Short: "Ask a host about itself, now",
+		Long: `Ask a host about itself at this moment: clock, boot, memory, disks, services, network,
+certificates, recent errors. Nothing is changed on the host and nothing is stored.`,
+		Example: `  kubectl windows inspect win-6
+  kubectl windows inspect win-6 -o yaml
+  kubectl windows inspect win-6 -o jsonpath='{.clockSkew}'`,
+		ValidArgsFunction: e.completeHosts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.eachSelected(cmd.Context(), args, &s, parallel, func(ctx context.Context, e *env, c *client, t target) error {
+				return inspect(ctx, e, c, t, &o)
+			})
+		},
+	}
+	s.addFlags(e, cmd)
+	o.addFlags(cmd)
+	addParallel(cmd, &parallel, readersAtOnce)
+	return cmd
+}
+
+// inspect prints what a host says of itself: the server's table, or the object.
+func inspect(ctx context.Context, e *env, c *client, t target, o *outputFlags) error {
+	request := c.request(http.MethodGet, t, "inspect")
+	if o.asTable() {
+		request.SetHeader("Accept", acceptTable)
+	}
+	raw, err := request.Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
+	if err != nil {
+		return fmt.Errorf("reading the answer of the server: %w", err)
+	}
+	if !o.asTable() {
+		printer, err := o.print.ToPrinter()
+		if err != nil {
+			return err
+		}
+		return printer.PrintObj(obj, e.Out)
+	}
+	if obj.GetObjectKind().GroupVersionKind().Kind != "Table" {
+		// A server that has no table for it gives the object.
+		text, err := yaml.JSONToYAML(raw)
+		if err != nil {
+			return fmt.Errorf("reading the answer of the server: %w", err)
+		}
+		return e.print(string(text))
+	}
+	table := &metav1.Table{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, table); err != nil {
+		return fmt.Errorf("reading the table of the server: %w", err)
+	}
+	return o.tablePrinter(false).PrintObj(table, e.Out)
+}
+
+// readersAtOnce is how many hosts are asked at once by what only reads.
+const readersAtOnce = 10
+
+// addParallel adds the flag that bounds on how many hosts something is done at once.
+func addParallel(cmd *cobra.Command, parallel *int, value int) {
+	cmd.Flags().IntVar(parallel, "max-parallel", value, "With several hosts: on how many of them it is done at once.")
+}
+
+// eachSelected does something to every host that is named or selected.
+func (e *env) eachSelected(ctx context.Context, args []string, s *selection, parallel int, do func(ctx context.Context, e *env, c *client, t target) error) error {
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	targets, err := c.targets(ctx, args, s)
+	if err != nil {
+		return err
+	}
+	return e.each(ctx, targets, parallel, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
+}

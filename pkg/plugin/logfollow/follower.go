@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logfollow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Query parameters of the subresource log that a follower sets or has to understand.
+const (
+	paramQuery        = "query"
+	paramFollow       = "follow"
+	paramCursor       = "cursor"
+	paramTailLines    = "tailLines"
+	paramSinceTime    = "sinceTime"
+	paramSinceSeconds = "sinceSeconds"
+	paramUntilTime    = "untilTime"
+	paramLimitBytes   = "limitBytes"
+	paramBoot         = "boot"
+	paramTimestamps   = "timestamps"
+	paramOutput       = "output"
+)
+
+const (
+	// anchorBytes is how much one request may deliver, which is how much is read
+	// again at most after it broke off.
+	anchorBytes = 16 << 20
+	// longAgo ends a follow after one look at a log: no line is that old.
+	longAgo = "1970-01-01T00:00:00Z"
+
+	// longEnough is how long a stream must have been open without a line for the log to
+	// have had none that is wanted. One that broke off earlier is as good as none.
+	longEnough = 2 * time.Second
+
+	defaultFirstWait = 200 * time.Millisecond
+	defaultMaxWait   = 5 * time.Second
+)
+
+// Follower follows a log. Its fields must not be changed while [Follower.Run] runs.
+type Follower struct {
+	// Open makes one request with the given query parameters. It returns once the
+	// log was found, or with the refusal. Required.
+	Open func(ctx context.Context, query url.Values) (io.ReadCloser, error)
+	// Query is what the user asks for: parameters of the subresource log without
+	// follow and cursor.
+	Query url.Values
+	// Out gets whole lines. Required.
+	Out io.Writer
+	// Retry says whether an error of Open may pass by itself. since is for how long
+	// there has been no stream. It is not asked about the first request, whose errors are
+	// the user's. Required.
+	Retry func(err error, since time.Duration) bool
+	// Notice is told, in a sentence, that the stream broke off and that it goes on again.
+	// Nil: nobody is.
+	Notice func(text string)
+	// GiveUpAfter is for how long a stream that broke off is tried to be had again.
+	// 0: without end.
+	GiveUpAfter time.Duration
+
+	// firstWait and maxWait bound the time between two tries; 0 means the default.
+	firstWait, maxWait time.Duration
+	// chunk is how much one request may deliver; 0 means anchorBytes.
+	chunk int64
+}
+
+// Run follows until ctx ends, the log does (with untilTime or limitBytes), or an error
+// does not pass. It returns nil when the log ended and the error of ctx when that did.
+func (f *Follower) Run(ctx context.Context) error {
+	s := newState(f)
+	defer s.flush() //nolint:errcheck // was looked at wherever something was written
+	var (
+		lost    time.Time // when the stream broke off; zero while there is one
+		opened  bool
+		wait    = f.first()
+		problem error
+	)
+	for {
+		asked := time.Now()
+		query, limit := s.next(asked)
+		body, err := f.Open(ctx, query)
+		if err == nil {
+			accepted := time.Now()
+			if opened = true; !lost.IsZero() {
+				f.notice("the log goes on")
+			}
+			lost, problem = time.Time{}, nil
+			var end ending
+			end, err = s.read(body, limit)
+			body.Close()
+			if end.lines > 0 {
+				wait = f.first()
+			}
+			if s.writeErr != nil {
+				return fmt.Errorf("writing the log: %w", s.writeErr)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if end.cursor != "" {
+				begins := s.anchor == nil
+				if s.advance(end, limit) {
+					return s.flush()
+				}
+				// One that ends at once with nothing is not asked again in a loop.
+				if begins || end.lines > 0 || end.stopping {
+					continue
+				}
+			} else {
+				s.broken(asked, time.Since(accepted))
+				lost = time.Now()
+				f.notice(fmt.Sprintf("the connection was lost (%v); trying again", reason(err)))
+			}
+		} else {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if lost.IsZero() {
+				lost = asked
+			}
+			if !opened || !f.Retry(err, time.Since(lost)) {
+				return err
+			}
+			problem = err
+		}
+		if problem != nil && f.GiveUpAfter > 0 && time.Since(lost) > f.GiveUpAfter {
+			return fmt.Errorf("the log could not be continued for %s: %w", f.GiveUpAfter, problem)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+		wait = min(2*wait, f.max())
+	}
+}
+
+func (f *Follower) notice(text string) {
+	if f.Notice != nil {
+		f.Notice(text)
+	}
+}
+
+func (f *Follower) first() time.Duration {
+	if f.firstWait > 0 {
+		return f.firstWait
+	}
+	return defaultFirstWait
+}
+
+func (f *Follower) max() time.Duration {
+	if f.maxWait > 0 {
+		return f.maxWait
+	}
+	return defaultMaxWait
+}
+
+// reason puts the end of a stream without a cursor into words.
+func reason(err error) error {
+	if err == nil {
+		return errors.New("the stream ended early")
+	}
+	return err
+}
+
+// sleep waits for d and up to half of it more, so that many readers of a server that
+// was restarted do not come back at the same moment.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d + rand.N(d/2+1)) //nolint:gosec // no secret
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// next returns the parameters of the next request, and after how many bytes it ends;
+// 0 when it does not.
+func (s *state) next(now time.Time) (query url.Values, limit int64) {
+	query = maps.Clone(s.follower.Query)
+	query.Set(paramFollow, "true")
+	if s.anchor != nil {
+		for _, begin := range []string{paramTailLines, paramSinceTime, paramSinceSeconds, paramBoot} {
+			query.Del(begin)
+		}
+		query.Set(paramCursor, s.anchor.cursor)
+		limit = s.chunk
+		if s.limit != nil {
+			limit = min(limit, *s.limit)
+		}
+		query.Set(paramLimitBytes, strconv.FormatInt(limit, 10))
+		return query, limit
+	}
+	if query.Get(paramTailLines) == "0" {
+		// Nothing that is there already: the anchor is the present end.
+		for _, begin := range []string{paramTailLines, paramSinceTime, paramSinceSeconds, paramLimitBytes, paramBoot} {
+			query.Del(begin)
+		}
+		query.Set(paramUntilTime, longAgo)
+		return query, 0
+	}
+	if s.waited {
+		// When the first request was answered there was nothing that is wanted,
+		// so everything that there is now has come since.
+		query.Del(paramTailLines)
+		if seconds, err := strconv.ParseInt(query.Get(paramSinceSeconds), 10, 64); err == nil {
+			seconds += int64(now.Sub(s.begun)/time.Second) + 1
+			query.Set(paramSinceSeconds, strconv.FormatInt(seconds, 10))
+		}
+	}
+	query.Set(paramLimitBytes, "1")
+	return query, 1
+}

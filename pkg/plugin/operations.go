@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// drainFlags are those of kubectl drain.
+type drainFlags struct {
+	gracePeriod, skipWait                                 int
+	timeout                                               time.Duration
+	ignoreDaemonSets, deleteEmptyDir, force, disableEvict bool
+	podSelector, timeoutFlag                              string
+	flags                                                 *pflag.FlagSet
+}
+
+func (d *drainFlags) addFlags(cmd *cobra.Command, timeoutFlag string) {
+	d.flags, d.timeoutFlag = cmd.Flags(), timeoutFlag
+	f := cmd.Flags()
+	f.IntVar(&d.gracePeriod, "grace-period", -1, "Seconds that each pod gets to end. Negative: what the pod asks for.")
+	f.DurationVar(&d.timeout, timeoutFlag, 10*time.Minute, "After how long the drain fails when pods are still there. 0: never.")
+	f.BoolVar(&d.ignoreDaemonSets, "ignore-daemonsets", true, "Let pods of DaemonSets stay. Otherwise the drain fails where there are any.")
+	f.BoolVar(&d.deleteEmptyDir, "delete-emptydir-data", false, "Evict pods with emptyDir volumes, too; what they hold is lost.")
+	f.BoolVar(&d.force, "force", false, "Evict pods that no controller manages, too; nobody makes them anew.")
+	f.BoolVar(&d.disableEvict, "disable-eviction", false, "Delete pods instead of evicting them, which passes over PodDisruptionBudgets.")
+	f.StringVar(&d.podSelector, "pod-selector", "", "Label selector of the pods to evict. Empty: all.")
+	f.IntVar(&d.skipWait, "skip-wait-for-delete-timeout", 0, "Seconds after which a pod that is being deleted is not waited for any more. 0: it is waited for.")
+}
+
+// changed says whether any of the flags was given.
+func (d *drainFlags) changed() bool {
+	return slices.ContainsFunc([]string{"grace-period", d.timeoutFlag, "ignore-daemonsets", "delete-emptydir-data", "force", "disable-eviction", "pod-selector", "skip-wait-for-delete-timeout"}, d.flags.Changed)
+}
+
+// options are what the flags mean. What was not given is left to the server.
+func (d *drainFlags) options() windowsv1alpha1.DrainOptions {
+	o := windowsv1alpha1.DrainOptions{
+		DeleteEmptyDirData: d.deleteEmptyDir, Force: d.force, DisableEviction: d.disableEvict,
+		PodSelector: d.podSelector, SkipWaitForDeleteTimeoutSeconds: int32(d.skipWait),
+	}
+	if d.gracePeriod >= 0 {
+		o.GracePeriodSeconds = new(int64(d.gracePeriod))
+	}
+	if d.flags.Changed(d.timeoutFlag) {
+		o.TimeoutSeconds = new(wholeSeconds(d.timeout))
+	}
+	if d.flags.Changed("ignore-daemonsets") {
+		o.IgnoreDaemonSets = &d.ignoreDaemonSets
+	}
+	return o
+}
+
+func newDrain(e *env) *cobra.Command {
+	var d drainFlags
+	a := &action{noun: "drain", done: "drained"}
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
+		answer, err := c.windows.WindowsInstances(t.Namespace).Drain(ctx, t.Name, &windowsv1alpha1.WindowsInstanceDrain{
+			Spec: windowsv1alpha1.WindowsInstanceDrainSpec{Preconditions: preconditions(t), DrainOptions: d.options()},
+		}, options)
+		return answer, &answer.Status.Operation, err
+	}
+	cmd := &cobra.Command{
+		Use:   "drain (NAME... | -l SELECTOR | --pool POOL | -A)",
+		Short: "Cordon the node of a host and have its pods evicted",
+		Long: `Cordon the Node of a host and have its pods evicted. It is done by the controller of the
+cluster: it goes on when this command ends, and Ctrl-C only stops looking.
+
+The flags are those of kubectl drain.`,
+		Example: `  # Until the last pod has left
+  kubectl windows drain win-6
+
+  # Pods with emptyDir volumes too, for at most five minutes
+  kubectl windows drain win-6 --delete-emptydir-data --timeout=5m
+
+  # What it would take
+  kubectl windows drain win-6 --dry-run=server`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) },
+	}
+	a.addFlags(e, cmd)
+	d.addFlags(cmd, "timeout")
+	return cmd
+}
+
+func newUncordon(e *env) *cobra.Command {
+	a := &action{noun: "uncordon", done: "uncordoned"}
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
+		answer, err := c.windows.WindowsInstances(t.Namespace).Uncordon(ctx, t.Name, &windowsv1alpha1.WindowsInstanceUncordon{
+			Spec: windowsv1alpha1.WindowsInstanceUncordonSpec{Preconditions: preconditions(t)},
+		}, options)
+		return answer, &answer.Status.Operation, err
+	}
+	cmd := &cobra.Command{
+		Use:     "uncordon (NAME... | -l SELECTOR | --pool POOL | -A)",
+		Short:   "Make the node of a host schedulable again",
+		Example: `  kubectl windows uncordon win-6`,
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) },
+	}
+	a.addFlags(e, cmd)
+	return cmd
+}
+
+// rebootModes are the values of --mode.
+var rebootModes = []windowsv1alpha1.RebootMode{windowsv1alpha1.RebootGraceful, windowsv1alpha1.RebootIfPending, windowsv1alpha1.RebootForce}
+
+func newReboot(e *env) *cobra.Command {
+	var (
+		d       drainFlags
+		mode    string
+		timeout time.Duration
+	)
+	a := &action{noun: "reboot", done: "rebooted"}
+	var cmd *cobra.Command
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
+		spec := windowsv1alpha1.WindowsInstanceRebootSpec{Preconditions: preconditions(t)}
+		spec.Mode = windowsv1alpha1.RebootMode(mode)
+		if cmd.Flags().Changed("timeout") {
+			spec.TimeoutSeconds = new(wholeSeconds(timeout))
+		}
+		if d.changed() {
+			spec.Drain = new(d.options())
+		}
+		answer, err := c.windows.WindowsInstances(t.Namespace).Reboot(ctx, t.Name, &windowsv1alpha1.WindowsInstanceReboot{Spec: spec}, options)
+		return answer, &answer.Status.Operation, err
+	}
+	cmd = &cobra.Command{
+		Use:   "reboot (NAME... | -l SELECTOR | --pool POOL | -A)",
+		Short: "Restart a host",
+		Long: `Restart a host: cordon its Node, drain it, restart Windows, wait until the Node is ready
+again, and uncordon it. It is done by the controller of the cluster: it goes on when this
+command ends, and Ctrl-C only stops looking. With several hosts it is one after the other.
+
+--mode=IfPending does nothing where Windows does not wait for a restart. --mode=Force
+restarts at once; the pods there are cut off.`,
+		Example: `  kubectl windows reboot win-6
+
+  # Those of a pool that wait for it, one after the other
+  kubectl windows reboot -A --pool windows-instances --mode=IfPending`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i := slices.IndexFunc(rebootModes, func(m windowsv1alpha1.RebootMode) bool { return strings.EqualFold(string(m), mode) })
+			if i < 0 {
+				return fmt.Errorf("--mode=%s: must be Graceful, IfPending or Force", mode)
+			}
+			mode = string(rebootModes[i])
+			if rebootModes[i] == windowsv1alpha1.RebootForce && d.changed() {
+				return errors.New("--mode=Force does not drain, so there is nothing to say about how")
+			}
+			return a.run(cmd.Context(), e, args)
+		},
+	}
+	a.addFlags(e, cmd)
+	d.addFlags(cmd, "drain-timeout")
+	cmd.Flags().StringVar(&mode, "mode", string(windowsv1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
+	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready.")
+	completeWords(cmd, "mode", "Graceful", "IfPending", "Force")
+	return cmd
+}
+
+func newReconfigure(e *env) *cobra.Command {
+	a := &action{noun: "reconfiguration", done: "reconfigured"}
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
+		answer, err := c.windows.WindowsInstances(t.Namespace).Reconfigure(ctx, t.Name, &windowsv1alpha1.WindowsInstanceReconfigure{
+			Spec: windowsv1alpha1.WindowsInstanceReconfigureSpec{Preconditions: preconditions(t)},
+		}, options)
+		return answer, &answer.Status.Operation, err
+	}
+	a.showDryRun = func(e *env, t target, answer runtime.Object) error {
+		plan := answer.(*windowsv1alpha1.WindowsInstanceReconfigure).Status.Plan
+		if len(plan) == 0 {
+			return e.print(fmt.Sprintf("windowsinstance/%s: nothing would change (server dry run)\n", t.Name))
+		}
+		return e.print(planTable(plan, a.noHeaders))
+	}
+	cmd := &cobra.Command{
+		Use:   "reconfigure (NAME... | -l SELECTOR | --pool POOL | -A)",
+		Short: "Bring a host to what it shall be set up with",
+		Long: `Bring a host to what it shall be set up with, now. With --dry-run=server it shows what would
+change and what each change costs: nothing, a restart of a service, a drain, or a reboot.`,
+		Example: `  kubectl windows reconfigure win-6 --dry-run=server
+  kubectl windows reconfigure win-6`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) },
+	}
+	a.addFlags(e, cmd)
+	return cmd
+}
+
+func planTable(plan []windowsv1alpha1.PlannedChange, noHeaders bool) string {
+	rows := [][]string{{"KIND", "NAME", "ACTION", "IMPACT", "MESSAGE"}}
+	for _, change := range plan {
+		rows = append(rows, []string{change.Kind, change.Name, change.Action, string(change.Impact), cmp.Or(oneLine(change.Message), "-")})
+	}
+	if noHeaders {
+		rows = rows[1:]
+	}
+	return columns(rows)
+}
+
+func newCancel(e *env) *cobra.Command {
+	a := &action{noun: "end", done: "canceled"}
+	var operationID string
+	cmd := &cobra.Command{
+		Use:   "cancel (NAME... | -l SELECTOR | --pool POOL | -A)",
+		Short: "End the operation that goes on at a host",
+		Long: `End the operation that goes on at a host. What is done stays done: the message of the
+operation says in what state the host was left.`,
+		Example: `  kubectl windows cancel win-6`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.eachSelected(cmd.Context(), args, &a.selection, a.parallel, func(ctx context.Context, e *env, c *client, t target) error {
+				return a.cancel(ctx, e, c, t, operationID)
+			})
+		},
+	}
+	a.selection.addFlags(e, cmd)
+	addParallel(cmd, &a.parallel, readersAtOnce)
+	cmd.ValidArgsFunction = e.completeHosts
+	cmd.Flags().StringVar(&operationID, "operation", "", "Only if it is the operation with this ID. Empty: the one that goes on.")
+	cmd.Flags().BoolVar(&a.wait, "wait", true, "Follow the operation until it has ended.")
+	cmd.Flags().DurationVar(&a.waitTimeout, "wait-timeout", 0, "For how long the operation is followed. 0: until it has ended.")
+	return cmd
+}
+
+func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id string) error {
+	if id == "" {
+		if !active(t.Status.Operation) {
+			return fmt.Errorf("windowsinstance/%s: no operation goes on", t.Name)
+		}
+		id = t.Status.Operation.ID
+	}
+	answer, err := c.windows.WindowsInstances(t.Namespace).Cancel(ctx, t.Name, &windowsv1alpha1.WindowsInstanceCancel{
+		Spec: windowsv1alpha1.WindowsInstanceCancelSpec{OperationID: id},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	operation := answer.Status.Operation
+	if operation == nil {
+		return errors.New("the server named no operation")
+	}
+	what := strings.ToLower(string(operation.Type))
+	if !a.wait {
+		return e.print(fmt.Sprintf("windowsinstance/%s: the end of the %s is asked for\n", t.Name, what))
+	}
+	ended, err := e.follow(ctx, c, t, operation, a.waitTimeout)
+	if err != nil {
+		if errors.Is(err, errWaitTimeout) {
+			return &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf("%w: the %s of %s has not ended yet", err, what, t.Name)}
+		}
+		return err
+	}
+	if ended.Phase != windowsv1alpha1.OperationCanceled {
+		return fmt.Errorf("windowsinstance/%s: the %s had ended before: %s: %s", t.Name, what, strings.ToLower(string(ended.Phase)), orNone(oneLine(ended.Message)))
+	}
+	return e.print(fmt.Sprintf("windowsinstance/%s: %s canceled: %s\n", t.Name, what, orNone(oneLine(ended.Message))))
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// operation is one that anna asked for a minute ago.
+func operation(id string, t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, message string, steps ...windowsv1alpha1.OperationStep) *windowsv1alpha1.Operation {
+	o := &windowsv1alpha1.Operation{
+		ID: id, Type: t, Phase: phase, Message: message, RequestedBy: "anna", Steps: steps,
+		RequestedAt: metav1.NewTime(time.Now().Add(-time.Minute)),
+	}
+	if !active(o) {
+		o.FinishedAt = new(metav1.NewTime(o.RequestedAt.Add(42 * time.Second)))
+	}
+	return o
+}
+
+func step(name string, state windowsv1alpha1.OperationStepState) windowsv1alpha1.OperationStep {
+	return windowsv1alpha1.OperationStep{Name: name, State: state}
+}
+
+// with is an instance with an operation.
+func with(i *windowsv1alpha1.WindowsInstance, o *windowsv1alpha1.Operation) *windowsv1alpha1.WindowsInstance {
+	i.Status.Operation = o
+	return i
+}
+
+// accept makes a server take an action: it records the operation unless it is a dry run.
+func (a *api) accept(action string, o *windowsv1alpha1.Operation) {
+	a.handle(http.MethodPost, action, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("dryRun") == "" {
+			a.put(with(instance(r.PathValue("name"), "node-1"), o))
+		}
+		answer(w, map[string]any{
+			"apiVersion": windowsv1alpha1.SchemeGroupVersion.String(), "kind": "WindowsInstance" + strings.ToUpper(action[:1]) + action[1:],
+			"metadata": map[string]any{"name": r.PathValue("name")}, "status": windowsv1alpha1.ActionStatus{Operation: o},
+		})
+	})
+}
+
+const (
+	drain   = windowsv1alpha1.OperationDrain
+	pending = windowsv1alpha1.OperationPending
+	running = windowsv1alpha1.OperationRunning
+)
+
+func TestActionBodies(t *testing.T) {
+	uid := `"preconditions":{"uid":"w1"}`
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string // the spec that is sent
+	}{
+		{"drain", []string{"drain", "w1"}, `{` + uid + `}`},
+		{"drain with everything", []string{"drain", "w1", "--grace-period=0", "--timeout=90s", "--ignore-daemonsets=false", "--delete-emptydir-data", "--force", "--disable-eviction", "--pod-selector=a=b", "--skip-wait-for-delete-timeout=7"},
+			`{` + uid + `,"gracePeriodSeconds":0,"timeoutSeconds":90,"ignoreDaemonSets":false,"deleteEmptyDirData":true,"force":true,"disableEviction":true,"podSelector":"a=b","skipWaitForDeleteTimeoutSeconds":7}`},
+		{"drain without end", []string{"drain", "w1", "--timeout=0"}, `{` + uid + `,"timeoutSeconds":0}`},
+		{"uncordon", []string{"uncordon", "w1"}, `{` + uid + `}`},
+		{"reboot", []string{"reboot", "w1"}, `{` + uid + `,"mode":"Graceful"}`},
+		{"reboot with everything", []string{"reboot", "w1", "--mode=ifpending", "--timeout=1500ms", "--drain-timeout=1m", "--delete-emptydir-data"},
+			`{` + uid + `,"mode":"IfPending","timeoutSeconds":2,"drain":{"timeoutSeconds":60,"deleteEmptyDirData":true}}`},
+		{"reconfigure", []string{"reconfigure", "w1"}, `{` + uid + `}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAPI(t, instance("w1", "node-1"))
+			a.accept(tc.args[0], operation("op", drain, pending, ""))
+			a.run(append(tc.args, "--wait=false")...).want(t, 0, "operation op")
+			var got struct{ Spec any }
+			if err := json.Unmarshal([]byte(a.body("POST")), &got); err != nil {
+				t.Fatal(err)
+			}
+			var want any
+			if err := json.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.Spec); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFollowOperation(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  *windowsv1alpha1.Operation
+		code int
+		want []string
+	}{
+		{"succeeded", operation("op", drain, windowsv1alpha1.OperationSucceeded, "no pod is left", step("Cordon", windowsv1alpha1.StepSucceeded), step("Drain", windowsv1alpha1.StepSucceeded)),
+			0, []string{"windowsinstance/w1 drained (42s)\n"}},
+		{"failed", operation("op", drain, windowsv1alpha1.OperationFailed, "one pod is left"), ExitOperationFailed, []string{"drain failed: one pod is left"}},
+		{"canceled", operation("op", drain, windowsv1alpha1.OperationCanceled, "the node stays cordoned"), ExitOperationCanceled, []string{"drain canceled: the node stays cordoned"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAPI(t, instance("w1", "node-1"))
+			a.accept("drain", operation("op", drain, pending, ""))
+			done := make(chan result, 1)
+			go func() { done <- a.run("drain", "w1") }()
+			eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > 0 })
+			now := operation("op", drain, running, "", step("Cordon", windowsv1alpha1.StepSucceeded), step("Drain", windowsv1alpha1.StepRunning))
+			now.Progress = &windowsv1alpha1.OperationProgress{Done: 3, Total: 7, Unit: "pods"}
+			now.BlockedBy = []windowsv1alpha1.BlockedPod{{Namespace: "shop", Name: "web-1", Budget: "web"}, {Namespace: "shop", Name: "web-2"}}
+			a.put(with(instance("w1", "node-1"), now))
+			a.put(with(instance("w1", "node-1"), now)) // a change of something else
+			a.put(with(instance("w1", "node-1"), tc.end))
+			got := <-done
+			got.want(t, tc.code, append(tc.want, "w1: drain pending\n",
+				"w1: drain running: [Drain 3/7 pods]; blocked by shop/web-1 (PodDisruptionBudget web) and 1 more\n")...)
+			if n := strings.Count(got.stderr, "3/7"); n != 1 {
+				t.Errorf("the same progress is said %d times", n)
+			}
+		})
+	}
+}
+
+// The operation was replaced by another one before its end was seen.
+func TestFollowIntoHistory(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"))
+	a.accept("uncordon", operation("op", windowsv1alpha1.OperationUncordon, pending, ""))
+	done := make(chan result, 1)
+	go func() { done <- a.run("uncordon", "w1") }()
+	eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > 0 })
+	later := with(instance("w1", "node-1"), operation("next", drain, pending, ""))
+	later.Status.History = []windowsv1alpha1.Operation{*operation("op", windowsv1alpha1.OperationUncordon, windowsv1alpha1.OperationSucceeded, "")}
+	a.put(later)
+	got := <-done
+	got.want(t, 0, "windowsinstance/w1 uncordoned")
+}
+
+func TestFollowEndsEarly(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"))
+	a.accept("drain", operation("op", drain, running, ""))
+	a.run("drain", "w1", "--wait-timeout=100ms").want(t, ExitWaitTimeout, "--wait-timeout is over", "kubectl windows cancel w1 -n hosts")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out buffer
+	done := make(chan int, 1)
+	before := len(a.asked("watch=true"))
+	go func() {
+		done <- Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}, a.args("hosts", "drain", "w1"))
+	}()
+	eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > before })
+	cancel()
+	code := <-done
+	result{out.String(), "", code}.want(t, ExitInterrupted, "the drain of w1 goes on", "kubectl windows describe w1 -n hosts", "kubectl windows cancel w1 -n hosts")
+}
+
+func TestConflict(t *testing.T) {
+	now := operation("other", drain, running, "", step("Drain", windowsv1alpha1.StepRunning))
+	a := newAPI(t, with(instance("w1", "node-1"), now))
+	a.handle(http.MethodPost, "reboot", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "w1", "operation other is running")
+	})
+	a.run("reboot", "w1").want(t, ExitConflict, "anna asked for a drain", "[Drain running]", "kubectl windows cancel w1 -n hosts")
+}
+
+func TestDryRun(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"))
+	a.accept("drain", operation("op", drain, pending, ""))
+	a.run("drain", "w1", "--dry-run=server").want(t, 0, "windowsinstance/w1 would be drained (server dry run)\n")
+	if got := a.asked("POST"); len(got) != 1 || !strings.Contains(got[0], "dryRun=All") {
+		t.Errorf("requests: %v", got)
+	}
+	a.run("drain", "w1", "--dry-run=client").want(t, 1, "must be none or server")
+
+	plan := []windowsv1alpha1.PlannedChange{{Kind: "Service", Name: "kubelet", Action: "Update", Impact: windowsv1alpha1.ImpactRestart, Message: "arguments"}}
+	a.handle(http.MethodPost, "reconfigure", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, windowsv1alpha1.WindowsInstanceReconfigure{
+			TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceReconfigure"},
+			Status:   windowsv1alpha1.WindowsInstanceReconfigureStatus{Plan: plan},
+		})
+	})
+	a.run("reconfigure", "w1", "--dry-run=server").want(t, 0,
+		"KIND      NAME      ACTION   IMPACT    MESSAGE\nService   kubelet   Update   Restart   arguments\n")
+	plan = nil
+	a.run("reconfigure", "w1", "--dry-run").want(t, 0, "nothing would change")
+}
+
+func TestActionOutput(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"))
+	a.accept("drain", operation("op", drain, windowsv1alpha1.OperationSucceeded, ""))
+	got := a.run("drain", "w1", "-o", "json")
+	got.want(t, 0)
+	var drained windowsv1alpha1.WindowsInstanceDrain
+	if err := json.Unmarshal([]byte(got.stdout), &drained); err != nil {
+		t.Fatalf("%v in\n%s", err, got.stdout)
+	}
+	if drained.Status.Operation == nil || drained.Status.Operation.ID != "op" {
+		t.Errorf("got\n%s", got.stdout)
+	}
+}
+
+// Hosts are worked on one after the other, and a failure of one stops no other.
+func TestActionOnSeveral(t *testing.T) {
+	a := newAPI(t, inPool(instance("w1", ""), "a"), inPool(instance("w2", ""), "a"), inPool(instance("w3", ""), "b"))
+	a.handle(http.MethodPost, "uncordon", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("name") == "w1" {
+			refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "w1", "no")
+			return
+		}
+		answer(w, windowsv1alpha1.WindowsInstanceUncordon{Status: windowsv1alpha1.ActionStatus{Operation: operation("op", windowsv1alpha1.OperationUncordon, windowsv1alpha1.OperationFailed, "boom")}})
+	})
+	a.run("uncordon", "--pool", "a").want(t, ExitFailure, "[w1] Error from server (ServiceUnavailable): no\n", "[w2] error: windowsinstance/w2: uncordon failed: boom", "2 of 2 hosts did not succeed")
+	if got := a.asked("w3/uncordon"); len(got) > 0 {
+		t.Error("a host of another pool was met")
+	}
+	a.run("uncordon", "w2", "w3").want(t, ExitOperationFailed)
+}
+
+func TestCancel(t *testing.T) {
+	a := newAPI(t, instance("w0", ""), with(instance("w1", "node-1"), operation("op", drain, running, "")))
+	a.accept("cancel", operation("op", drain, windowsv1alpha1.OperationCanceled, "the node stays cordoned"))
+	a.run("cancel", "w0").want(t, 1, "no operation goes on")
+	a.run("cancel", "w1").want(t, 0, "windowsinstance/w1: drain canceled: the node stays cordoned\n")
+	if got, want := a.body("POST"), `"operationID":"op"`; !strings.Contains(got, want) {
+		t.Errorf("body %s lacks %s", got, want)
+	}
+	a.accept("cancel", operation("op", drain, windowsv1alpha1.OperationSucceeded, ""))
+	a.put(with(instance("w1", "node-1"), operation("op", drain, running, "")))
+	a.run("cancel", "w1").want(t, 1, "the drain had ended before: succeeded")
+}
+
+func TestRebootFlags(t *testing.T) {
+	a := newAPI(t, instance("w1", "node-1"))
+	a.run("reboot", "w1", "--mode=Gently").want(t, 1, "--mode=Gently: must be Graceful, IfPending or Force")
+	a.run("reboot", "w1", "--mode=Force", "--grace-period=1").want(t, 1, "does not drain")
+}
+
+func TestProgressOnTerminal(t *testing.T) {
+	var out buffer
+	p := newProgress(&env{IOStreams: genericiooptions.IOStreams{ErrOut: &out}, live: true}, target{instance("w1", "")})
+	p.width = 40
+	op := operation("op", drain, running, "", step("Cordon", windowsv1alpha1.StepSucceeded), step("Drain", windowsv1alpha1.StepRunning))
+	at := op.RequestedAt.Add(61 * time.Second)
+	p.now = func() time.Time { return at }
+	p.show(op)
+	p.width = 200
+	p.tick(op)
+	p.clear()
+	want := "\rw1: drain running: Cordon done, [Dra...\x1b[K" + "\rw1: drain running: Cordon done, [Drain running] (61s)\x1b[K" + "\r\x1b[K"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+}

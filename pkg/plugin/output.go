@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// each calls do for every target, at most limit at a time, with an env whose streams are
+// for that target: of several, each line has the name before it. It goes on when one
+// fails, and then returns an [ExitError] with the code that all failures have in common.
+func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx context.Context, e *env, t target) error) error {
+	if len(targets) == 1 {
+		return do(ctx, e, targets[0])
+	}
+	var (
+		group  errgroup.Group
+		writes sync.Mutex // whole lines of one target at a time
+		errs   = make([]error, len(targets))
+	)
+	group.SetLimit(max(limit, 1))
+	for i, t := range targets {
+		group.Go(func() error {
+			if errs[i] = ctx.Err(); errs[i] != nil {
+				return nil //nolint:nilerr // errs has it
+			}
+			prefix := "[" + label(t, targets) + "] "
+			own := *e
+			out := &prefixWriter{to: e.Out, prefix: prefix, mu: &writes}
+			errOut := &prefixWriter{to: e.ErrOut, prefix: prefix, mu: &writes}
+			own.Out, own.ErrOut, own.In, own.live = out, errOut, nil, false
+			err := do(ctx, &own, t)
+			if message := messageOf(err); message != "" && ctx.Err() == nil {
+				own.note("%s", message)
+			}
+			out.finish()
+			errOut.finish()
+			errs[i] = err
+			return nil
+		})
+	}
+	_ = group.Wait() // errs has them, all of them
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return e.sumUp(errs)
+}
+
+// messageOf is what is to be said of an error that ends the work on one of several hosts.
+func messageOf(err error) string {
+	exit, ok := err.(*ExitError) //nolint:errorlint // an ExitError within another error is said with it
+	switch {
+	case err == nil || ok && exit.Err == nil:
+		return ""
+	case ok:
+		err = exit.Err
+	}
+	return explain(err)
+}
+
+// sumUp makes one error of those of several hosts.
+func (e *env) sumUp(errs []error) error {
+	failed, code := 0, ExitOK
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		switch c := exitCode(err); {
+		case failed == 0:
+			code = c
+		case code != c:
+			code = ExitFailure
+		}
+		failed++
+	}
+	if failed == 0 {
+		return nil
+	}
+	return &ExitError{Code: code, Err: fmt.Errorf("%d of %d hosts did not succeed", failed, len(errs))}
+}
+
+// prefixWriter puts a prefix before each line, and writes only whole lines.
+type prefixWriter struct {
+	to     io.Writer
+	prefix string
+	line   []byte
+	mu     *sync.Mutex // of all writers to the same terminal
+}
+
+// Write implements [io.Writer].
+func (w *prefixWriter) Write(p []byte) (int, error) {
+	w.line = append(w.line, p...)
+	end := bytes.LastIndexByte(w.line, '\n') + 1
+	if end == 0 {
+		return len(p), nil
+	}
+	var out bytes.Buffer
+	for line := range bytes.Lines(w.line[:end]) {
+		out.WriteString(w.prefix)
+		out.Write(line)
+	}
+	w.line = append(w.line[:0], w.line[end:]...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, err := w.to.Write(out.Bytes()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// finish writes what is left of a line without an end.
+func (w *prefixWriter) finish() {
+	if len(w.line) > 0 {
+		_, _ = w.Write([]byte{'\n'}) // whoever wrote the rest has seen the error
+	}
+}
+
+// isTerminal says whether a stream is a terminal.
+func isTerminal(stream any) bool { return printers.IsTerminal(stream) }
+
+// columns aligns rows of cells.
+func columns(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t")) //nolint:errcheck // a Builder does not fail
+	}
+	w.Flush() //nolint:errcheck // as above
+	// Empty last cells leave spaces.
+	var trimmed strings.Builder
+	for line := range strings.Lines(b.String()) {
+		trimmed.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return trimmed.String()
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+// env is what all commands have in common. It is safe for concurrent use but for the
+// streams, which [env.each] hands out one by one.
+type env struct {
+	genericiooptions.IOStreams
+	config *genericclioptions.ConfigFlags
+	live   bool // whether ErrOut is a terminal that lines can be rewritten on
+}
+
+// Run runs the plugin with the arguments after its name until it is done or ctx is. It
+// returns the code to exit with, see [ExitError], and has said on streams.ErrOut what
+// went wrong.
+func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	cmd := NewCommand(streams) //nolint:contextcheck // completions use the context of their command
+	cmd.SetArgs(args)
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	// Lines of client-go about watches that end are no business of the user.
+	klog.LogToStderr(false)
+	klog.SetOutput(streams.ErrOut)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	var exit *ExitError
+	if !errors.As(err, &exit) {
+		exit = &ExitError{Code: ExitFailure, Err: err}
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			exit = &ExitError{Code: ExitInterrupted}
+		}
+	}
+	if exit.Err != nil {
+		_, _ = fmt.Fprintln(streams.ErrOut, explain(exit.Err))
+	}
+	return exit.Code
+}
+
+// NewCommand returns the plugin as a command.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	e := &env{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), live: isTerminal(streams.ErrOut)}
+	e.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		// What protects the server is the number of hosts that are asked at once, and
+		// the server's own limits.
+		config.QPS = -1
+		config.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
+		return config
+	}
+	root := &cobra.Command{
+		Use:   "kubectl-windows",
+		Short: "Work with the Windows hosts of a cluster",
+		Long: `Work with the Windows Server hosts of a cluster: see them, read their logs, log in,
+inspect and check them, drain and reboot them.
+
+Everything goes through the API server of the cluster; no host has to be reachable from here,
+and no key of a host is needed. A host is named by its WindowsInstance or by its Node.
+
+Exit codes: 0 success; 1 error; 2 a check did not pass; 3 an operation failed; 4 it was
+canceled; 5 --wait-timeout is over and it goes on; 6 another operation is in the way; 130
+interrupted. exec and shell: the code of the program on the host.`,
+		Example: `  kubectl windows get
+  kubectl windows logs win-6 kubelet -f
+  kubectl windows shell win-6
+  kubectl windows drain win-6`,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl windows"},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	e.config.AddFlags(root.PersistentFlags())
+	e.completeFlag(root, "namespace", e.namespaces)
+	root.AddGroup(
+		&cobra.Group{ID: groupSee, Title: "See:"},
+		&cobra.Group{ID: groupHost, Title: "On the host:"},
+		&cobra.Group{ID: groupAct, Title: "Act:"},
+	)
+	for group, commands := range map[string][]*cobra.Command{
+		groupSee:  {newGet(e), newDescribe(e), newLogs(e), newInspect(e), newCheck(e), newTop(e)},
+		groupHost: {newExec(e), newShell(e), newPortForward(e), newRDP(e)},
+		groupAct:  {newDrain(e), newUncordon(e), newReboot(e), newReconfigure(e), newCancel(e), newTrustHostKey(e)},
+	} {
+		for _, cmd := range commands {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newVersion(e))
+	return root
+}
+
+// Groups of commands in the help.
+const (
+	groupSee  = "see"
+	groupHost = "host"
+	groupAct  = "act"
+)
+
+// note says something on the error stream that is no error. Nothing can be done when
+// nobody reads it.
+func (e *env) note(format string, args ...any) { _, _ = fmt.Fprintf(e.ErrOut, format+"\n", args...) }
+
+// print writes an answer.
+func (e *env) print(text string) error {
+	if _, err := fmt.Fprint(e.Out, text); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}

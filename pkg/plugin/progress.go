@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/kubectl/pkg/util/term"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// progress shows how far an operation is: on a terminal in one line that is drawn
+// anew, and otherwise in a line for each change.
+type progress struct {
+	e    *env
+	name string
+	now  func() time.Time
+	// width is that of the terminal, after which the line is cut.
+	width int
+	last  string
+	drawn bool
+	down  bool
+}
+
+func newProgress(e *env, t target) *progress {
+	p := &progress{e: e, name: t.Name, now: time.Now, width: 80}
+	if e.live {
+		if size := (term.TTY{Out: e.ErrOut}).GetSize(); size != nil && size.Width > 0 {
+			p.width = int(size.Width)
+		}
+	}
+	return p
+}
+
+// show shows an operation that may have changed.
+func (p *progress) show(op *windowsv1alpha1.Operation) {
+	p.down = false
+	if p.e.live {
+		p.tick(op)
+		return
+	}
+	if text := progressText(op, false); text != p.last {
+		p.last = text
+		p.e.note("%s: %s", p.name, text)
+	}
+}
+
+// tick draws the line anew, because time has passed.
+func (p *progress) tick(op *windowsv1alpha1.Operation) {
+	if !p.e.live || p.down {
+		return
+	}
+	line := []rune(p.name + ": " + progressLine(op, p.now()))
+	if len(line) >= p.width {
+		line = append(line[:max(p.width-4, 0)], []rune("...")...)
+	}
+	_, _ = fmt.Fprintf(p.e.ErrOut, "\r%s%s", string(line), eraseLine)
+	p.drawn = true
+}
+
+// eraseLine erases what is right of the cursor (ECMA-48 EL).
+const eraseLine = "\x1b[K"
+
+// trouble says, once, that the server does not answer.
+func (p *progress) trouble(err error) {
+	if p.down {
+		return
+	}
+	p.clear()
+	p.down = true
+	p.e.note("%s: the operation goes on, but cannot be seen at the moment: %s", p.name, describeError(err))
+}
+
+// clear takes the line away, so that something else can be said.
+func (p *progress) clear() {
+	if p.drawn {
+		_, _ = fmt.Fprint(p.e.ErrOut, "\r"+eraseLine)
+		p.drawn = false
+	}
+}
+
+// progressLine is how far an operation is and for how long.
+func progressLine(op *windowsv1alpha1.Operation, now time.Time) string {
+	return fmt.Sprintf("%s (%s)", progressText(op, true), took(&op.RequestedAt, op.FinishedAt, now))
+}
+
+// progressText is how far an operation is, without anything that changes with time.
+// allSteps also names those that are done or to come, which need not be said again in
+// each of many lines.
+func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", strings.ToLower(string(op.Type)), strings.ToLower(string(op.Phase)))
+	var steps []string
+	for _, step := range op.Steps {
+		if !allSteps && step.State != windowsv1alpha1.StepRunning && step.State != windowsv1alpha1.StepFailed {
+			continue
+		}
+		switch step.State {
+		case windowsv1alpha1.StepPending:
+			steps = append(steps, step.Name)
+		case windowsv1alpha1.StepRunning:
+			text := step.Name + " running"
+			if op.Progress != nil && op.Progress.Done < op.Progress.Total {
+				text = step.Name + " " + progressOf(op.Progress)
+			}
+			steps = append(steps, "["+text+"]")
+		case windowsv1alpha1.StepSucceeded:
+			steps = append(steps, step.Name+" done")
+		default:
+			steps = append(steps, step.Name+" "+strings.ToLower(string(step.State)))
+		}
+	}
+	if len(steps) > 0 {
+		b.WriteString(": " + strings.Join(steps, ", "))
+	}
+	if op.CancelRequestedBy != "" && active(op) {
+		b.WriteString("; is being canceled by " + op.CancelRequestedBy)
+	}
+	if len(op.BlockedBy) > 0 && active(op) {
+		b.WriteString("; blocked by " + blockedBy(op.BlockedBy[0]))
+		if more := len(op.BlockedBy) - 1; more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
+	} else if op.Message != "" {
+		b.WriteString("; " + oneLine(op.Message))
+	}
+	return b.String()
+}
+
+func progressOf(p *windowsv1alpha1.OperationProgress) string {
+	return fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit)
+}
+
+func blockedBy(pod windowsv1alpha1.BlockedPod) string {
+	text := pod.Namespace + "/" + pod.Name
+	if pod.Budget != "" {
+		text += " (PodDisruptionBudget " + pod.Budget + ")"
+	}
+	if pod.Message != "" {
+		text += ": " + oneLine(pod.Message)
+	}
+	return text
+}

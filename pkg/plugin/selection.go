@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// selection are the flags that select hosts instead of naming them.
+type selection struct {
+	selector, fieldSelector, pool string
+	allNamespaces                 bool
+	// all makes no selection at all mean all hosts.
+	all bool
+}
+
+func (s *selection) addFlags(e *env, cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.selector, "selector", "l", "", "Label selector of the hosts, for example -l rack=r1.")
+	cmd.Flags().StringVar(&s.fieldSelector, "field-selector", "", "Field selector of the hosts, for example --field-selector status.phase=Failed. Known fields: metadata.name, metadata.namespace, spec.poolRef.name, status.node.name, status.phase.")
+	cmd.Flags().StringVar(&s.pool, "pool", "", "The hosts of this WindowsNodePool.")
+	cmd.Flags().BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "The hosts of all namespaces.")
+	e.completeFlag(cmd, "pool", e.pools)
+}
+
+// selects says whether hosts are selected, not named.
+func (s *selection) selects() bool {
+	return s.selector != "" || s.fieldSelector != "" || s.pool != "" || s.allNamespaces
+}
+
+// listOptions are what the flags mean.
+func (s *selection) listOptions() (metav1.ListOptions, error) {
+	options := metav1.ListOptions{LabelSelector: s.selector, FieldSelector: s.fieldSelector}
+	if s.pool == "" {
+		return options, nil
+	}
+	pool := fields.OneTermEqualSelector("spec.poolRef.name", s.pool)
+	given, err := fields.ParseSelector(s.fieldSelector)
+	if err != nil {
+		return options, fmt.Errorf("--field-selector: %w", err)
+	}
+	options.FieldSelector = fields.AndSelectors(pool, given).String()
+	if s.fieldSelector == "" {
+		options.FieldSelector = pool.String()
+	}
+	return options, nil
+}
+
+// namespace is where hosts are looked for.
+func (s *selection) namespace(c *client) string {
+	if s.allNamespaces {
+		return metav1.NamespaceAll
+	}
+	return c.namespace
+}
+
+// listChunk is how many instances one request asks for, as of kubectl.
+const listChunk = 500
+
+// targets returns the hosts that are named or selected, in the order of the command line
+// or of their names, each once. It is an error when there are none.
+func (c *client) targets(ctx context.Context, names []string, s *selection) ([]target, error) {
+	switch {
+	case len(names) > 0 && s.selects():
+		return nil, errors.New("name hosts or select them with -l, --field-selector, --pool or -A, not both")
+	case len(names) == 0 && !s.selects() && !s.all:
+		return nil, errors.New("name a host, or select some with -l, --field-selector, --pool or -A")
+	}
+	var found []target
+	for _, name := range names {
+		t, err := c.get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(found, func(other target) bool { return other.String() == t.String() }) {
+			found = append(found, t)
+		}
+	}
+	if len(names) > 0 {
+		return found, nil
+	}
+	options, err := s.listOptions()
+	if err != nil {
+		return nil, err
+	}
+	options.Limit = listChunk
+	for {
+		list, err := c.windows.WindowsInstances(s.namespace(c)).List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			found = append(found, target{&list.Items[i]})
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no host is selected")
+	}
+	slices.SortFunc(found, func(a, b target) int { return strings.Compare(a.String(), b.String()) })
+	return found, nil
+}
+
+// label is how a target is called among others: by its name alone where that is enough.
+func label(t target, all []target) string {
+	if slices.ContainsFunc(all, func(other target) bool { return other.Namespace != t.Namespace }) {
+		return t.String()
+	}
+	return t.Name
+}

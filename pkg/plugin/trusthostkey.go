@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package plugin
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+type trustOptions struct {
+	fingerprint, key string
+	yes              bool
+	dryRun           string
+}
+
+func newTrustHostKey(e *env) *cobra.Command {
+	o := &trustOptions{}
+	cmd := &cobra.Command{
+		Use:   "trust-host-key NAME [--fingerprint SHA256:... | --key KEY]",
+		Short: "Trust the new host key of a host",
+		Long: `Trust the key that a host presents now, and no other, from now on. It is for a host that was
+set up anew, whose condition HostKeyTrusted says HostKeyChanged.
+
+Compare the fingerprint with that on the console of the host before
+(ssh-keygen -l -f C:\ProgramData\ssh\ssh_host_ed25519_key.pub): if it is not the same, somebody
+else answers in its place. It needs the verb trust-host-key on windowsinstances.`,
+		Example: `  kubectl windows trust-host-key win-6
+
+  # In a script that knows the key of the host from elsewhere
+  kubectl windows trust-host-key win-6 --yes --fingerprint SHA256:Jo2W8ggzR7SjDdXEQm9VyBGsgI8Z4Ocl9sOuFAvpzkM`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: e.completeHost,
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args[0]) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.fingerprint, "fingerprint", "", "Only if the new key has this fingerprint, as ssh-keygen -l prints it.")
+	f.StringVar(&o.key, "key", "", "The new key, as a line of an authorized_keys or .pub file.")
+	f.BoolVar(&o.yes, "yes", false, "Do not ask. Needs --fingerprint or --key.")
+	f.StringVar(&o.dryRun, "dry-run", "none", "none, or server: everything is checked, and nothing is changed.")
+	f.Lookup("dry-run").NoOptDefVal = "server"
+	cmd.MarkFlagsMutuallyExclusive("fingerprint", "key")
+	completeWords(cmd, "dry-run", "none", "server")
+	return cmd
+}
+
+func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
+	if o.yes && o.fingerprint == "" && o.key == "" {
+		return errors.New("--yes needs --fingerprint or --key: a key that nobody has compared is not to be trusted")
+	}
+	if o.dryRun != "none" && o.dryRun != "server" {
+		return fmt.Errorf("--dry-run=%s: must be none or server", o.dryRun)
+	}
+	c, t, err := e.one(ctx, name)
+	if err != nil {
+		return err
+	}
+	key, err := o.choose(t.WindowsInstance)
+	if err != nil {
+		return err
+	}
+	if !o.yes {
+		if err := o.confirm(ctx, e, t, key); err != nil {
+			return err
+		}
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": t.UID},
+		"spec":     map[string]any{"hostKeys": []string{keyLine(key)}},
+	})
+	if err != nil {
+		return fmt.Errorf("making the change: %w", err)
+	}
+	options, suffix := metav1.PatchOptions{}, ""
+	if o.dryRun == "server" {
+		options.DryRun, suffix = []string{metav1.DryRunAll}, " (server dry run)"
+	}
+	if _, err := c.windows.WindowsInstances(t.Namespace).Patch(ctx, t.Name, types.MergePatchType, patch, options); err != nil {
+		return err
+	}
+	return e.print(fmt.Sprintf("windowsinstance/%s trusts %s %s%s\n", t.Name, key.Type(), ssh.FingerprintSHA256(key), suffix))
+}
+
+// errNoChange is for a host whose key is in order.
+var errNoChange = errors.New("the host has not presented another key than the trusted one (condition HostKeyTrusted); a key to trust from the start can be named with --key")
+
+// choose finds out which key shall be trusted, and that it is the one that is meant.
+func (o *trustOptions) choose(instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error) {
+	presented, changed := presentedKey(instance)
+	if o.key != "" {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(o.key))
+		if err != nil {
+			return nil, fmt.Errorf("--key is no public key: want its type, a space, and base64 as in a .pub file: %w", err)
+		}
+		switch {
+		case presented != nil && keyLine(presented) != keyLine(key):
+			return nil, fmt.Errorf("the host presents %s, and --key is %s: that is another key", describeKey(presented), describeKey(key))
+		case presented == nil && o.yes:
+			return nil, errors.New("--yes needs a key that the host has presented; see condition HostKeyTrusted, or set spec.hostKeys with kubectl patch")
+		}
+		return key, nil
+	}
+	switch {
+	case !changed:
+		return nil, errNoChange
+	case presented == nil:
+		return nil, errors.New("condition HostKeyTrusted does not say which key the host presents: name it with --key")
+	case o.fingerprint != "" && o.fingerprint != ssh.FingerprintSHA256(presented):
+		return nil, fmt.Errorf("the host presents %s, and --fingerprint is %s: that is another key", describeKey(presented), o.fingerprint)
+	}
+	return presented, nil
+}
+
+// acceptedKey finds the key in the command with which the message of condition
+// HostKeyTrusted ends.
+var acceptedKey = regexp.MustCompile(`"hostKeys":\["([a-z0-9@.-]+ [A-Za-z0-9+/]+=*)"\]`)
+
+// presentedKey is the key that a host presents in place of the trusted one, if it is
+// known. changed says whether there is such a key at all.
+func presentedKey(instance *windowsv1alpha1.WindowsInstance) (key ssh.PublicKey, changed bool) {
+	condition := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionHostKeyTrusted)
+	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != windowsv1alpha1.ReasonHostKeyChanged {
+		return nil, false
+	}
+	match := acceptedKey.FindStringSubmatch(condition.Message)
+	if match == nil {
+		return nil, true
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(match[1]))
+	if err != nil {
+		return nil, true
+	}
+	return key, true
+}
+
+// confirm shows both keys to somebody and asks.
+func (o *trustOptions) confirm(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
+	if !isTerminal(e.In) {
+		return errors.New("nobody can be asked here: use --yes with --fingerprint or --key")
+	}
+	return askForKey(ctx, e, t, key)
+}
+
+func askForKey(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
+	trusted := trustedKeys(t.WindowsInstance)
+	e.note("%s (%s)\n  trusted so far:  %s\n  to trust now:    %s\nCompare the fingerprint with that on the console of the host.", t.Name, t.Spec.Address, strings.Join(trusted, "\n                   "), describeKey(key))
+	_, _ = fmt.Fprint(e.ErrOut, "Is it the same? Type yes to trust it: ")
+	answer := make(chan string, 1)
+	go func() {
+		// It ends with the line, or else with the process.
+		line, err := bufio.NewReader(e.In).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			line = ""
+		}
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		e.note("")
+		return ctx.Err()
+	case text := <-answer:
+		if text != "yes" {
+			return errors.New("nothing was changed")
+		}
+		return nil
+	}
+}
+
+// trustedKeys are the keys that are trusted so far, for people.
+func trustedKeys(instance *windowsv1alpha1.WindowsInstance) []string {
+	var keys []string
+	for _, line := range instance.Spec.HostKeys {
+		if key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil {
+			keys = append(keys, describeKey(key))
+		}
+	}
+	if len(keys) == 0 {
+		for _, key := range instance.Status.HostKeys {
+			keys = append(keys, key.Type+" "+key.Fingerprint)
+		}
+	}
+	if len(keys) == 0 {
+		return []string{none}
+	}
+	return keys
+}
+
+func describeKey(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
+
+// keyLine is a key as spec.hostKeys has it.
+func keyLine(key ssh.PublicKey) string {
+	return key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
+)
+
+// fewPools are pools with, without and with an unreadable Secret.
+type fewPools struct{}
+
+func (fewPools) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	pool := &windows.WindowsNodePool{}
+	switch name {
+	case "with":
+		pool.Spec.Template.CredentialsSecretRef = &windows.SecretReference{Name: "of-pool"}
+	case "without":
+	case "broken":
+		return nil, errors.New("storage is down")
+	default:
+		return nil, apierrors.NewNotFound(windows.Resource("windowsnodepools"), name)
+	}
+	return pool, nil
+}
+
+// TestCredentialGuard changes each field of an instance and looks which right is asked for.
+func TestCredentialGuard(t *testing.T) {
+	const nothing, clusterWide = "", "use windowscredentials/cluster"
+	secret := func(name string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			i.Spec.CredentialsSecretRef = &windows.SecretReference{Name: name}
+		}
+	}
+	pool := func(name string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) { i.Spec.PoolRef = &windows.PoolReference{Name: name} }
+	}
+	address := func(i *windows.WindowsInstance) { i.Spec.Address = "10.9.9.9" }
+	type change = func(*windows.WindowsInstance)
+	for _, test := range []struct {
+		name          string
+		before, after []change
+		create        bool
+		want          string // the right that is asked for
+	}{
+		{"create", nil, nil, true, clusterWide},
+		{"create with a Secret", nil, []change{secret("own")}, true, "get secrets/own"},
+		{"create with a Secret in a pool with one", nil, []change{secret("own"), pool("with")}, true, "get secrets/own"},
+		{"create in a pool with a Secret", nil, []change{pool("with")}, true, "get secrets/of-pool"},
+		{"create in a pool without", nil, []change{pool("without")}, true, clusterWide},
+		{"create in a pool that is not there", nil, []change{pool("gone")}, true, clusterWide},
+
+		{"nothing changes", nil, nil, false, nothing},
+		{"address", nil, []change{address}, false, clusterWide},
+		{"port", nil, []change{func(i *windows.WindowsInstance) { i.Spec.Port = 2222 }}, false, clusterWide},
+		{"user", nil, []change{func(i *windows.WindowsInstance) { i.Spec.Username = "eve" }}, false, clusterWide},
+		{"address with a Secret", []change{secret("own")}, []change{secret("own"), address}, false, "get secrets/own"},
+		{"address in a pool", []change{pool("with")}, []change{pool("with"), address}, false, "get secrets/of-pool"},
+		{"Secret set", nil, []change{secret("own")}, false, "get secrets/own"},
+		{"Secret changed", []change{secret("own")}, []change{secret("other")}, false, "get secrets/other"},
+		{"Secret removed", []change{secret("own")}, nil, false, clusterWide},
+		{"Secret removed in a pool with one", []change{secret("own"), pool("with")}, []change{pool("with")}, false, "get secrets/of-pool"},
+		{"pool set", nil, []change{pool("with")}, false, "get secrets/of-pool"},
+		{"pool changed", []change{pool("with")}, []change{pool("without")}, false, clusterWide},
+		{"pool removed", []change{pool("with")}, nil, false, clusterWide},
+		{"paused", nil, []change{func(i *windows.WindowsInstance) { i.Spec.Paused = true }}, false, nothing},
+		{"host keys, which have a verb of their own", nil, []change{func(i *windows.WindowsInstance) { i.Spec.HostKeys = []string{"a"} }}, false, nothing},
+		{"provider ID", nil, []change{func(i *windows.WindowsInstance) { i.Spec.ProviderID = "x" }}, false, nothing},
+		{"labels", nil, []change{func(i *windows.WindowsInstance) { i.Labels = map[string]string{"a": "b"} }}, false, nothing},
+		{"status", nil, []change{func(i *windows.WindowsInstance) { i.Status.Phase = windows.InstanceReady }}, false, nothing},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, allowed := range []bool{true, false} {
+				recorder := recordingAuthorizer{decision: authorizer.DecisionNoOpinion}
+				if allowed {
+					recorder.decision = authorizer.DecisionAllow
+				}
+				guard := credentialGuard{credentials: base.NewCredentialAuthorizer(&recorder), pools: fewPools{}}
+				before, after := validInstance(), validInstance()
+				for _, c := range test.before {
+					c(before)
+				}
+				for _, c := range test.after {
+					c(after)
+				}
+				called := false
+				var err error
+				if test.create {
+					err = guard.validateCreate(func(context.Context, runtime.Object) error { called = true; return nil })(as("jane"), after)
+				} else {
+					err = guard.validateUpdate(func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil })(as("jane"), after, before)
+				}
+				want := allowed || test.want == nothing
+				if called != want || (err == nil) != want || !want && !apierrors.IsForbidden(err) {
+					t.Errorf("allowed %v: got %v, further checks were made: %v", allowed, err, called)
+				}
+				got := ""
+				for _, a := range recorder.asked {
+					got += a.GetVerb() + " " + a.GetResource() + "/" + a.GetName()
+				}
+				if got != test.want {
+					t.Errorf("asked for %q, want %q", got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestCredentialGuardFailsClosed proves that what cannot be found out is not allowed.
+func TestCredentialGuardFailsClosed(t *testing.T) {
+	allow := &recordingAuthorizer{decision: authorizer.DecisionAllow}
+	guard := credentialGuard{credentials: base.NewCredentialAuthorizer(allow), pools: fewPools{}}
+	broken := validInstance()
+	broken.Spec.PoolRef = &windows.PoolReference{Name: "broken"}
+	for name, err := range map[string]error{
+		"the pool cannot be read":           guard.validateCreate(nil)(as("jane"), broken),
+		"the pool cannot be read on update": guard.validateUpdate(nil)(as("jane"), broken, validInstance()),
+		"nobody":                            guard.validateCreate(nil)(context.Background(), validInstance()),
+		"another kind":                      guard.validateCreate(nil)(as("jane"), &windows.WindowsNodePool{}),
+		"another kind on update":            guard.validateUpdate(nil)(as("jane"), &windows.WindowsNodePool{}, validInstance()),
+		"another kind before":               guard.validateUpdate(nil)(as("jane"), validInstance(), &windows.WindowsNodePool{}),
+	} {
+		if err == nil {
+			t.Errorf("%s: allowed", name)
+		}
+	}
+	refused := errors.New("refused")
+	if err := guard.validateCreate(func(context.Context, runtime.Object) error { return refused })(as("jane"), validInstance()); !errors.Is(err, refused) {
+		t.Errorf("admission is not asked: got %v", err)
+	}
+	if err := guard.validateCreate(nil)(as("jane"), validInstance()); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if err := guard.validateUpdate(nil)(as("jane"), validInstance(), validInstance()); err != nil {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/sessionrecording"
+	"github.com/openshift/windows-instance-api/pkg/streamserver"
+)
+
+// Keys of the audit annotations of sessions.
+const (
+	// auditSessionCommand is what was run, each argument quoted; or the ports asked for.
+	auditSessionCommand = "windows.openshift.io/session-command"
+	// auditSessionEnd is how a session ended.
+	auditSessionEnd = "windows.openshift.io/session-end"
+	// auditSessionRecording is the file with the recording, or why there is none.
+	auditSessionRecording = "windows.openshift.io/session-recording"
+)
+
+// verbCreate is what RBAC must grant for sessions, whatever the HTTP method.
+const verbCreate = "create"
+
+// SessionRequest is a command to run on a host.
+type SessionRequest struct {
+	// Command is the program and its arguments; empty: an interactive shell.
+	Command []string
+	// TTY asks for a terminal.
+	TTY bool
+}
+
+// SessionOpener runs commands on hosts and connects to their ports.
+type SessionOpener interface {
+	// OpenSession returns once the command runs, so that every refusal is still an
+	// HTTP error; errors are [apierrors.StatusError]s. The session ends when ctx does.
+	OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request SessionRequest) (streamserver.Session, error)
+	// DialPort connects to a port of the host itself. Its errors are shown to users.
+	DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error)
+}
+
+// SessionInfo says who does what where. What is typed is not part of it.
+type SessionInfo struct {
+	Kind     StreamKind
+	Instance *v1alpha1.WindowsInstance
+	User     string
+	// Command is the program and its arguments, for StreamExec.
+	Command []string
+	TTY     bool
+	// Ports are those asked for in advance, for StreamPortForward.
+	Ports []int32
+	// AuditID is that of the request, which also kube-apiserver's audit log has.
+	AuditID types.UID
+	Start   time.Time
+}
+
+// SessionEnd is how a session ended.
+type SessionEnd struct {
+	streamserver.Result
+	Duration time.Duration
+}
+
+// SessionEvents is told about sessions. Calls must not block for long.
+type SessionEvents interface {
+	Started(SessionInfo)
+	// NotRecorded says that a session which should be recorded is not, from now on.
+	NotRecorded(SessionInfo, error)
+	Ended(SessionInfo, SessionEnd)
+}
+
+// noSessionEvents tells nobody.
+type noSessionEvents struct{}
+
+func (noSessionEvents) Started(SessionInfo)            {}
+func (noSessionEvents) NotRecorded(SessionInfo, error) {}
+func (noSessionEvents) Ended(SessionInfo, SessionEnd)  {}
+
+// RecordingOptions say whether sessions are recorded.
+type RecordingOptions struct {
+	// Directory is where the files go; empty: nothing is recorded.
+	Directory string
+	// Required refuses and ends sessions that cannot be recorded.
+	Required bool
+}
+
+// sessions is what exec and portforward have in common.
+type sessions struct {
+	instances  instanceGetter
+	authorizer authorizer.Authorizer
+	opener     SessionOpener
+	events     SessionEvents
+	streams    *Streams
+	recording  RecordingOptions
+}
+
+// begin authorizes a request and finds its instance.
+func (s *sessions) begin(ctx context.Context, name string) (*v1alpha1.WindowsInstance, error) {
+	if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
+		return nil, err
+	}
+	return getServed(ctx, s.instances, name)
+}
+
+// ensureAuthorized asks for a verb that the HTTP method of the request does not stand
+// for: a WebSocket is opened with GET, and whoever may get must not run commands. It
+// fails closed. Also a request that was authorized for the verb already is asked for
+// again: what is in the context says what was found out, not by whom.
+func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string) error {
+	if a == nil {
+		return apierrors.NewInternalError(errors.New("no authorizer is configured"))
+	}
+	info, ok := genericapirequest.RequestInfoFrom(ctx)
+	if !ok {
+		return apierrors.NewInternalError(errors.New("the request has no RequestInfo"))
+	}
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(windows.Resource(info.Resource+"/"+info.Subresource), info.Name, fmt.Errorf("this needs the verb %q on %s/%s in namespace %q: %s", verb, info.Resource, info.Subresource, info.Namespace, why))
+	}
+	if _, ok := genericapirequest.UserFrom(ctx); !ok {
+		return forbidden("the request has no user")
+	}
+	attributes, err := filters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("reading what is to be authorized: %w", err))
+	}
+	decision, reason, err := a.Authorize(ctx, verbOverride{attributes, verb})
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("asking whether this is allowed: %w", err))
+	}
+	if decision != authorizer.DecisionAllow {
+		if reason == "" {
+			reason = "no role grants it"
+		}
+		return forbidden(reason)
+	}
+	return nil
+}
+
+// verbOverride asks for another verb than that of the request.
+type verbOverride struct {
+	authorizer.Attributes
+	verb string
+}
+
+// GetVerb implements [authorizer.Attributes].
+func (o verbOverride) GetVerb() string { return o.verb }
+
+// userOrUnknown is who sends a request, for counting and for telling others.
+func userOrUnknown(ctx context.Context) string {
+	if info, ok := genericapirequest.UserFrom(ctx); ok {
+		return info.GetName()
+	}
+	return "unknown"
+}
+
+// info describes a session that is about to begin.
+func (s *sessions) info(ctx context.Context, kind StreamKind, instance *v1alpha1.WindowsInstance) SessionInfo {
+	info := SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()}
+	info.AuditID, _ = audit.AuditIDFrom(ctx)
+	return info
+}
+
+// admit counts the session. The returned drain is closed when the server stops, and
+// over must be called at the end.
+func (s *sessions) admit(info SessionInfo) (drain <-chan struct{}, over func(), err error) {
+	release, err := s.streams.admit(info.Kind, info.Instance.Namespace+"/"+info.Instance.Name, info.User)
+	if err != nil {
+		return nil, nil, err
+	}
+	stop := make(chan struct{})
+	untrack := s.streams.track(sync.OnceFunc(func() { close(stop) }))
+	return stop, func() {
+		untrack()
+		release()
+	}, nil
+}
+
+// started tells everybody that a session has begun.
+func (s *sessions) started(ctx context.Context, info SessionInfo, what string) {
+	audit.AddAuditAnnotation(ctx, auditSessionCommand, what)
+	s.events.Started(info)
+}
+
+// ended tells everybody how a session ended.
+func (s *sessions) ended(ctx context.Context, info SessionInfo, result streamserver.Result) {
+	end := SessionEnd{Result: result, Duration: time.Since(info.Start)}
+	audit.AddAuditAnnotation(ctx, auditSessionEnd, end.String())
+	s.events.Ended(info, end)
+}
+
+// String is for audit logs and events.
+func (e SessionEnd) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "end=%s duration=%s", e.End, e.Duration.Round(time.Millisecond))
+	if e.End == streamserver.EndExited {
+		fmt.Fprintf(&b, " exitCode=%d", e.ExitCode)
+	}
+	fmt.Fprintf(&b, " received=%d sent=%d", e.Received, e.Sent)
+	if e.Connections > 0 {
+		fmt.Fprintf(&b, " connections=%d", e.Connections)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, " error=%q", e.Err)
+	}
+	return b.String()
+}
+
+// quoteCommand makes the arguments of a command tellable from each other.
+func quoteCommand(command []string) string {
+	if len(command) == 0 {
+		return "(interactive shell)"
+	}
+	quoted := make([]string, len(command))
+	for i, argument := range command {
+		quoted[i] = strconv.Quote(argument)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// record begins the recording of a session. Without an error the returned recorder
+// may be nil: nothing is to be recorded, or nothing can be and need not. finish must be
+// called in any case; it reports a recording that was required and is not complete.
+func (s *sessions) record(ctx context.Context, info SessionInfo) (recorder streamserver.Recorder, finish func() error, err error) {
+	nothing := func() error { return nil }
+	if s.recording.Directory == "" {
+		return nil, nothing, nil
+	}
+	recording, err := sessionrecording.Create(s.recording.Directory, sessionrecording.Header{
+		Start: info.Start, Namespace: info.Instance.Namespace, Name: info.Instance.Name,
+		Command: strings.Join(info.Command, " "), TTY: info.TTY,
+	})
+	if err != nil {
+		if s.recording.Required {
+			klog.FromContext(ctx).Error(err, "Refusing a session that cannot be recorded")
+			return nil, nil, apierrors.NewInternalError(errors.New("sessions must be recorded here, and this one cannot be: see the log of the server"))
+		}
+		s.notRecorded(ctx, info, err)
+		return nil, nothing, nil
+	}
+	audit.AddAuditAnnotation(ctx, auditSessionRecording, recording.Path())
+	if s.recording.Required {
+		return recording, recording.Close, nil
+	}
+	optional := &optionalRecorder{recording: recording, failed: func(err error) { s.notRecorded(ctx, info, err) }}
+	return optional, func() error {
+		optional.check(recording.Close())
+		return nil
+	}, nil
+}
+
+func (s *sessions) notRecorded(ctx context.Context, info SessionInfo, err error) {
+	klog.FromContext(ctx).Error(err, "A session is not recorded, or not completely", "user", info.User, "instance", klog.KObj(info.Instance))
+	s.events.NotRecorded(info, err)
+}
+
+// optionalRecorder lets a session go on that cannot be recorded. Its calls do not overlap.
+type optionalRecorder struct {
+	recording streamserver.Recorder
+	failed    func(error) // called once
+	over      bool
+}
+
+// Output implements [streamserver.Recorder].
+func (o *optionalRecorder) Output(p []byte) error {
+	if !o.over {
+		o.check(o.recording.Output(p))
+	}
+	return nil
+}
+
+// Resize implements [streamserver.Recorder].
+func (o *optionalRecorder) Resize(columns, rows uint16) error {
+	if !o.over {
+		o.check(o.recording.Resize(columns, rows))
+	}
+	return nil
+}
+
+func (o *optionalRecorder) check(err error) {
+	if err != nil && !o.over {
+		o.over = true
+		o.failed(err)
+	}
+}
+
+// connectMethods are those of WebSocket and SPDY clients.
+func connectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
+
+// connectVerb keeps streams, which last as long as somebody uses them, out of the
+// latencies of short requests.
+func connectVerb(string) string { return "CONNECT" }

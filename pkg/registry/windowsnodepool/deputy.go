@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsnodepool
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
+)
+
+// credentialGuard asks for the right to the credentials that a pool gives to its
+// hosts: when it is made, and whenever they change. That a new pool without a Secret
+// is asked for the cluster-wide key matters: instances that name it may be there
+// already, made by somebody who has no right to that key.
+type credentialGuard struct {
+	credentials base.CredentialAuthorizer
+}
+
+func (g credentialGuard) validateCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		pool, err := poolOf(obj)
+		if err != nil {
+			return err
+		}
+		if err := g.authorize(ctx, pool); err != nil {
+			return err
+		}
+		if next == nil {
+			return nil
+		}
+		return next(ctx, obj)
+	}
+}
+
+func (g credentialGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+	return func(ctx context.Context, obj, old runtime.Object) error {
+		newPool, err := poolOf(obj)
+		if err != nil {
+			return err
+		}
+		oldPool, err := poolOf(old)
+		if err != nil {
+			return err
+		}
+		if credentialOf(newPool) != credentialOf(oldPool) {
+			if err := g.authorize(ctx, newPool); err != nil {
+				return err
+			}
+		}
+		if next == nil {
+			return nil
+		}
+		return next(ctx, obj, old)
+	}
+}
+
+func (g credentialGuard) authorize(ctx context.Context, pool *windows.WindowsNodePool) error {
+	return g.credentials.Authorize(ctx, windows.Resource("windowsnodepools"), pool.Namespace, pool.Name, credentialOf(pool))
+}
+
+func credentialOf(pool *windows.WindowsNodePool) base.Credential {
+	if ref := pool.Spec.Template.CredentialsSecretRef; ref != nil {
+		return base.Credential{Secret: ref.Name}
+	}
+	return base.Credential{}
+}
+
+// poolOf asserts the type of what the store hands out.
+func poolOf(obj runtime.Object) (*windows.WindowsNodePool, error) {
+	pool, ok := obj.(*windows.WindowsNodePool)
+	if !ok {
+		return nil, fmt.Errorf("got a %T where a WindowsNodePool was expected", obj)
+	}
+	return pool, nil
+}

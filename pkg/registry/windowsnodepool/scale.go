@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsnodepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+	scaleapi "k8s.io/client-go/scale/scheme"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
+)
+
+// SubresourceScale is the name of the subresource.
+const SubresourceScale = "scale"
+
+// MachineSetScale is what the scale of a pool shows of the MachineSet behind it.
+type MachineSetScale struct {
+	// ResourceVersion of the MachineSet.
+	ResourceVersion string
+	// Replicas is how many Machines are asked for.
+	Replicas int32
+	// CurrentReplicas is how many there are.
+	CurrentReplicas int32
+	// Selector selects the Machines.
+	Selector *metav1.LabelSelector
+	// ManagedFields say who set the replicas, as a Scale has it.
+	ManagedFields []metav1.ManagedFieldsEntry
+}
+
+// ScaleChange is a change of the replicas of a MachineSet.
+type ScaleChange struct {
+	Replicas int32
+	// FieldManager is who sets the replicas.
+	FieldManager string
+	// DryRun is that of the request: empty, or All.
+	DryRun []string
+}
+
+// ScaleSource reads and writes the replicas of MachineSets. Its errors are
+// [apierrors.StatusError]s that speak of the MachineSet: NotFound, also where there is
+// no Machine API at all, Conflict where the resourceVersion has passed, Forbidden where
+// the MachineSet is none of ours to scale.
+type ScaleSource interface {
+	// Get returns what the MachineSet is now.
+	Get(ctx context.Context, namespace, machineSet string) (*MachineSetScale, error)
+	// Update changes the MachineSet if it still has the resourceVersion of current, and
+	// returns what it is then.
+	Update(ctx context.Context, namespace, machineSet string, current *MachineSetScale, change ScaleChange) (*MachineSetScale, error)
+}
+
+// poolGetter is the part of the store that the scale needs.
+type poolGetter interface {
+	Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
+}
+
+// ScaleREST serves the subresource scale. It stores nothing: the MachineSet behind the
+// pool is the one authority on how many hosts there shall be, so that kubectl scale,
+// autoscalers and whoever edits the MachineSet agree.
+//
+// The resourceVersion of a Scale is that of the MachineSet, so that a change based on
+// an old number is refused; the UID is that of the pool.
+type ScaleREST struct {
+	pools  poolGetter
+	source ScaleSource
+}
+
+var (
+	_ rest.Patcher                  = &ScaleREST{}
+	_ rest.GroupVersionKindProvider = &ScaleREST{}
+	_ rest.TableConvertor           = &ScaleREST{}
+)
+
+func newScaleREST(pools poolGetter, source ScaleSource) *ScaleREST {
+	return &ScaleREST{pools: pools, source: source}
+}
+
+// New implements [rest.Storage].
+func (*ScaleREST) New() runtime.Object { return &scaleapi.Scale{} }
+
+// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
+func (*ScaleREST) Destroy() {}
+
+// GroupVersionKind implements [rest.GroupVersionKindProvider]: discovery names it, by
+// which clients find out that pools can be scaled.
+func (*ScaleREST) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind {
+	return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+}
+
+// Get implements [rest.Getter].
+func (r *ScaleREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	pool, machineSet, err := r.machineSet(ctx, name, "get")
+	if err != nil {
+		return nil, err
+	}
+	current, err := r.source.Get(ctx, pool.Namespace, machineSet)
+	if err != nil {
+		return nil, sourceError(pool, machineSet, err)
+	}
+	return scaleOf(pool, current), nil
+}
+
+// maxScaleAttempts bounds how often a change that was not based on any
+// resourceVersion is tried again when somebody else changes the MachineSet.
+const maxScaleAttempts = 5
+
+// Update implements [rest.Updater]; patches come here too. The handler of patches
+// allows creation for server-side apply, and for nothing else.
+func (r *ScaleREST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc, validate rest.ValidateObjectUpdateFunc, apply bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	pool, machineSet, err := r.machineSet(ctx, name, "update")
+	if err != nil {
+		return nil, false, err
+	}
+	for attempt := 1; ; attempt++ {
+		current, err := r.source.Get(ctx, pool.Namespace, machineSet)
+		if err != nil {
+			return nil, false, sourceError(pool, machineSet, err)
+		}
+		scale := scaleOf(pool, current)
+		if apply {
+			takeForApplied(scale.ManagedFields, options.FieldManager)
+		}
+		wanted, err := wantedScale(ctx, info, scale, validate)
+		if err != nil {
+			return nil, false, err
+		}
+		updated, err := r.source.Update(ctx, pool.Namespace, machineSet, current, ScaleChange{
+			Replicas:     wanted.Spec.Replicas,
+			FieldManager: fieldManager(options, wanted),
+			DryRun:       options.DryRun,
+		})
+		// A request with a resourceVersion of its own does not get past wantedScale again.
+		if apierrors.IsConflict(err) && attempt < maxScaleAttempts {
+			continue
+		}
+		if err != nil {
+			return nil, false, sourceError(pool, machineSet, err)
+		}
+		return scaleOf(pool, updated), false, nil
+	}
+}
+
+// ConvertToTable implements [rest.TableConvertor].
+func (*ScaleREST) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	return base.Table(obj, options, scaleColumns, func(obj runtime.Object, name, age string) ([]any, error) {
+		scale, err := scaleFrom(obj)
+		if err != nil {
+			return nil, err
+		}
+		return []any{name, int64(scale.Spec.Replicas), int64(scale.Status.Replicas), age}, nil
+	})
+}
+
+var scaleColumns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the pool."},
+	{Name: "Desired", Type: "integer", Description: "Number of Machines that the MachineSet asks for."},
+	{Name: "Current", Type: "integer", Description: "Number of Machines that there are."},
+	{Name: "Age", Type: "string", Description: "Time since the pool was created."},
+}
+
+// machineSet returns a pool and the name of the MachineSet behind it. Other sources
+// have no number that could be set: 405 says what to do instead.
+func (r *ScaleREST) machineSet(ctx context.Context, name, action string) (*windows.WindowsNodePool, string, error) {
+	obj, err := r.pools.Get(ctx, name, &metav1.GetOptions{})
+	if err != nil {
+		return nil, "", err
+	}
+	pool, err := poolOf(obj)
+	if err != nil {
+		return nil, "", apierrors.NewInternalError(err)
+	}
+	source := &pool.Spec.Source
+	if source.MachineSet != nil {
+		return pool, source.MachineSet.Name, nil
+	}
+	why := "its hosts are WindowsInstances made by hand: create or delete those that name the pool in spec.poolRef"
+	if source.ConfigMap != nil {
+		why = fmt.Sprintf("its hosts are the entries of ConfigMap %s/%s: add or remove entries there", pool.Namespace, source.ConfigMap.Name)
+	}
+	status := apierrors.NewMethodNotSupported(scaleResource, action)
+	status.ErrStatus.Message = fmt.Sprintf("WindowsNodePool %q cannot be scaled: %s", name, why)
+	return nil, "", status
+}
+
+// scaleResource is how errors name what cannot be done.
+var scaleResource = windows.Resource("windowsnodepools/" + SubresourceScale)
+
+// scaleOf is the Scale of a pool. Without a UID, a patch would take it for one that
+// does not exist.
+func scaleOf(pool *windows.WindowsNodePool, machineSet *MachineSetScale) *scaleapi.Scale {
+	return &scaleapi.Scale{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              pool.Name,
+			Namespace:         pool.Namespace,
+			UID:               pool.UID,
+			CreationTimestamp: pool.CreationTimestamp,
+			ResourceVersion:   machineSet.ResourceVersion,
+			ManagedFields:     slices.Clone(machineSet.ManagedFields),
+		},
+		Spec:   scaleapi.ScaleSpec{Replicas: machineSet.Replicas},
+		Status: scaleapi.ScaleStatus{Replicas: machineSet.CurrentReplicas, Selector: machineSet.Selector},
+	}
+}
+
+// wantedScale is what a request makes of the current Scale, if it may.
+func wantedScale(ctx context.Context, info rest.UpdatedObjectInfo, current *scaleapi.Scale, validate rest.ValidateObjectUpdateFunc) (*scaleapi.Scale, error) {
+	if p := info.Preconditions(); p != nil && p.UID != nil && *p.UID != current.UID {
+		return nil, apierrors.NewConflict(scaleResource, current.Name, fmt.Errorf(
+			"the request is about the pool with UID %s, and the UID of this one is %s", *p.UID, current.UID))
+	}
+	obj, err := info.UpdatedObject(ctx, current)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := scaleFrom(obj)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if wanted.ResourceVersion != "" && wanted.ResourceVersion != current.ResourceVersion {
+		return nil, apierrors.NewConflict(scaleResource, current.Name, fmt.Errorf(
+			"the MachineSet behind the pool has been changed; apply your change to the latest version and try again"))
+	}
+	if wanted.Spec.Replicas < 0 {
+		return nil, apierrors.NewInvalid(autoscalingv1.SchemeGroupVersion.WithKind("Scale").GroupKind(), current.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), wanted.Spec.Replicas, "must be greater than or equal to 0"),
+		})
+	}
+	if validate != nil {
+		if err := validate(ctx, wanted.DeepCopy(), current.DeepCopy()); err != nil {
+			return nil, err
+		}
+	}
+	return wanted, nil
+}
+
+// takeForApplied lets a field manager that applies a Scale own what it has set before.
+// kube-apiserver takes no server-side apply for the scale of a custom resource, so that
+// what was applied here is recorded as an update; its manager would be in conflict with
+// himself the next time.
+func takeForApplied(entries []metav1.ManagedFieldsEntry, manager string) {
+	for i := range entries {
+		if entries[i].Manager == manager && entries[i].Subresource == SubresourceScale {
+			entries[i].Operation = metav1.ManagedFieldsOperationApply
+		}
+	}
+}
+
+// fieldManager is who makes a change. Who does not say so is named after his program:
+// he is the last who set the replicas of the wanted Scale.
+func fieldManager(options *metav1.UpdateOptions, wanted *scaleapi.Scale) string {
+	if options.FieldManager != "" {
+		return options.FieldManager
+	}
+	var last *metav1.ManagedFieldsEntry
+	for i := range wanted.ManagedFields {
+		if entry := &wanted.ManagedFields[i]; last == nil || last.Time.Before(entry.Time) {
+			last = entry
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Manager
+}
+
+func scaleFrom(obj runtime.Object) (*scaleapi.Scale, error) {
+	scale, ok := obj.(*scaleapi.Scale)
+	if !ok {
+		return nil, fmt.Errorf("got a %T where a Scale was expected", obj)
+	}
+	return scale, nil
+}
+
+// sourceError says of an error about a MachineSet which pool it is about.
+func sourceError(pool *windows.WindowsNodePool, machineSet string, err error) error {
+	about := fmt.Sprintf("scaling WindowsNodePool %q by MachineSet %s/%s", pool.Name, pool.Namespace, machineSet)
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return apierrors.NewInternalError(fmt.Errorf("%s: %w", about, err))
+	}
+	changed := status.Status()
+	changed.Message = about + ": " + changed.Message
+	return &apierrors.StatusError{ErrStatus: changed}
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package sessionrecording writes what somebody saw in a terminal to files in the
+// asciicast v2 format (https://docs.asciinema.org/manual/asciicast/v2/), which players
+// such as asciinema play back. Input is never recorded, only what comes back.
+//
+// It must not import any other package of this module.
+package sessionrecording
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// The size of a terminal nobody has told the size of.
+const (
+	defaultWidth  = 80
+	defaultHeight = 24
+)
+
+// Header describes a session.
+type Header struct {
+	// Start is when the session began.
+	Start time.Time
+	// Namespace and Name are those of what the session is with. They become part of
+	// the name of the file.
+	Namespace, Name string
+	// Command is what was run; empty: a shell.
+	Command string
+	// Width and Height are those of the terminal. 0: 80 and 24.
+	Width, Height uint16
+	// TTY says whether there is a terminal. Without one lines end in LF alone, which is
+	// turned into CR LF so that players show lines below each other.
+	TTY bool
+}
+
+// asciicastHeader is the first line of a file.
+type asciicastHeader struct {
+	Version   int    `json:"version"`
+	Width     uint16 `json:"width"`
+	Height    uint16 `json:"height"`
+	Timestamp int64  `json:"timestamp"`
+	Command   string `json:"command,omitempty"`
+	Title     string `json:"title"`
+}
+
+// Recording is a file being written. It is safe for concurrent use.
+type Recording struct {
+	path  string
+	start time.Time
+	now   func() time.Time
+	tty   bool
+
+	mu      sync.Mutex // guards what follows
+	file    *os.File
+	buffer  *bufio.Writer
+	partial []byte // the beginning of a character whose end has not come yet
+	err     error  // the first error; nothing is written after it
+	closed  bool
+}
+
+// Create begins a recording in a new file of the directory, which must exist. Nobody but the
+// user of this process may read it.
+func Create(directory string, h Header) (*Recording, error) {
+	return create(directory, h, time.Now)
+}
+
+func create(directory string, h Header, now func() time.Time) (*Recording, error) {
+	name := fmt.Sprintf("%s_%s_%s_%s.cast", h.Start.UTC().Format("20060102T150405.000Z"), fileName(h.Namespace), fileName(h.Name), rand.Text()[:10])
+	path := filepath.Join(directory, name)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("creating a session recording: %w", err)
+	}
+	r := &Recording{path: path, start: h.Start, now: now, tty: h.TTY, file: file, buffer: bufio.NewWriter(file)}
+	title := h.Namespace + "/" + h.Name
+	if h.Command != "" {
+		title += ": " + h.Command
+	}
+	header := asciicastHeader{Version: 2, Width: h.Width, Height: h.Height, Timestamp: h.Start.Unix(), Command: h.Command, Title: title}
+	if header.Width == 0 {
+		header.Width = defaultWidth
+	}
+	if header.Height == 0 {
+		header.Height = defaultHeight
+	}
+	if err := r.line(header); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// fileName makes part of a name of a file of what may be anything.
+func fileName(s string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
+			return c
+		default:
+			return '-'
+		}
+	}, s)
+}
+
+// Path is the file.
+func (r *Recording) Path() string { return r.path }
+
+// Output records what is shown. It is on its way to the disk when this returns.
+func (r *Recording) Output(p []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := slices.Concat(r.partial, p)
+	complete := completeRunes(text)
+	r.partial = append([]byte(nil), text[complete:]...)
+	if complete == 0 {
+		return r.err
+	}
+	return r.event("o", r.shown(text[:complete]))
+}
+
+// shown is output as a player needs it.
+func (r *Recording) shown(p []byte) string {
+	s := strings.ToValidUTF8(string(p), string(utf8.RuneError))
+	if !r.tty {
+		s = strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\n", "\r\n")
+	}
+	return s
+}
+
+// completeRunes is how much of p is left without a character at its end that is cut
+// off.
+func completeRunes(p []byte) int {
+	for back := 1; back <= min(utf8.UTFMax-1, len(p)); back++ {
+		at := len(p) - back
+		if utf8.RuneStart(p[at]) {
+			if !utf8.FullRune(p[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(p)
+}
+
+// Resize records a new size of the terminal.
+func (r *Recording) Resize(columns, rows uint16) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.event("r", fmt.Sprintf("%dx%d", columns, rows))
+}
+
+// event writes one event; r.mu is held.
+func (r *Recording) event(kind, data string) error {
+	return r.line([]any{json.Number(fmt.Sprintf("%.6f", r.now().Sub(r.start).Seconds())), kind, data})
+}
+
+// line writes one line of JSON and flushes it; r.mu is held, or nobody else knows r yet.
+func (r *Recording) line(v any) error {
+	if r.err != nil {
+		return r.err
+	}
+	if r.closed {
+		return os.ErrClosed
+	}
+	encoder := json.NewEncoder(r.buffer)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	if err == nil {
+		err = r.buffer.Flush()
+	}
+	if err != nil {
+		r.err = fmt.Errorf("writing the session recording: %w", err)
+	}
+	return r.err
+}
+
+// Close writes what is left, makes sure that all of it is on the disk, and closes the
+// file. It reports the first error of the recording. Calling it again does nothing.
+func (r *Recording) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	if len(r.partial) > 0 {
+		_ = r.event("o", r.shown(r.partial)) // kept in r.err
+	}
+	r.closed = true
+	if err := r.file.Sync(); err != nil && r.err == nil {
+		r.err = fmt.Errorf("writing the session recording: %w", err)
+	}
+	if err := r.file.Close(); err != nil && r.err == nil {
+		r.err = fmt.Errorf("closing the session recording: %w", err)
+	}
+	return r.err
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package sessionrecording
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// recorded makes a recording and returns the lines of its file.
+func recorded(t *testing.T, h Header, run func(*Recording) error) []string {
+	t.Helper()
+	h.Start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := h.Start
+	r, err := create(t.TempDir(), h, func() time.Time { now = now.Add(1500 * time.Millisecond); return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(r.Path())
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file has the mode %v, %v", info.Mode(), err)
+	}
+	content, err := os.ReadFile(r.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(content), "\n"), "\n")
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	return lines
+}
+
+func TestRecording(t *testing.T) {
+	output := func(parts ...string) func(*Recording) error {
+		return func(r *Recording) error {
+			for _, p := range parts {
+				if err := r.Output([]byte(p)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		header Header
+		run    func(*Recording) error
+		want   []string
+	}{
+		{"nothing shown", Header{Namespace: "ns", Name: "win-1"}, output(), []string{
+			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"ns/win-1"}`}},
+		{"a terminal", Header{Namespace: "ns", Name: "win-1", Command: "dir", Width: 100, Height: 30, TTY: true}, func(r *Recording) error {
+			return errors.Join(r.Output([]byte("C:\\>\x1b[0m\r\n\n")), r.Resize(120, 40))
+		}, []string{
+			`{"version":2,"width":100,"height":30,"timestamp":1767323045,"command":"dir","title":"ns/win-1: dir"}`,
+			`[1.500000,"o","C:\\>\u001b[0m\r\n\n"]`,
+			`[3.000000,"r","120x40"]`}},
+		{"no terminal", Header{Namespace: "ns", Name: "w"}, output("a\nb\r\n<&>"), []string{
+			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"ns/w"}`,
+			`[1.500000,"o","a\r\nb\r\n<&>"]`}},
+		{"a character in two parts", Header{TTY: true}, output("Gr\xc3", "\xbc\xc3\x9fe"), []string{
+			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"/"}`,
+			`[1.500000,"o","Gr"]`,
+			`[3.000000,"o","üße"]`}},
+		{"half a character at the end, and what is none", Header{TTY: true}, output("\xffa\xe2\x82"), []string{
+			`{"version":2,"width":80,"height":24,"timestamp":1767323045,"title":"/"}`,
+			`[1.500000,"o","�a"]`,
+			`[3.000000,"o","�"]`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := recorded(t, test.header, test.run)
+			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestNamesOfFiles(t *testing.T) {
+	directory := t.TempDir()
+	for range 2 {
+		r, err := Create(directory, Header{Start: time.Unix(0, 0), Namespace: "../..", Name: `a/b\c:d`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(directory, r.Path())
+		if err != nil || !strings.HasPrefix(name, "19700101T000000.000Z_..-.._a-b-c-d_") || !strings.HasSuffix(name, ".cast") {
+			t.Errorf("got %q, %v", name, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if files, err := os.ReadDir(directory); err != nil || len(files) != 2 {
+		t.Errorf("got %v, %v", files, err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	if _, err := Create(filepath.Join(t.TempDir(), "missing"), Header{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a directory: %v", err)
+	}
+	r, err := Create(t.TempDir(), Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.file.Close() // as if the disk were gone
+	first := r.Output([]byte("x"))
+	if first == nil {
+		t.Fatal("no error")
+	}
+	if err := r.Output([]byte("y")); !errors.Is(err, first) {
+		t.Errorf("got %v, want the first error", err)
+	}
+	if err := r.Close(); !errors.Is(err, first) {
+		t.Errorf("closing: %v, want the first error", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	r, err := Create(t.TempDir(), Header{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() { _ = r.Output([]byte("concurrent")) })
+	}
+	wait.Wait()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Resize(1, 1); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}

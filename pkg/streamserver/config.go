@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package streamserver
+
+import (
+	"io"
+	"time"
+)
+
+// Session is a command that already runs. ServeExec owns it from the call on.
+type Session interface {
+	// Stdin is the standard input of the command. Closing it is its end of file.
+	Stdin() io.WriteCloser
+	// Stdout and Stderr are read until io.EOF. With a terminal, Stderr has nothing.
+	Stdout() io.Reader
+	Stderr() io.Reader
+	// Resize tells the terminal its size. It may be called at any time.
+	Resize(columns, rows uint16) error
+	// Wait returns when the command has ended: with its exit code, or with an error
+	// when nobody knows how it ended. An error that is an APIStatus of apimachinery
+	// is passed on to the client as it is.
+	Wait() (exitCode int, err error)
+	// Close ends the command if it still runs. Reads, writes and Wait return soon
+	// afterwards. It may be called more than once, at any time.
+	Close() error
+}
+
+// Recorder sees a session as its user does.
+type Recorder interface {
+	// Output is what is about to be sent to the client, standard output and standard
+	// error in the order in which they come. It must not keep p. Calls do not overlap.
+	// An error ends the session before p is sent.
+	Output(p []byte) error
+	// Resize is a new size of the terminal.
+	Resize(columns, rows uint16) error
+}
+
+// ExecOptions say which streams a client has asked for.
+type ExecOptions struct {
+	// Stdin sends what the client types. Without it the command reads end of file,
+	// except on a terminal, which simply has no keyboard then.
+	Stdin bool
+	// Stdout and Stderr are what comes back; what is not asked for is thrown away.
+	// With TTY there is no Stderr.
+	Stdout, Stderr bool
+	// TTY says that the session has a terminal, so that the client may resize it.
+	TTY bool
+}
+
+// Defaults of [Config].
+const (
+	// DefaultIdleTimeout is that of the kubelet, --streaming-connection-idle-timeout.
+	DefaultIdleTimeout = 4 * time.Hour
+	// DefaultStreamCreationTimeout is that of the kubelet.
+	DefaultStreamCreationTimeout = 30 * time.Second
+	// DefaultKeepAlive is well below the idle timeouts of common load balancers, and
+	// below the 61 s after which client-go gives up a WebSocket without a pong.
+	DefaultKeepAlive = 10 * time.Second
+	// DefaultLinger is how long a client gets to take what was sent to it last.
+	DefaultLinger = 5 * time.Second
+	// DefaultMaxForwards is the number of connections over one port forward.
+	DefaultMaxForwards = 512
+)
+
+// Config is how streams are served. The zero value has the defaults and no drain.
+type Config struct {
+	// IdleTimeout ends a session over which nothing was sent in either direction for
+	// that long. 0: DefaultIdleTimeout. Negative: never.
+	IdleTimeout time.Duration
+	// StreamCreationTimeout is how long a SPDY client gets to create the streams it
+	// has asked for. 0: DefaultStreamCreationTimeout.
+	StreamCreationTimeout time.Duration
+	// KeepAlive is the time between two pings, which keep quiet connections open in
+	// load balancers and find clients that vanished. A client that sends nothing for
+	// six times as long, not even the answer to a ping, is gone. 0: DefaultKeepAlive.
+	KeepAlive time.Duration
+	// Linger is how long a client gets at the end of a session to take the rest and
+	// to close the connection. 0: DefaultLinger.
+	Linger time.Duration
+	// MaxForwards is how many connections may be open over one port forward; more are
+	// refused. 0: DefaultMaxForwards.
+	MaxForwards int
+	// Drain, once closed, ends sessions because the server stops. Nil: never.
+	Drain <-chan struct{}
+	// Recorder sees the output of an exec session. Nil: nobody does.
+	Recorder Recorder
+}
+
+func (c Config) withDefaults() Config {
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = DefaultIdleTimeout
+	}
+	if c.StreamCreationTimeout <= 0 {
+		c.StreamCreationTimeout = DefaultStreamCreationTimeout
+	}
+	if c.KeepAlive <= 0 {
+		c.KeepAlive = DefaultKeepAlive
+	}
+	if c.Linger <= 0 {
+		c.Linger = DefaultLinger
+	}
+	if c.MaxForwards <= 0 {
+		c.MaxForwards = DefaultMaxForwards
+	}
+	return c
+}
+
+// silence is how long a client may send nothing at all.
+func (c Config) silence() time.Duration { return 6 * c.KeepAlive }
+
+// End says why a session is over.
+type End string
+
+// The ends of a session.
+const (
+	// EndNotUpgraded: the request was no upgrade that this server understands; the
+	// client has got an HTTP error.
+	EndNotUpgraded End = "NotUpgraded"
+	// EndExited: the command has ended; see Result.ExitCode.
+	EndExited End = "Exited"
+	// EndClientGone: the client has closed the connection, or vanished.
+	EndClientGone End = "ClientGone"
+	// EndDrained: the server stops.
+	EndDrained End = "Drained"
+	// EndIdle: nothing was sent for the idle timeout.
+	EndIdle End = "Idle"
+	// EndCanceled: the context of the request is done.
+	EndCanceled End = "Canceled"
+	// EndFailed: the session broke; see Result.Err.
+	EndFailed End = "Failed"
+	// EndRecordingFailed: the recorder returned Result.Err.
+	EndRecordingFailed End = "RecordingFailed"
+)
+
+// Result is what became of a request.
+type Result struct {
+	End End
+	// ExitCode is that of the command, if End is EndExited.
+	ExitCode int
+	// Received and Sent are the bytes of payload from and to the client.
+	Received, Sent int64
+	// Connections is how many connections were forwarded, the refused ones included.
+	Connections int
+	// Err is what went wrong, if anything did on our side.
+	Err error
+}

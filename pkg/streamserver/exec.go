@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package streamserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+)
+
+// terminalSize is what clients send when their terminal changes, as client-go does.
+type terminalSize struct{ Width, Height uint16 }
+
+// execClient is the client of an exec session, whatever protocol it speaks. Only
+// one goroutine at a time may use each stream.
+type execClient interface {
+	// stdin yields what the client sends, io.EOF when it has no more to send, and
+	// errClientGone. It is nil when not asked for.
+	stdin() io.Reader
+	// stdout and stderr are nil when not asked for. What was written may be given to
+	// the next write again.
+	stdout() io.Writer
+	stderr() io.Writer
+	// sizes are the sizes of the terminal; those that come too fast are left out.
+	sizes() <-chan terminalSize
+	// gone is closed when the connection is over.
+	gone() <-chan struct{}
+	// hurry lets writes end within the linger time from now on.
+	hurry()
+	// finish sends the final status, closes the connection in good order, within the
+	// linger time, and waits for its goroutines.
+	finish(status []byte)
+	// abort closes the connection at once and waits for its goroutines.
+	abort()
+}
+
+// ServeExec upgrades the request, connects the client with the session until one of
+// them ends, and tells the client how the command ended. It closes the session in
+// any case, and returns when no goroutine of it is left. r.Context() ends it too.
+func ServeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config, s Session) Result {
+	c = c.withDefaults()
+	o.Stderr = o.Stderr && !o.TTY
+	client, err := upgradeExec(w, r, o, c)
+	if err != nil {
+		// The command has done nothing anybody waits for: how it ends does not matter.
+		_ = s.Close()
+		return Result{End: EndNotUpgraded, Err: err}
+	}
+	run := &execRun{client: client, session: s, options: o, config: c, started: time.Now(), failed: make(chan Result, 3)}
+	return run.serve(r.Context())
+}
+
+func upgradeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config) (execClient, error) {
+	if err := CheckExec(r); err != nil {
+		return nil, refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	}
+	if wsstream.IsWebSocketRequest(r) {
+		return upgradeWebSocketExec(w, r, o, c)
+	}
+	return upgradeSPDYExec(w, r, o, c)
+}
+
+// execRun is one session between a client and a command.
+type execRun struct {
+	client  execClient
+	session Session
+	options ExecOptions
+	config  Config
+	started time.Time
+
+	received, sent atomic.Int64
+	// active is when something was sent last, as the time since started.
+	active atomic.Int64
+	// failed takes what ends the session from outside of the command: at most one
+	// from each goroutine that copies output, and one from resizing.
+	failed chan Result
+
+	recording sync.Mutex // guards calls of the recorder
+
+	readOnce sync.Once
+	readErr  error // the first error of reading output; valid when the copies are done
+}
+
+func (e *execRun) serve(ctx context.Context) Result {
+	var copies, outputs sync.WaitGroup
+	over := make(chan struct{})
+	if stdin := e.client.stdin(); stdin != nil {
+		copies.Go(func() { e.copyStdin(stdin) })
+	} else if !e.options.TTY {
+		// An error says that the command has ended already; Wait tells that better.
+		_ = e.session.Stdin().Close()
+	}
+	outputs.Go(func() { e.copyOutput(e.session.Stdout(), e.client.stdout()) })
+	outputs.Go(func() { e.copyOutput(e.session.Stderr(), e.client.stderr()) })
+	if e.options.TTY {
+		copies.Go(func() { e.resize(over) })
+	}
+	exited := make(chan Result, 1)
+	copies.Go(func() {
+		code, err := e.session.Wait()
+		outputs.Wait()
+		if err == nil {
+			err = e.readErr
+		}
+		if err != nil {
+			exited <- Result{End: EndFailed, Err: err}
+			return
+		}
+		exited <- Result{End: EndExited, ExitCode: code}
+	})
+
+	result := e.wait(ctx, exited)
+	close(over)
+	if result.End == EndClientGone {
+		e.client.abort()
+	} else {
+		e.client.hurry()
+	}
+	if err := e.session.Close(); err != nil && result.End == EndFailed {
+		result.Err = errors.Join(result.Err, err)
+	}
+	outputs.Wait()
+	if result.End != EndClientGone {
+		status, err := json.Marshal(finalStatus(result, e.config.IdleTimeout))
+		if err != nil {
+			result.Err = errors.Join(result.Err, fmt.Errorf("encoding the final status: %w", err))
+		}
+		e.client.finish(status)
+	}
+	copies.Wait()
+	result.Received, result.Sent = e.received.Load(), e.sent.Load()
+	return result
+}
+
+// wait returns when something has ended the session.
+func (e *execRun) wait(ctx context.Context, exited <-chan Result) Result {
+	var idle <-chan time.Time
+	var timer *time.Timer
+	if e.config.IdleTimeout > 0 {
+		timer = time.NewTimer(e.config.IdleTimeout)
+		defer timer.Stop()
+		idle = timer.C
+	}
+	for {
+		select {
+		case result := <-exited:
+			return result
+		case result := <-e.failed:
+			return result
+		case <-e.client.gone():
+			return Result{End: EndClientGone}
+		case <-e.config.Drain:
+			return Result{End: EndDrained}
+		case <-ctx.Done():
+			return Result{End: EndCanceled, Err: context.Cause(ctx)}
+		case <-idle:
+			left := e.config.IdleTimeout - (time.Since(e.started) - time.Duration(e.active.Load()))
+			if left <= 0 {
+				return Result{End: EndIdle}
+			}
+			timer.Reset(left)
+		}
+	}
+}
+
+func (e *execRun) touch() { e.active.Store(int64(time.Since(e.started))) }
+
+// copyStdin sends what the client sends to the command. A command that does not
+// read its input is none of the client's business: the rest is thrown away, because
+// behind it in the connection are resizes and the end of the client.
+func (e *execRun) copyStdin(from io.Reader) {
+	to := e.session.Stdin()
+	buffer := make([]byte, chunkSize)
+	deaf := false
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			e.touch()
+			e.received.Add(int64(n))
+			if !deaf {
+				if _, err := to.Write(buffer[:n]); err != nil {
+					deaf = true
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			// An error says that the command has ended; Wait tells that better.
+			_ = to.Close()
+			return
+		}
+		if err != nil {
+			// The client is gone, which is noticed elsewhere. To the command this must
+			// not look like the end of the input: it would take half of it for all.
+			return
+		}
+	}
+}
+
+// copyOutput sends what the command writes to the client. to may be nil.
+func (e *execRun) copyOutput(from io.Reader, to io.Writer) {
+	buffer := make([]byte, chunkSize)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && to != nil {
+			e.touch()
+			if err := e.record(buffer[:n]); err != nil {
+				e.failed <- Result{End: EndRecordingFailed, Err: err}
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				e.failed <- Result{End: EndClientGone}
+				return
+			}
+			e.sent.Add(int64(n))
+			e.touch()
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				e.readOnce.Do(func() { e.readErr = fmt.Errorf("reading the output: %w", err) })
+			}
+			return
+		}
+	}
+}
+
+func (e *execRun) record(p []byte) error {
+	if e.config.Recorder == nil {
+		return nil
+	}
+	e.recording.Lock()
+	defer e.recording.Unlock()
+	return e.config.Recorder.Output(p)
+}
+
+// resize passes the sizes of the terminal on until the session is over.
+func (e *execRun) resize(over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		case size := <-e.client.sizes():
+			e.touch()
+			// A terminal of the wrong size is no reason to end a session.
+			_ = e.session.Resize(size.Width, size.Height)
+			if e.config.Recorder == nil {
+				continue
+			}
+			e.recording.Lock()
+			err := e.config.Recorder.Resize(size.Width, size.Height)
+			e.recording.Unlock()
+			if err != nil {
+				e.failed <- Result{End: EndRecordingFailed, Err: err}
+				return
+			}
+		}
+	}
+}
+
+// sizeBox holds the newest size of the terminal until somebody takes it.
+type sizeBox chan terminalSize
+
+func newSizeBox() sizeBox { return make(sizeBox, 1) }
+
+// put replaces what is in the box. Only one goroutine may call it.
+func (b sizeBox) put(size terminalSize) {
+	select {
+	case <-b:
+	default:
+	}
+	b <- size
+}

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package streamserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	clientexec "k8s.io/client-go/util/exec"
+)
+
+func certificatePEM(s *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+}
+
+func TestExec(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	exit := func(code int) program { return func(*process) int { return code } }
+	echo := func(p *process) int {
+		if _, err := io.Copy(p.stdout, p.stdin); err != nil {
+			return 1
+		}
+		return 0
+	}
+	every := []byte{}
+	for i := range 256 {
+		every = append(every, byte(i))
+	}
+	for _, test := range []struct {
+		name    string
+		run     program
+		stdin   []byte // nil: none
+		stdout  string
+		stderr  string
+		code    int // what the client sees
+		result  int // what the server knows
+		needEOF bool
+	}{
+		{name: "success", run: exit(0)},
+		{name: "a failure", run: exit(7), code: 7, result: 7},
+		{name: "the highest exit code", run: exit(255), code: 255, result: 255},
+		{name: "an exit code of Windows", run: exit(0xC000013A), code: 255, result: 0xC000013A},
+		{name: "a negative exit code", run: exit(-1), code: 255, result: -1},
+		{name: "output apart", run: func(p *process) int {
+			_, _ = io.WriteString(p.stdout, "out")
+			_, _ = io.WriteString(p.stderr, "err")
+			return 3
+		}, stdout: "out", stderr: "err", code: 3, result: 3},
+		{name: "input with its end", run: echo, stdin: []byte("hello\r\n"), stdout: "hello\r\n", needEOF: true},
+		{name: "empty input", run: echo, stdin: []byte{}, needEOF: true},
+		{name: "every byte", run: echo, stdin: every, stdout: string(every), needEOF: true},
+		{name: "no input is end of file", run: echo},
+		{name: "input that nobody reads", run: exit(4), stdin: bytes.Repeat([]byte("x"), 1<<20), code: 4, result: 4},
+		{name: "input read in part", run: func(p *process) int {
+			line := make([]byte, 5)
+			_, _ = io.ReadFull(p.stdin, line)
+			_, _ = p.stdout.Write(line)
+			return 0
+		}, stdin: []byte("hello" + strings.Repeat("x", 1<<20)), stdout: "hello"},
+	} {
+		for _, protocol := range protocols {
+			if test.needEOF && protocol.name == "WebSocket v4" {
+				continue // has no way to say so
+			}
+			t.Run(test.name+", "+protocol.name, func(t *testing.T) {
+				server := serveExec(t, Config{}, test.run)
+				options := remotecommand.StreamOptions{}
+				var stdout, stderr bytes.Buffer
+				options.Stdout, options.Stderr = &stdout, &stderr
+				query := "stdout&stderr"
+				if test.stdin != nil {
+					options.Stdin = bytes.NewReader(test.stdin)
+					query += "&stdin"
+				}
+				executor, err := protocol.executor(server.config(), server.url(query))
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = executor.StreamWithContext(within(t), options)
+				if code := exitCode(err); code != test.code {
+					t.Errorf("the client got %v, want exit code %d", err, test.code)
+				}
+				if stdout.String() != test.stdout || stderr.String() != test.stderr {
+					t.Errorf("got %q and %q", stdout.String(), stderr.String())
+				}
+				if protocol.name == "fallback" {
+					if r := server.result(t); r.End != EndNotUpgraded {
+						t.Errorf("the first try: %+v", r)
+					}
+				}
+				r := server.result(t)
+				if r.End != EndExited || r.ExitCode != test.result || r.Err != nil {
+					t.Errorf("the server got %+v", r)
+				}
+				if want := int64(len(test.stdout) + len(test.stderr)); r.Sent != want {
+					t.Errorf("sent %d, want %d", r.Sent, want)
+				}
+			})
+		}
+	}
+}
+
+// exitCode is what kubectl would exit with; -1 when there is none.
+func exitCode(err error) int {
+	var code clientexec.CodeExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return code.Code
+	default:
+		return -1
+	}
+}
+
+// stream is a reader of random bytes.
+type stream struct {
+	random *rand.ChaCha8
+	left   int64
+	sum    hash.Hash
+}
+
+func newStreamOf(size int64) *stream {
+	return &stream{rand.NewChaCha8([32]byte{1}), size, sha256.New()}
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	p = p[:min(int64(len(p)), s.left)]
+	n, _ := s.random.Read(p)
+	s.left -= int64(n)
+	s.sum.Write(p[:n])
+	return n, nil
+}
+
+// bulk is what is sent in each direction.
+func bulk() int64 {
+	if testing.Short() {
+		return 16 << 20
+	}
+	return 256 << 20
+}
+
+func TestExecBulk(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
+		t.Helper()
+		server := serveExec(t, Config{}, func(p *process) int {
+			sum := sha256.New()
+			if _, err := io.Copy(io.MultiWriter(p.stdout, sum), p.stdin); err != nil {
+				return 1
+			}
+			_, _ = fmt.Fprintf(p.stderr, "%x", sum.Sum(nil))
+			return 0
+		})
+		input, output := newStreamOf(bulk()), sha256.New()
+		var stderr bytes.Buffer
+		err := executor(server.config(), server.url("stdin&stdout&stderr")).StreamWithContext(within(t),
+			remotecommand.StreamOptions{Stdin: input, Stdout: output, Stderr: &stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%x", input.sum.Sum(nil))
+		if got := fmt.Sprintf("%x", output.Sum(nil)); got != want || stderr.String() != want {
+			t.Errorf("sent %s, the host got %s, back came %s", want, stderr.String(), got)
+		}
+		if r := server.result(t); r.Received != bulk() || r.Sent != bulk()+int64(stderr.Len()) {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+// sizeQueue is the terminal of a client.
+type sizeQueue chan *remotecommand.TerminalSize
+
+func (q sizeQueue) Next() *remotecommand.TerminalSize { return <-q }
+
+func TestExecTerminal(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
+		t.Helper()
+		recorder := &memory{}
+		server := serveExec(t, Config{Recorder: recorder}, func(p *process) int {
+			for range 2 {
+				select {
+				case size := <-p.sizes:
+					_, _ = fmt.Fprintf(p.stdout, "%dx%d\r\n", size.Width, size.Height)
+				case <-p.killed:
+					return 1
+				}
+			}
+			return 0
+		})
+		sizes := make(sizeQueue, 1)
+		sizes <- &remotecommand.TerminalSize{Width: 80, Height: 25}
+		in, typing := io.Pipe()
+		defer typing.Close()
+		defer close(sizes)
+		var once sync.Once
+		stdout := writerFunc(func(p []byte) (int, error) {
+			once.Do(func() { sizes <- &remotecommand.TerminalSize{Width: 65535, Height: 1} })
+			return len(p), nil
+		})
+		err := executor(server.config(), server.url("stdin&stdout&stderr&tty")).StreamWithContext(within(t),
+			remotecommand.StreamOptions{Stdin: in, Stdout: stdout, Tty: true, TerminalSizeQueue: sizes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := server.result(t); r.End != EndExited {
+			t.Errorf("got %+v", r)
+		}
+		// A size is recorded after it was set, so that the output may come first.
+		for _, want := range []string{"80x25;", "80x25\r\n", "65535x1;", "65535x1\r\n"} {
+			if got := recorder.String(); !strings.Contains(got, want) {
+				t.Errorf("recorded %q without %q", got, want)
+			}
+		}
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// memory is a recorder that may fail.
+type memory struct {
+	bytes.Buffer
+	fail error
+}
+
+func (m *memory) Output(p []byte) error {
+	if m.fail != nil {
+		return m.fail
+	}
+	_, err := m.Write(p)
+	return err
+}
+
+func (m *memory) Resize(columns, rows uint16) error {
+	_, err := fmt.Fprintf(m, "%dx%d;", columns, rows)
+	return err
+}
+
+// TestExecEnds covers the ends of a session that are not the end of its command.
+func TestExecEnds(t *testing.T) {
+	waits := func(p *process) int {
+		_, _ = io.WriteString(p.stdout, "ready")
+		<-p.killed
+		return 0
+	}
+	drain := make(chan struct{})
+	close(drain)
+	lost := apierrors.NewServiceUnavailable("the connection to the host is lost")
+	for _, test := range []struct {
+		name   string
+		config Config
+		run    program
+		lost   error
+		want   End
+		client string // part of the client's error
+	}{
+		{"the server stops", Config{Drain: drain}, waits, nil, EndDrained, "shutting down"},
+		{"idle", Config{IdleTimeout: 50 * time.Millisecond}, waits, nil, EndIdle, "nothing was sent for 50ms"},
+		{"the recorder fails", Config{Recorder: &memory{fail: errors.New("disk full")}}, waits, nil, EndRecordingFailed, "recording it failed: disk full"},
+		{"the host is lost", Config{}, func(*process) int { return 0 }, lost, EndFailed, "the connection to the host is lost"},
+		{"nobody knows", Config{}, func(*process) int { return 0 }, errors.New("something"), EndFailed, "something"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
+				t.Helper()
+				var session *fakeSession
+				server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
+					session = start(test.run)
+					session.lost = test.lost
+					return ServeExec(w, r, ExecOptions{Stdin: true, Stdout: true}, test.config, session)
+				})
+				in, typing := io.Pipe()
+				defer typing.Close()
+				err := executor(server.config(), server.url("")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: in, Stdout: io.Discard})
+				if err == nil || !strings.Contains(err.Error(), test.client) || exitCode(err) != -1 {
+					t.Errorf("the client got %v, want %q", err, test.client)
+				}
+				if r := server.result(t); r.End != test.want {
+					t.Errorf("got %+v, want %s", r, test.want)
+				}
+				<-session.finished
+			})
+		})
+	}
+}
+
+// TestExecClientGone covers clients that do not say goodbye. The command ends, and
+// does not take the end of the client for the end of its input.
+func TestExecClientGone(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		stuck bool // the command does not take its input
+		cut   func(*testServer, context.CancelFunc)
+	}{
+		{"Ctrl-C", false, func(_ *testServer, cancel context.CancelFunc) { cancel() }},
+		{"connection closed", false, func(s *testServer, _ context.CancelFunc) { s.cut.close(false) }},
+		{"connection reset", false, func(s *testServer, _ context.CancelFunc) { s.cut.close(true) }},
+		{"reset with input on its way", true, func(s *testServer, _ context.CancelFunc) { s.cut.close(true) }},
+		{"closed with input on its way", true, func(s *testServer, _ context.CancelFunc) { s.cut.close(false) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
+				t.Helper()
+				ended := make(chan error, 1)
+				server := serveExec(t, Config{KeepAlive: unhurried}, func(p *process) int {
+					_, _ = io.WriteString(p.stdout, "ready")
+					if test.stuck {
+						<-p.killed
+						ended <- errKilled
+						return 0
+					}
+					_, err := io.Copy(io.Discard, p.stdin)
+					ended <- err
+					return 0
+				})
+				ctx, cancel := context.WithCancel(within(t))
+				defer cancel()
+				ready := make(chan struct{}, 1)
+				stdout := writerFunc(func(p []byte) (int, error) {
+					select {
+					case ready <- struct{}{}:
+					default:
+					}
+					return len(p), nil
+				})
+				var input io.Reader = newStreamOf(1 << 40)
+				if !test.stuck {
+					in, typing := io.Pipe()
+					defer typing.Close()
+					input = in
+				}
+				client := make(chan error, 1)
+				e := executor(server.config(), server.proxied(t, "stdin&stdout"))
+				go func() {
+					client <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: input, Stdout: stdout})
+				}()
+				<-ready
+				test.cut(server, cancel)
+				if r := server.result(t); r.End != EndClientGone {
+					t.Errorf("got %+v", r)
+				}
+				if err := <-ended; err == nil {
+					t.Error("the command has read the end of its input")
+				}
+				<-client
+			})
+		})
+	}
+}
+
+// TestExecQuiet has a session last much longer than a client may be silent.
+func TestExecQuiet(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
+		t.Helper()
+		c := Config{KeepAlive: unhurried}
+		server := serveExec(t, c, func(p *process) int {
+			select {
+			case <-time.After(2 * c.silence()):
+				_, _ = io.WriteString(p.stdout, "still here")
+				return 0
+			case <-p.killed:
+				return 1
+			}
+		})
+		in, typing := io.Pipe()
+		defer typing.Close()
+		var stdout bytes.Buffer
+		err := executor(server.config(), server.url("stdin&stdout")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdin: in, Stdout: &stdout})
+		if err != nil || stdout.String() != "still here" {
+			t.Errorf("got %q, %v", stdout.String(), err)
+		}
+		if r := server.result(t); r.End != EndExited {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+// TestExecSlowClient has a client that takes no output for longer than it may be
+// silent. The command waits meanwhile: nothing is buffered without a bound.
+func TestExecSlowClient(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, executor func(*restclient.Config, *url.URL) remotecommand.Executor) {
+		t.Helper()
+		c := Config{KeepAlive: unhurried}
+		const size = 64 << 20
+		written := make(chan struct{})
+		server := serveExec(t, c, func(p *process) int {
+			defer close(written)
+			if _, err := io.Copy(p.stdout, newStreamOf(size)); err != nil {
+				return 1
+			}
+			return 0
+		})
+		pause := time.After(2 * c.silence())
+		var paused sync.Once
+		var n int64
+		stdout := writerFunc(func(p []byte) (int, error) {
+			paused.Do(func() {
+				select {
+				case <-pause:
+				case <-written:
+					t.Error("all output was taken from the command although the client took nothing")
+				}
+			})
+			n += int64(len(p))
+			return len(p), nil
+		})
+		err := executor(server.config(), server.url("stdout")).StreamWithContext(within(t), remotecommand.StreamOptions{Stdout: stdout})
+		if err != nil || n != size {
+			t.Errorf("got %d bytes, %v", n, err)
+		}
+	})
+}
+
+// TestNoUpgrade covers requests that get an ordinary answer. The session ends.
+func TestNoUpgrade(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		header map[string]string
+		want   int
+	}{
+		{"no upgrade", nil, http.StatusBadRequest},
+		{"another upgrade", map[string]string{"Connection": "Upgrade", "Upgrade": "h2c"}, http.StatusBadRequest},
+		{"no protocol", map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}, http.StatusBadRequest},
+		{"no key", map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Protocol": "v5.channel.k8s.io, SPDY/3.1+portforward.k8s.io"}, http.StatusBadRequest},
+		{"no SPDY protocol", map[string]string{"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}, http.StatusBadRequest},
+		{"an old SPDY protocol", map[string]string{"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "channel.k8s.io"}, http.StatusBadRequest},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			session := start(func(p *process) int { <-p.killed; return 0 })
+			for what, handle := range map[string]func(w http.ResponseWriter, r *http.Request) Result{
+				"exec": func(w http.ResponseWriter, r *http.Request) Result {
+					return ServeExec(w, r, ExecOptions{Stdout: true}, Config{}, session)
+				},
+				"portforward": func(w http.ResponseWriter, r *http.Request) Result {
+					return ServePortForward(w, r, Config{}, nil)
+				},
+			} {
+				w := httptest.NewRecorder()
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				for k, v := range test.header {
+					r.Header.Set(k, v)
+				}
+				if result := handle(w, r); result.End != EndNotUpgraded || result.Err == nil {
+					t.Errorf("%s: got %+v", what, result)
+				}
+				if w.Code != test.want {
+					t.Errorf("%s: code %d: %s", what, w.Code, w.Body)
+				}
+			}
+			<-session.finished
+		})
+	}
+}
+
+// TestStreamsThatNeverCome has a SPDY client that does not create what it asked for.
+func TestStreamsThatNeverCome(t *testing.T) {
+	t.Cleanup(func() { checkLeaks(t) })
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) Result {
+		return ServeExec(w, r, ExecOptions{Stdin: true, Stdout: true}, Config{StreamCreationTimeout: 50 * time.Millisecond}, start(func(p *process) int { <-p.killed; return 0 }))
+	})
+	executor, err := remotecommand.NewSPDYExecutor(server.config(), "POST", server.url(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = executor.StreamWithContext(within(t), remotecommand.StreamOptions{Stdout: io.Discard})
+	if r := server.result(t); r.End != EndNotUpgraded || r.Err == nil {
+		t.Errorf("got %+v", r)
+	}
+}

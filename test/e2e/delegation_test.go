@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/openshift/windows-instance-api/test/system"
+)
+
+// ours is a rule about our own resources.
+func ours(verbs []string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{"windows.openshift.io"}, Resources: resources, Verbs: verbs}
+}
+
+// TestCredentialsNeedTheirOwnRight is about the confused deputy: somebody may write
+// instances and pools, and would have our programs log in to a host of his own with
+// keys that he may not use.
+func TestCredentialsNeedTheirOwnRight(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	user := "mallory-" + ns
+	all := []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+	mallory := grant(t, user, ns, ours(all, "windowsinstances", "windowsnodepools"))
+	instance := func(name, spec string) string {
+		return fmt.Sprintf("apiVersion: windows.openshift.io/v1alpha1\nkind: WindowsInstance\nmetadata: {name: %s, namespace: %s}\nspec: {paused: true, %s}\n", name, ns, spec)
+	}
+	pool := func(name, template string) string {
+		return fmt.Sprintf("apiVersion: windows.openshift.io/v1alpha1\nkind: WindowsNodePool\nmetadata: {name: %s, namespace: %s}\nspec: {source: {instances: {}}, template: {%s}}\n", name, ns, template)
+	}
+	const own, other = "credentialsSecretRef: {name: own}", "credentialsSecretRef: {name: other}"
+	// Made by somebody who may.
+	kubectlIn(t, instance("there", "address: 127.0.3.1")+"---\n"+pool("with", other), "create", "-f", "-").ok(t)
+
+	useKey := `use on windowscredentials.windows.openshift.io "cluster" in namespace "` + ns + `"`
+	getOther := `get on secrets "other" in namespace "` + ns + `"`
+	eventually(t, "the role is in force", func() error {
+		if r := kubectlAs(t, mallory, "", "patch", "wi", "there", "-n", ns, "--type=merge", "-p", `{"spec":{"paused":true}}`); r.err != nil {
+			return errors.New(r.stderr)
+		}
+		return nil
+	})
+	for _, tc := range []struct {
+		name, stdin string
+		args        []string
+		want        string
+	}{
+		{"create", instance("w", "address: 127.0.3.2"), []string{"create", "-f", "-"}, useKey},
+		{"apply", instance("w", "address: 127.0.3.2"), []string{"apply", "-f", "-"}, useKey},
+		{"server-side apply", instance("w", "address: 127.0.3.2"), []string{"apply", "--server-side", "-f", "-"}, useKey},
+		{"dry run", instance("w", "address: 127.0.3.2"), []string{"create", "--dry-run=server", "-f", "-"}, useKey},
+		{"create with a Secret", instance("w", "address: 127.0.3.2, "+other), []string{"create", "-f", "-"}, getOther},
+		{"server-side apply with a Secret", instance("w", "address: 127.0.3.2, "+other), []string{"apply", "--server-side", "-f", "-"}, getOther},
+		{"create in a pool with a Secret", instance("w", "address: 127.0.3.2, poolRef: {name: with}"), []string{"create", "-f", "-"}, getOther},
+		{"create in a pool that is not there", instance("w", "address: 127.0.3.2, poolRef: {name: later}"), []string{"create", "-f", "-"}, useKey},
+		{"address", "", []string{"patch", "wi", "there", "-n", ns, "--type=merge", "-p", `{"spec":{"address":"127.0.3.9"}}`}, useKey},
+		{"port", "", []string{"patch", "wi", "there", "-n", ns, "--type=json", "-p", `[{"op":"replace","path":"/spec/port","value":23}]`}, useKey},
+		{"replace", instance("there", "address: 127.0.3.9"), []string{"replace", "-f", "-"}, useKey},
+		{"username", "", []string{"patch", "wi", "there", "-n", ns, "--type=merge", "-p", `{"spec":{"username":"eve"}}`}, useKey},
+		{"Secret", "", []string{"patch", "wi", "there", "-n", ns, "--type=merge", "-p", `{"spec":{"credentialsSecretRef":{"name":"other"}}}`}, getOther},
+		{"pool", "", []string{"patch", "wi", "there", "-n", ns, "--type=merge", "-p", `{"spec":{"poolRef":{"name":"with"}}}`}, getOther},
+		{"new pool", pool("p", ""), []string{"create", "-f", "-"}, useKey},
+		{"new pool with a Secret", pool("p", other), []string{"create", "-f", "-"}, getOther},
+		{"Secret of a pool", "", []string{"patch", "wnp", "with", "-n", ns, "--type=merge", "-p", `{"spec":{"template":{"credentialsSecretRef":null}}}`}, useKey},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			kubectlAs(t, mallory, tc.stdin, tc.args...).fails(t, "Forbidden", tc.want)
+		})
+	}
+
+	t.Run("with the right to a Secret", func(t *testing.T) {
+		grant(t, user, ns, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"own"}, Verbs: []string{"get"}})
+		eventually(t, "he may use it", func() error {
+			if r := kubectlAs(t, mallory, instance("mine", "address: 127.0.3.2, "+own), "apply", "--server-side", "-f", "-"); r.err != nil {
+				return errors.New(r.stderr)
+			}
+			return nil
+		})
+		kubectlAs(t, mallory, instance("mine", "address: 127.0.3.3, "+own), "apply", "--server-side", "-f", "-").ok(t)
+		kubectlAs(t, mallory, pool("mine", own), "create", "-f", "-").ok(t)
+		kubectlAs(t, mallory, instance("w", "address: 127.0.3.2, poolRef: {name: mine}"), "create", "-f", "-").ok(t)
+		kubectlAs(t, mallory, "", "patch", "wnp", "mine", "-n", ns, "--type=merge", "-p", `{"spec":{"template":{"credentialsSecretRef":null}}}`).fails(t, "Forbidden", useKey)
+		kubectlAs(t, mallory, "", "patch", "wi", "mine", "-n", ns, "--type=merge", "-p", `{"spec":{"credentialsSecretRef":null}}`).fails(t, "Forbidden", useKey)
+	})
+	t.Run("with the right to the cluster-wide key", func(t *testing.T) {
+		use := ours([]string{"use"}, "windowscredentials")
+		use.ResourceNames = []string{"cluster"}
+		grant(t, user, ns, use)
+		eventually(t, "he may use it", func() error {
+			if r := kubectlAs(t, mallory, instance("key", "address: 127.0.3.2"), "apply", "--server-side", "-f", "-"); r.err != nil {
+				return errors.New(r.stderr)
+			}
+			return nil
+		})
+		kubectlAs(t, mallory, "", "patch", "wi", "there", "-n", ns, "--type=merge", "-p", `{"spec":{"credentialsSecretRef":{"name":"other"}}}`).fails(t, "Forbidden", getOther)
+	})
+}
+
+// TestPoolThatIsGoneIsNoWayToTheClusterWideKey deletes the pool whose Secret a host is
+// logged in to with: the host gets no other credentials.
+func TestPoolThatIsGoneIsNoWayToTheClusterWideKey(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	kubectlIn(t, fmt.Sprintf("apiVersion: windows.openshift.io/v1alpha1\nkind: WindowsInstance\nmetadata: {name: w, namespace: %s}\nspec: {address: 127.0.3.4, paused: true, poolRef: {name: gone}}\n", ns), "create", "-f", "-").ok(t)
+	kubectl(t, "get", "--raw", subresource(ns, "w", "log", "query=kubelet")).fails(t, "pool "+ns+"/gone", "spec.poolRef")
+}
+
+// upgradeRequest asks to turn a GET into a WebSocket, as kubectl exec does.
+func upgradeRequest(t *testing.T, method, url string) *http.Request {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", "websocket")
+	request.Header.Set("Sec-WebSocket-Version", "13")
+	request.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+	request.Header.Set("Sec-WebSocket-Protocol", "v5.channel.k8s.io")
+	return request
+}
+
+// TestGetIsNotEnoughToEnterAHost opens WebSockets, which are GETs, as somebody with the
+// verb get on what needs create.
+func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.5", "p"), "create", "-n", ns, "-f", "-").ok(t)
+	user := "getter-" + ns
+	kubeconfig := grant(t, user, ns, ours([]string{"get"}, "windowsinstances", "windowsinstances/exec", "windowsinstances/portforward"))
+	eventually(t, "the role is in force", func() error { return kubectlAs(t, kubeconfig, "", "get", "wi", "w", "-n", ns).err })
+	config, err := sys.UserConfig(user, "system:authenticated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An upgrade needs HTTP/1.1.
+	config.NextProtos = []string{"http/1.1"}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		method, sub, query string
+		verb               string
+	}{
+		{http.MethodGet, "exec", "command=hostname&stdout=true", "create"},
+		{http.MethodPost, "exec", "command=hostname&stdout=true", "create"},
+		{http.MethodGet, "portforward", "ports=3389", "create"},
+		{http.MethodPost, "portforward", "ports=3389", "create"},
+	} {
+		t.Run(tc.method+" "+tc.sub, func(t *testing.T) {
+			response, err := transport.RoundTrip(upgradeRequest(t, tc.method, config.Host+subresource(ns, "w", tc.sub, tc.query)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != http.StatusForbidden || !strings.Contains(string(body), tc.verb) || !strings.Contains(string(body), `"kind":"Status"`) {
+				t.Errorf("got %s: %s", response.Status, body)
+			}
+		})
+	}
+}
+
+// TestOurServerMayLittle asks what windows-apiserver itself may do in the cluster: what
+// somebody gets who takes it over.
+func TestOurServerMayLittle(t *testing.T) {
+	t.Parallel()
+	account := "system:serviceaccount:" + system.Namespace + ":windows-apiserver"
+	for _, tc := range []struct {
+		verb, group, resource, namespace string
+		want                             bool
+	}{
+		{"get", "machine.openshift.io", "machinesets", "openshift-machine-api", true},
+		{"patch", "machine.openshift.io", "machinesets/scale", "openshift-machine-api", true},
+		{"patch", "machine.openshift.io", "machinesets", "openshift-machine-api", false},
+		{"update", "machine.openshift.io", "machinesets", "openshift-machine-api", false},
+		{"delete", "machine.openshift.io", "machinesets", "openshift-machine-api", false},
+		{"create", "machine.openshift.io", "machines", "openshift-machine-api", false},
+		{"get", "", "secrets", system.Namespace, true},
+		{"list", "", "secrets", system.Namespace, false},
+		{"get", "", "secrets", "kube-system", false},
+		{"get", "", "secrets", "default", false},
+		{"get", "", "pods", "default", false},
+		{"create", "", "pods/eviction", "default", false},
+		{"update", "", "nodes", "", false},
+		{"impersonate", "", "users", "", false},
+		{"escalate", "rbac.authorization.k8s.io", "clusterroles", "", false},
+	} {
+		resource, sub, _ := strings.Cut(tc.resource, "/")
+		review, err := sys.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: account, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: tc.verb, Group: tc.group, Resource: resource, Subresource: sub, Namespace: tc.namespace},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Allowed != tc.want {
+			t.Errorf("%s %s in %q: allowed is %v, want %v", tc.verb, tc.resource, tc.namespace, review.Status.Allowed, tc.want)
+		}
+	}
+}

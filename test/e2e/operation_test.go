@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// TestOperation has hosts drained and restarted. Its tests share a system, as some of
+// them kill its programs.
+func TestOperation(t *testing.T) {
+	t.Parallel()
+	key, signer, err := winhost.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startSystem(t, system.Options{
+		PrivateKey: key,
+		// A leader that was killed keeps its Lease for a while, which is not the subject here.
+		ControllerArgs: []string{"--leader-elect=false", "--dial-timeout=2s", "--recheck-interval=2s"},
+	})
+	t.Run("calm", func(t *testing.T) {
+		t.Run("drain waits for a budget", func(t *testing.T) { t.Parallel(); drainWaitsForBudget(t, newNodeHost(t, s, signer, "drain")) })
+		t.Run("cancel", func(t *testing.T) { t.Parallel(); cancelDrain(t, newNodeHost(t, s, signer, "cancel")) })
+		t.Run("host does not come back", func(t *testing.T) { t.Parallel(); hostStaysOff(t, newNodeHost(t, s, signer, "off")) })
+		t.Run("only if pending", func(t *testing.T) { t.Parallel(); rebootIfPending(t, newNodeHost(t, s, signer, "pending")) })
+		t.Run("reconfigure", func(t *testing.T) { t.Parallel(); reconfigure(t, newNodeHost(t, s, signer, "reconfigure")) })
+	})
+	t.Run("killed at every step", func(t *testing.T) { rebootInSpiteOfKills(t, newNodeHost(t, s, signer, "killed")) })
+}
+
+// nodeHost is a host with a Node and a stand-in for its kubelet.
+type nodeHost struct {
+	sys  *system.System
+	host winhost.Host
+	name string
+
+	mu sync.Mutex
+	// grace has the grace periods that pods were deleted with.
+	grace map[string]int64
+	// silent keeps the kubelet from reporting.
+	silent bool
+	// keep keeps pods that are being deleted from ending.
+	keep bool
+}
+
+// newNodeHost starts a host, makes its instance and its Node, and waits until the two
+// have found each other.
+func newNodeHost(t *testing.T, s *system.System, signer ssh.Signer, name string) *nodeHost {
+	t.Helper()
+	h := &nodeHost{
+		sys: s, name: name, grace: map[string]int64{},
+		host: startHost(t, winhost.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}}),
+	}
+	if _, err := s.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// A patch does not mind that kube-controller-manager looks after the Node already.
+	addresses := fmt.Appendf(nil, `{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, h.host.Address())
+	if _, err := s.Kube.CoreV1().Nodes().PatchStatus(t.Context(), name, addresses); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := instances(s).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { h.kubelet(ctx, t) })
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	h.wait(t, "the host is ready", func(i *windowsv1alpha1.WindowsInstance) error {
+		if i.Status.Phase != windowsv1alpha1.InstanceReady || i.Status.Node == nil {
+			return fmt.Errorf("it is %s", i.Status.Phase)
+		}
+		return nil
+	})
+	return h
+}
+
+// kubelet reports that the Node is ready, and ends pods that are being deleted.
+func (h *nodeHost) kubelet(ctx context.Context, t *testing.T) {
+	for ; ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
+		h.mu.Lock()
+		silent, keep := h.silent, h.keep
+		h.mu.Unlock()
+		if !silent {
+			h.report(ctx, t)
+		}
+		if !keep {
+			h.endPods(ctx, t)
+		}
+	}
+}
+
+func (h *nodeHost) report(ctx context.Context, t *testing.T) {
+	now := time.Now().UTC().Format(time.RFC3339)
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"kubelet is posting ready status","lastHeartbeatTime":%q}]}}`, now)
+	if _, err := h.sys.Kube.CoreV1().Nodes().PatchStatus(ctx, h.name, patch); err != nil && ctx.Err() == nil {
+		t.Logf("reporting Node %s: %v", h.name, err)
+	}
+}
+
+func (h *nodeHost) endPods(ctx context.Context, t *testing.T) {
+	pods, err := h.sys.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + h.name})
+	if err != nil {
+		return
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.DeletionTimestamp == nil {
+			continue
+		}
+		h.mu.Lock()
+		h.grace[pod.Name] = *pod.DeletionGracePeriodSeconds
+		h.mu.Unlock()
+		err := h.sys.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+			t.Logf("ending pod %s: %v", pod.Name, err)
+		}
+	}
+}
+
+func (h *nodeHost) set(change func(*nodeHost)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(h)
+}
+
+// runPod puts a pod on the Node that is ready and counts for budgets.
+func (h *nodeHost) runPod(t *testing.T, name string, seconds int64) {
+	t.Helper()
+	pods := h.sys.Kube.CoreV1().Pods(metav1.NamespaceDefault)
+	eventually(t, "the pod is created", func() error { // its service account may not be there yet
+		_, err := pods.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
+			Spec: corev1.PodSpec{
+				NodeName: h.name, TerminationGracePeriodSeconds: &seconds, AutomountServiceAccountToken: new(false),
+				Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
+			},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	patch := []byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)
+	if _, err := pods.Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// protect makes a budget that lets no pod of the name go.
+func (h *nodeHost) protect(t *testing.T, pod string) {
+	t.Helper()
+	budgets := h.sys.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault)
+	one := intstr.FromInt32(1)
+	if _, err := budgets.Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: pod},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod}}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the budget counts the pod", func() error {
+		budget, err := budgets.Get(t.Context(), pod, metav1.GetOptions{})
+		if err == nil && budget.Status.CurrentHealthy != 1 {
+			err = fmt.Errorf("it counts %d", budget.Status.CurrentHealthy)
+		}
+		return err
+	})
+}
+
+// wait waits until the instance is as it should be. The API may be down meanwhile.
+func (h *nodeHost) wait(t *testing.T, what string, condition func(*windowsv1alpha1.WindowsInstance) error) *windowsv1alpha1.WindowsInstance {
+	t.Helper()
+	var found *windowsv1alpha1.WindowsInstance
+	eventually(t, what, func() error {
+		var err error
+		if found, err = instances(h.sys).Get(t.Context(), h.name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		return condition(found)
+	})
+	return found
+}
+
+// waitForEnd waits for the end of an operation and says how it should have ended.
+func (h *nodeHost) waitForEnd(t *testing.T, id string, want windowsv1alpha1.OperationPhase) *windowsv1alpha1.Operation {
+	t.Helper()
+	instance := h.wait(t, "the operation ends", func(i *windowsv1alpha1.WindowsInstance) error {
+		if op := i.Status.Operation; op == nil || op.ID != id || op.FinishedAt == nil {
+			return fmt.Errorf("it is %+v", op)
+		}
+		return nil
+	})
+	op := instance.Status.Operation
+	if op.Phase != want {
+		t.Fatalf("the operation is %s, want %s: %s\n%s", op.Phase, want, op.Message, describeSteps(op))
+	}
+	return op
+}
+
+func describeSteps(op *windowsv1alpha1.Operation) string {
+	var b strings.Builder
+	for _, step := range op.Steps {
+		fmt.Fprintf(&b, "%s=%s (%s)\n", step.Name, step.State, step.Message)
+	}
+	return b.String()
+}
+
+func (h *nodeHost) drain(t *testing.T) *windowsv1alpha1.Operation {
+	t.Helper()
+	answer, err := instances(h.sys).Drain(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceDrain{
+		Spec: windowsv1alpha1.WindowsInstanceDrainSpec{DrainOptions: windowsv1alpha1.DrainOptions{Force: true}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Operation
+}
+
+func (h *nodeHost) reboot(t *testing.T, o windowsv1alpha1.RebootOptions) *windowsv1alpha1.Operation {
+	t.Helper()
+	answer, err := instances(h.sys).Reboot(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReboot{
+		Spec: windowsv1alpha1.WindowsInstanceRebootSpec{RebootOptions: o, Drain: &windowsv1alpha1.DrainOptions{Force: true}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Operation
+}
+
+// mustBeCordoned fails the test unless the Node is, or is not.
+func (h *nodeHost) mustBeCordoned(t *testing.T, want bool) {
+	t.Helper()
+	node, err := h.sys.Kube.CoreV1().Nodes().Get(t.Context(), h.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, marked := node.Annotations["windows.openshift.io/cordoned-by"]
+	if node.Spec.Unschedulable != want || marked != want {
+		t.Errorf("the Node is unschedulable: %v, and has our mark: %v, want %v", node.Spec.Unschedulable, marked, want)
+	}
+}
+
+// waitForBlocked waits until the operation names the budget that is in its way.
+func (h *nodeHost) waitForBlocked(t *testing.T, pod string) {
+	t.Helper()
+	h.wait(t, "the budget is named", func(i *windowsv1alpha1.WindowsInstance) error {
+		op := i.Status.Operation
+		if op == nil || len(op.BlockedBy) != 1 {
+			return fmt.Errorf("it is %+v", op)
+		}
+		if b := op.BlockedBy[0]; b.Namespace != metav1.NamespaceDefault || b.Name != pod || b.Budget != pod || b.Message == "" {
+			return fmt.Errorf("it is blocked by %+v", b)
+		}
+		return nil
+	})
+}
+
+func drainWaitsForBudget(t *testing.T, h *nodeHost) {
+	h.runPod(t, "drain-free", 17)
+	h.runPod(t, "drain-kept", 30)
+	h.protect(t, "drain-kept")
+	asked := h.drain(t)
+	h.waitForBlocked(t, "drain-kept")
+	_, err := instances(h.sys).Uncordon(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
+	if !apierrors.IsConflict(err) {
+		t.Errorf("a second operation is not refused: %v", err)
+	}
+	if err := h.sys.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault).Delete(t.Context(), "drain-kept", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationSucceeded)
+	if op.RequestedBy == "" || len(op.BlockedBy) > 0 || op.Progress == nil || op.Progress.Done != 2 || op.Progress.Total != 2 {
+		t.Errorf("got %+v", op)
+	}
+	h.set(func(h *nodeHost) {
+		if h.grace["drain-free"] != 17 || h.grace["drain-kept"] != 30 {
+			t.Errorf("the pods got the grace periods %v", h.grace)
+		}
+	})
+	h.mustBeCordoned(t, true)
+	answer, err := instances(h.sys).Uncordon(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.waitForEnd(t, answer.Status.Operation.ID, windowsv1alpha1.OperationSucceeded)
+	h.mustBeCordoned(t, false)
+	h.wait(t, "the drain is in the history", func(i *windowsv1alpha1.WindowsInstance) error {
+		if len(i.Status.History) != 1 || i.Status.History[0].ID != asked.ID {
+			return fmt.Errorf("the history is %+v", i.Status.History)
+		}
+		return nil
+	})
+	h.waitForEvents(t, "DrainStarted", "EvictionBlocked", "DrainSucceeded", "UncordonSucceeded")
+}
+
+// waitForEvents waits until there is an event for each reason.
+func (h *nodeHost) waitForEvents(t *testing.T, reasons ...string) {
+	t.Helper()
+	eventually(t, "there are events", func() error {
+		list, err := h.sys.Kube.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, reason := range reasons {
+			n := 0
+			for i := range list.Items {
+				if list.Items[i].Regarding.Name == h.name && list.Items[i].Reason == reason {
+					n++
+				}
+			}
+			if n != 1 {
+				return fmt.Errorf("%d are %s", n, reason)
+			}
+		}
+		return nil
+	})
+}
+
+func cancelDrain(t *testing.T, h *nodeHost) {
+	h.runPod(t, "cancel-kept", 30)
+	h.protect(t, "cancel-kept")
+	asked := h.drain(t)
+	h.waitForBlocked(t, "cancel-kept")
+	h.mustBeCordoned(t, true)
+	if _, err := instances(h.sys).Cancel(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceCancel{
+		Spec: windowsv1alpha1.WindowsInstanceCancelSpec{OperationID: asked.ID},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationCanceled)
+	mustSay(t, op.Message, "Canceled by "+op.CancelRequestedBy, "Node cancel is schedulable")
+	h.mustBeCordoned(t, false)
+	if _, err := h.sys.Kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "cancel-kept", metav1.GetOptions{}); err != nil {
+		t.Errorf("the pod that was to stay: %v", err)
+	}
+}
+
+func hostStaysOff(t *testing.T, h *nodeHost) {
+	h.host.SetRestart(winhost.RestartOptions{StaysOff: true})
+	asked := h.reboot(t, windowsv1alpha1.RebootOptions{TimeoutSeconds: new(int64(10))})
+	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationFailed)
+	mustSay(t, op.Message, "did not come back within 10s", "ConnectionRefused", "Node off stays cordoned")
+	h.mustBeCordoned(t, true)
+	if n := h.host.Restarts(); n != 1 {
+		t.Errorf("the host was restarted %d times", n)
+	}
+}
+
+func rebootIfPending(t *testing.T, h *nodeHost) {
+	asked := h.reboot(t, windowsv1alpha1.RebootOptions{Mode: windowsv1alpha1.RebootIfPending})
+	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationSucceeded)
+	mustSay(t, op.Message, "does not wait for a restart")
+	h.mustBeCordoned(t, false)
+	if n := h.host.Restarts(); n != 0 {
+		t.Errorf("the host was restarted %d times", n)
+	}
+}
+
+func reconfigure(t *testing.T, h *nodeHost) {
+	answer, err := instances(h.sys).Reconfigure(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.waitForEnd(t, answer.Status.Operation.ID, windowsv1alpha1.OperationSucceeded)
+}
+
+// rebootInSpiteOfKills kills the controller as soon as it is seen at a step, at each of
+// them, and the API server once on the way. The host is restarted once all the same.
+func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
+	h.runPod(t, "killed-pod", 30)
+	h.host.SetRestart(winhost.RestartOptions{Takes: 3 * time.Second})
+	// Pods stay, and the kubelet is silent, until the controller was killed at these steps.
+	h.set(func(h *nodeHost) { h.keep = true })
+	asked := h.reboot(t, windowsv1alpha1.RebootOptions{})
+	killed := map[string]bool{}
+	var op *windowsv1alpha1.Operation
+	eventually(t, "the operation ends", func() error {
+		i, err := instances(h.sys).Get(t.Context(), h.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if op = i.Status.Operation; op.FinishedAt != nil {
+			return nil
+		}
+		at := slices.IndexFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.State == windowsv1alpha1.StepRunning })
+		if at < 0 || killed[op.Steps[at].Name] {
+			return errors.New("it runs")
+		}
+		step := op.Steps[at].Name
+		killed[step] = true
+		h.sys.Controller.Kill9()
+		if step == "Boot" {
+			h.sys.Server.Kill9()
+			if err := h.sys.Server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.set(func(h *nodeHost) {
+			h.keep = false
+			h.silent = step != "NodeReady"
+		})
+		if err := h.sys.Controller.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return errors.New("it was killed")
+	})
+	if op.ID != asked.ID || op.Phase != windowsv1alpha1.OperationSucceeded {
+		t.Fatalf("the operation is %s: %s\n%s", op.Phase, op.Message, describeSteps(op))
+	}
+	if n := h.host.Restarts(); n != 1 {
+		t.Errorf("the host was restarted %d times", n)
+	}
+	for _, step := range []string{"Drain", "Boot", "NodeReady"} {
+		if !killed[step] {
+			t.Errorf("the controller was not killed at %s", step)
+		}
+	}
+	for _, step := range op.Steps {
+		want := windowsv1alpha1.StepSucceeded
+		if step.Name == "MetadataRoute" {
+			want = windowsv1alpha1.StepSkipped
+		}
+		if step.State != want {
+			t.Errorf("step %s is %s: %s", step.Name, step.State, step.Message)
+		}
+	}
+	h.mustBeCordoned(t, false)
+	t.Logf("killed at %v:\n%s", killed, describeSteps(op))
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	clientexec "k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// transports are the ways in which kubectl talks to exec and portforward.
+var transports = []string{"WebSocket", "SPDY"}
+
+// execURL is the URL of an exec. stdin and tty ask for more than the two outputs.
+func execURL(s *system.System, namespace, name string, stdin, tty bool, command ...string) *url.URL {
+	query := url.Values{"command": command, "stdout": {"true"}, "stdin": {strconv.FormatBool(stdin)}, "tty": {strconv.FormatBool(tty)}, "stderr": {strconv.FormatBool(!tty)}}
+	u, err := url.Parse(s.URL() + subresource(namespace, name, "exec", query.Encode()))
+	if err != nil {
+		panic(err) // made of names that the tests chose
+	}
+	return u
+}
+
+// executor is what kubectl exec uses for a transport.
+func executor(t *testing.T, config *rest.Config, transport string, u *url.URL) remotecommand.Executor {
+	t.Helper()
+	var (
+		e   remotecommand.Executor
+		err error
+	)
+	if transport == "SPDY" {
+		e, err = remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
+	} else {
+		e, err = remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// ran is how a command ended.
+type ran struct {
+	stdout, stderr string
+	code           int
+}
+
+// execOn runs a command to its end.
+func execOn(t *testing.T, transport, namespace, name, stdin string, command ...string) (ran, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, errOut bytes.Buffer
+	options := remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut}
+	if stdin != "" {
+		options.Stdin = strings.NewReader(stdin)
+	}
+	err := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, name, stdin != "", false, command...)).StreamWithContext(ctx, options)
+	var exit clientexec.CodeExitError
+	if errors.As(err, &exit) {
+		return ran{out.String(), errOut.String(), exit.Code}, nil
+	}
+	return ran{out.String(), errOut.String(), 0}, err
+}
+
+// newStreamHost is a host with an instance that is logged in to.
+func newStreamHost(t *testing.T, tier string) (namespace string, host winhost.Host) {
+	t.Helper()
+	host = startHost(t, winhost.Options{Tier: tier})
+	namespace = newNamespace(t)
+	createInstance(t, namespace, "w", host, "")
+	waitFor(t, namespace, "w", loggedIn)
+	return namespace, host
+}
+
+// TestExec runs commands through kube-apiserver and windows-apiserver with the clients
+// of kubectl, on a host with OpenSSH.
+func TestExec(t *testing.T) {
+	t.Parallel()
+	namespace, host := newStreamHost(t, winhost.TierOpenSSH)
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			for _, test := range []struct {
+				name, stdin string
+				command     []string
+				want        ran
+			}{
+				{"outputs apart and an exit code", "", []string{"sh", "-c", "printf out; printf err >&2; exit 7"}, ran{"out", "err", 7}},
+				{"arguments as they are", "", []string{"printf", "%s|", "a b", `"q"`, "$HOME", "%PATH%", "'", "", "*", "a&b|c>d"}, ran{stdout: `a b|"q"|$HOME|%PATH%|'||*|a&b|c>d|`}},
+				{"input to its end", "hello\nworld\n", []string{"wc", "-c"}, ran{stdout: "12\n"}},
+				{"input that nobody reads", strings.Repeat("x", 1<<20), []string{"true"}, ran{}},
+				{"binary", "\x00\xff\xfe\r\n\x1b", []string{"cat"}, ran{stdout: "\x00\xff\xfe\r\n\x1b"}},
+				{"a program that is not there", "", []string{"no-such-program"}, ran{code: 127}},
+			} {
+				t.Run(test.name, func(t *testing.T) {
+					got, err := execOn(t, transport, namespace, "w", test.stdin, test.command...)
+					if test.want.code == 127 {
+						got.stderr = "" // the words of the shell
+					}
+					if err != nil || got != test.want {
+						t.Errorf("got %+v, %v, want %+v", got, err, test.want)
+					}
+				})
+			}
+			t.Run("both directions at once", func(t *testing.T) { testBothDirections(t, transport, namespace) })
+			t.Run("terminal", func(t *testing.T) { testTerminal(t, transport, namespace) })
+			t.Run("client vanishes", func(t *testing.T) { testClientVanishes(t, transport, namespace, host) })
+		})
+	}
+	t.Run("session events", func(t *testing.T) { testSessionEvents(t, namespace) })
+}
+
+// testBothDirections sends a quarter of a GiB to cat and compares what comes back.
+func testBothDirections(t *testing.T, transport, namespace string) {
+	const size = 256 << 20
+	sent, received := sha256.New(), sha256.New()
+	source := io.TeeReader(io.LimitReader(rand.Reader, size), sent)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, false, "cat"))
+	if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: source, Stdout: received, Stderr: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := hex.EncodeToString(received.Sum(nil)), hex.EncodeToString(sent.Sum(nil)); got != want {
+		t.Errorf("what came back has the digest %s, want %s", got, want)
+	}
+}
+
+// terminalSizes are the sizes of a terminal that is made larger once.
+type terminalSizes chan remotecommand.TerminalSize
+
+func (s terminalSizes) Next() *remotecommand.TerminalSize {
+	size, ok := <-s
+	if !ok {
+		return nil
+	}
+	return &size
+}
+
+// screen is what a terminal shows; it may be read while it is written.
+type screen struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *screen) waitFor(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("the terminal shows %q", text), func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !strings.Contains(s.text.String(), text) {
+			return fmt.Errorf("it shows %q", s.text.String())
+		}
+		return nil
+	})
+}
+
+// testTerminal types into a shell, changes the size of its terminal and interrupts a
+// command with Ctrl-C.
+func testTerminal(t *testing.T, transport, namespace string) {
+	sizes := terminalSizes(make(chan remotecommand.TerminalSize, 1))
+	defer close(sizes)
+	sizes <- remotecommand.TerminalSize{Width: 91, Height: 33}
+	shown := &screen{}
+	keyboard, typed := io.Pipe()
+	defer typed.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, true))
+		done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: keyboard, Stdout: shown, Tty: true, TerminalSizeQueue: sizes})
+	}()
+	enter := func(text string) {
+		t.Helper()
+		if _, err := io.WriteString(typed, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enter("until [ \"$(stty size)\" = '33 91' ]; do :; done; echo first-$((1+1))\n")
+	shown.waitFor(t, "first-2")
+	sizes <- remotecommand.TerminalSize{Width: 120, Height: 40}
+	enter("until [ \"$(stty size)\" = '40 120' ]; do :; done; echo second-$((1+1))\n")
+	shown.waitFor(t, "second-2")
+	// One process from the echo on: a shell that is about to start another does not always
+	// pass an interrupt on to it.
+	enter("sh -c 'echo run-$((1+1)); exec sleep 10000'\n")
+	shown.waitFor(t, "run-2")
+	enter("\x03")
+	enter("echo third-$((1+1)); exit 3\n")
+	shown.waitFor(t, "third-2")
+	var exit clientexec.CodeExitError
+	if err := <-done; !errors.As(err, &exit) || exit.Code != 3 {
+		t.Errorf("the shell ended with %v, want exit code 3", err)
+	}
+}
+
+// testClientVanishes ends a client while its command runs, and looks for what it
+// leaves behind on the host.
+func testClientVanishes(t *testing.T, transport, namespace string, host winhost.Host) {
+	before := host.Running()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started := &screen{}
+	done := make(chan error, 1)
+	go func() {
+		e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, false, "sh", "-c", "echo started; exec cat"))
+		endless, _ := io.Pipe()
+		done <- e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: endless, Stdout: started, Stderr: io.Discard})
+	}()
+	started.waitFor(t, "started")
+	cancel()
+	<-done
+	eventually(t, "nothing is left on the host", func() error {
+		if n := host.Running(); n > before {
+			return fmt.Errorf("%d commands run, %d did before", n, before)
+		}
+		return nil
+	})
+}
+
+// testSessionEvents finds who ran what in the events of the instance.
+func testSessionEvents(t *testing.T, namespace string) {
+	if _, err := execOn(t, "WebSocket", namespace, "w", "", "sh", "-c", "exit 5"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "there are events of the session", func() error {
+		list, err := sys.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var notes []string
+		var start, end bool
+		for _, e := range list.Items {
+			notes = append(notes, e.Reason+": "+e.Message)
+			start = start || e.Reason == "SessionStarted" && strings.Contains(e.Message, "exit 5")
+			end = end || e.Reason == "SessionEnded" && strings.Contains(e.Message, "code 5")
+		}
+		if !start || !end {
+			return fmt.Errorf("got %q", notes)
+		}
+		return nil
+	})
+}
+
+// TestExecInCmd runs commands on hosts whose shell is cmd.exe.
+func TestExecInCmd(t *testing.T) {
+	t.Parallel()
+	for _, tier := range []string{winhost.TierInProcess, winhost.TierWine} {
+		t.Run(tier, func(t *testing.T) {
+			t.Parallel()
+			if tier == winhost.TierWine {
+				if err := winhost.WineAvailable(); err != nil {
+					t.Skipf("no Wine on this machine: %v", err)
+				}
+			}
+			namespace, _ := newStreamHost(t, tier)
+			for _, transport := range transports {
+				got, err := execOn(t, transport, namespace, "w", "", "echo", "a&b|c>d", "100%")
+				if err != nil || strings.TrimSpace(got.stdout) != "a&b|c>d 100%" || got.code != 0 {
+					t.Errorf("%s: got %+v, %v", transport, got, err)
+				}
+				got, err = execOn(t, transport, namespace, "w", "", "exit", "3")
+				if err != nil || got.code != 3 {
+					t.Errorf("%s: exit 3: got %+v, %v", transport, got, err)
+				}
+			}
+		})
+	}
+}
+
+// TestExecRefused finds that what cannot begin is refused with a Status.
+func TestExecRefused(t *testing.T) {
+	t.Parallel()
+	namespace, host := newStreamHost(t, winhost.TierInProcess)
+	for _, transport := range transports {
+		_, err := execOn(t, transport, namespace, "nobody", "", "hostname")
+		if err == nil || !strings.Contains(err.Error(), "not found") {
+			t.Errorf("%s: an unknown instance: got %v", transport, err)
+		}
+		_, err = execOn(t, transport, namespace, "w", "", "echo", "two\nlines")
+		if err == nil || !strings.Contains(err.Error(), "line") {
+			t.Errorf("%s: an argument that cmd.exe cannot take: got %v", transport, err)
+		}
+	}
+	if err := host.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	for _, transport := range transports {
+		_, err := execOn(t, transport, namespace, "w", "", "hostname")
+		if err == nil || !strings.Contains(err.Error(), "Connect") && !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%s: a dead host: got %v", transport, err)
+		}
+	}
+}
+
+// echoServer answers on a port of this machine, which is the port of every stand-in:
+// each line comes back, and after the end of the input a farewell.
+func echoServer(t *testing.T, port int) {
+	t.Helper()
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // the test is over
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+				_, _ = io.WriteString(conn, "farewell")
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		wg.Wait()
+	})
+}
+
+// forward forwards a local port to a port of the host. It returns its address, and what
+// the forward ends with, which it does with the test or before.
+func forward(t *testing.T, transport, namespace, name string, port int) (address string, ended <-chan error) {
+	t.Helper()
+	u, err := url.Parse(sys.URL() + subresource(namespace, name, "portforward", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := sys.AdminConfig()
+	var dialer httpstream.Dialer
+	if transport == "SPDY" {
+		roundTripper, upgrader, err := spdy.RoundTripperFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dialer = spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, u)
+	} else if dialer, err = portforward.NewSPDYOverWebsocketDialerForStreaming(u, config); err != nil {
+		t.Fatal(err)
+	}
+	stop, ready := make(chan struct{}), make(chan struct{})
+	forwarder, err := portforward.NewForStreaming(dialer, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, over := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(over)
+		done <- forwarder.ForwardPorts()
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-over
+	})
+	select {
+	case <-ready:
+	case <-over:
+		t.Fatalf("forwarding: %v", <-done)
+	}
+	forwarded, err := forwarder.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", forwarded[0].Local), done
+}
+
+// TestPortForward forwards ports through kube-apiserver and windows-apiserver with the
+// clients of kubectl.
+func TestPortForward(t *testing.T) {
+	t.Parallel()
+	const (
+		port      = 9182 // windows_exporter
+		nobody    = 5986 // WinRM over HTTPS: allowed, and nobody listens
+		forbidden = 2375 // Docker
+	)
+	echoServer(t, port)
+	for _, tier := range []string{winhost.TierInProcess, winhost.TierOpenSSH} {
+		t.Run(tier, func(t *testing.T) {
+			t.Parallel()
+			namespace, _ := newStreamHost(t, tier)
+			for _, transport := range transports {
+				t.Run(transport, func(t *testing.T) {
+					address, _ := forward(t, transport, namespace, "w", port)
+					var wg sync.WaitGroup
+					for n := range 20 {
+						wg.Go(func() { exchange(t, address, strings.Repeat(fmt.Sprintf("connection %d ", n), 10000)) })
+					}
+					wg.Wait()
+					// client-go gives the whole forward up when one connection of it is refused.
+					for _, port := range []int{nobody, forbidden} {
+						address, ended := forward(t, transport, namespace, "w", port)
+						refusedConnection(t, address)
+						if err := <-ended; err == nil {
+							t.Errorf("the forward of port %d, which is refused, ended without an error", port)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// exchange sends text, ends its side, and wants it back with the farewell.
+func exchange(t *testing.T, address, text string) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	go func() {
+		_, _ = io.WriteString(conn, text)
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}()
+	got, err := io.ReadAll(conn)
+	if err != nil || string(got) != text+"farewell" {
+		t.Errorf("got %d bytes, %v, want %d and the farewell", len(got), err, len(text))
+	}
+}
+
+func refusedConnection(t *testing.T, address string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if got, _ := io.ReadAll(conn); len(got) > 0 {
+		t.Errorf("got %q from a port that is refused", got)
+	}
+}
