@@ -22,8 +22,13 @@ AGENT   := CGO_ENABLED=0 $(GOBUILD) -ldflags '-s -w $(LDFLAGS)'
 build: ## Build all programs into bin/ (VERSION=v1.2.3 to name the release).
 	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/windows-apiserver ./cmd/apiserver
 	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/windows-controller ./cmd/controller
+	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/kubectl-windows ./cmd/kubectl-windows
 	GOOS=windows GOARCH=amd64 $(AGENT) -o bin/agent/windows-node-agent.exe ./cmd/agent
 	GOOS=linux $(AGENT) -o bin/agent/windows-node-agent ./cmd/agent
+
+.PHONY: payload
+payload: ## Build what is shipped to hosts, for windows/amd64 (OUT=directory); 15 minutes the first time.
+	VERSION=$(VERSION) hack/build-payload.sh $(OUT)
 
 .PHONY: clean
 clean: ## Remove what build made. What is costly to make stays in ~/.cache/windows-instance-api.
@@ -43,6 +48,7 @@ tidy: ## Tidy the go.mod files of all modules.
 	go mod tidy
 	go -C hack/tools mod tidy
 	go -C test/controlplane/binaries mod tidy
+	for module in hack/payload/*/go.mod; do go -C "$${module%/go.mod}" mod tidy; done
 
 ##@ Try
 

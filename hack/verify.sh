@@ -79,7 +79,7 @@ verify_vet-windows() {
 
 verify_modules() {
   local status=0 dir
-  for dir in . hack/tools test/controlplane/binaries; do
+  for dir in . hack/tools test/controlplane/binaries $(dirname hack/payload/*/go.mod); do
     go -C "$dir" mod tidy -diff || { echo "$dir/go.mod or go.sum is not tidy"; status=1; }
   done
   return "$status"

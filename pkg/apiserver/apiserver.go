@@ -25,20 +25,12 @@ import (
 
 // ExtraConfig is what this server needs beyond what every API server needs.
 type ExtraConfig struct {
-	// Logs opens the logs of hosts.
-	Logs windowsinstance.LogOpener
-	// Planner finds out what a reconfigure would change on a host.
-	Planner windowsinstance.Planner
-	// Inspector looks at hosts.
-	Inspector windowsinstance.Inspector
-	// Checker tries the way to hosts.
-	Checker windowsinstance.Checker
+	// Hosts is the way to hosts.
+	Hosts windowsinstance.Hosts
 	// MachineSets are what the scale of a pool reads and writes.
 	MachineSets windowsnodepool.ScaleSource
 	// Streams limits and ends streams of logs, exec sessions and port forwards.
 	Streams *windowsinstance.Streams
-	// Sessions runs commands on hosts and connects to their ports.
-	Sessions windowsinstance.SessionOpener
 	// SessionEvents is told about sessions; nil: nobody is.
 	SessionEvents windowsinstance.SessionEvents
 	// PortForwardPorts are the ports of a host that may be forwarded to.
@@ -88,12 +80,8 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 		Authorizer:        authorizer,
 		Pools:             pools.Pool,
 		SourceWriters:     c.Extra.SourceWriters,
-		Logs:              c.Extra.Logs,
-		Planner:           c.Extra.Planner,
-		Inspector:         c.Extra.Inspector,
-		Checker:           c.Extra.Checker,
+		Hosts:             c.Extra.Hosts,
 		Streams:           c.Extra.Streams,
-		Sessions:          c.Extra.Sessions,
 		SessionEvents:     c.Extra.SessionEvents,
 		PortForwardPorts:  c.Extra.PortForwardPorts,
 		Recording:         c.Extra.Recording,

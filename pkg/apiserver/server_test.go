@@ -96,10 +96,9 @@ func newTestServer(t *testing.T) *testServer {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	config.Extra.Logs = scriptedLogs{}
-	config.Extra.Planner = scriptedPlanner{}
 	sessions := &scriptedSessions{}
-	config.Extra.Sessions, config.Extra.SessionEvents = sessions, sessions
+	config.Extra.Hosts = scriptedHosts{LogOpener: scriptedLogs{}, SessionOpener: sessions, Planner: scriptedPlanner{}}
+	config.Extra.SessionEvents = sessions
 	config.Extra.Recording.Directory = t.TempDir()
 	audits := &auditLog{}
 	config.Generic.AuditBackend = audits
@@ -118,6 +117,15 @@ func newTestServer(t *testing.T) *testServer {
 		server.Destroy()
 	})
 	return &testServer{url: front.URL, config: config, sessions: sessions, audits: audits}
+}
+
+// scriptedHosts is the way to hosts, put together from its parts. One that is nil is not used.
+type scriptedHosts struct {
+	windowsinstance.LogOpener
+	windowsinstance.SessionOpener
+	windowsinstance.Planner
+	windowsinstance.Inspector
+	windowsinstance.Checker
 }
 
 // client is a typed client in the name of somebody.

@@ -4,11 +4,9 @@
 package hostaccess
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -185,12 +183,12 @@ func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client 
 func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command string, build agentBuild) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	var out bytes.Buffer
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", hostagent.CommandVersion), limit: maxVersionAnswer}
 	if err := a.options.Pool.Run(ctx, target, command+" "+hostagent.CommandVersion, nil, &out); err != nil {
 		return &AgentError{Step: StepVerify, Err: err}
 	}
 	var answer hostagent.Version
-	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+	if err := decodeAnswer(out.Bytes(), &answer); err != nil {
 		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
 	if answer.SHA256 != build.sha256 {
@@ -202,42 +200,23 @@ func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command
 // Facts has the agent look at the host. Errors are [CredentialsError]s,
 // [sshpool.Error]s and [AgentError]s.
 func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*hostagent.Facts, error) {
-	target, err := a.target(ctx, instance)
-	if err != nil {
-		return nil, err
-	}
-	facts, err := a.readFacts(ctx, target)
-	if mayBeGone(err) {
-		a.doubt(target)
-		facts, err = a.readFacts(ctx, target)
-	}
-	return facts, err
-}
-
-func (a *Access) readFacts(ctx context.Context, target sshpool.Target) (*hostagent.Facts, error) {
-	command, err := a.ensureAgent(ctx, target)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, factsTimeout)
-	defer cancel()
-	var out bytes.Buffer
-	if err := a.options.Pool.Run(ctx, target, command+" "+hostagent.CommandFacts, nil, &out); err != nil {
-		return nil, agentFailure(err)
-	}
 	facts := &hostagent.Facts{}
-	if err := json.Unmarshal(out.Bytes(), facts); err != nil {
-		return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer cannot be read: %w", err)}
+	if _, err := a.ask(ctx, instance, askFacts, facts); err != nil {
+		return nil, err
 	}
 	return facts, nil
 }
 
+// askFacts is the question for facts.
+var askFacts = question{command: hostagent.CommandFacts, timeout: factsTimeout}
+
 // mayBeGone says whether err could mean that the agent is no longer on the host,
 // where it was once: then it is worth putting it there again. An agent that is
-// silent is there.
+// silent, or does not stop talking, is there.
 func mayBeGone(err error) bool {
 	var failed *AgentError
-	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded)
+	var tooLarge *tooLargeError
+	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &tooLarge)
 }
 
 // doubt forgets that the agent is on a host, and its shell: somebody may have removed the agent, or
@@ -252,10 +231,19 @@ func (a *Access) doubt(target sshpool.Target) {
 // agentFailure tells a broken connection from a program that failed.
 func agentFailure(err error) error {
 	var exit *sshpool.ExitError
-	if errors.As(err, &exit) {
+	var tooLarge *tooLargeError
+	switch {
+	case errors.As(err, &exit):
 		return &AgentError{Step: StepRun, Err: err}
+	case errors.As(err, &tooLarge):
+		return &AgentError{Step: StepRun, Err: tooLarge}
 	}
 	return err
+}
+
+func isAgentError(err error) bool {
+	var failed *AgentError
+	return errors.As(err, &failed)
 }
 
 func agentName(p platform, build agentBuild) string {

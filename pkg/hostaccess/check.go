@@ -72,7 +72,8 @@ type check struct {
 // Check tries the way to the host now, layer by layer, over a connection of its own. It
 // changes nothing on the host: an agent that is not there is not put there. It answers
 // within half a minute, whatever the host does. What fails has the reason and the advice
-// that the conditions of the instance would have.
+// that the conditions of the instance would have. A check in which nothing failed has
+// passed, also when the agent is not there yet and says nothing of the host.
 func (a *Access) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -81,7 +82,9 @@ func (a *Access) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 	for _, name := range checkLayers[len(c.status.Layers):] {
 		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: c.ended})
 	}
-	c.status.Passed = !slices.ContainsFunc(c.status.Layers, func(l v1alpha1.CheckLayer) bool { return l.Result != v1alpha1.CheckPassed })
+	// A layer is skipped because one before it failed, or because the agent is not there yet:
+	// that is how a host begins, and nothing that anybody has to put right.
+	c.status.Passed = !slices.ContainsFunc(c.status.Layers, func(l v1alpha1.CheckLayer) bool { return l.Result == v1alpha1.CheckFailed })
 	return &c.status
 }
 
@@ -130,7 +133,7 @@ func (a *Access) checkAgent(ctx context.Context, c *check, target sshpool.Target
 	command, build, err := a.findAgent(ctx, target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.skipped(CheckAgent, fmt.Sprintf("The program windows-node-agent of revision %s is not on the host: it is put there with the next request that needs it, or by the controller.", build.revision()))
+		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent of revision %s, which looks at the host, is not there yet: the controller puts it there, or the next request that needs it.", build.revision()))
 		return
 	case err != nil:
 		c.diagnosed(CheckAgent, time.Since(began), err, nil)
@@ -140,7 +143,8 @@ func (a *Access) checkAgent(ctx context.Context, c *check, target sshpool.Target
 
 	a.placed[placeKey(target)] = command // so that it is not put there
 	asked := time.Now()
-	facts, err := a.readFacts(ctx, target)
+	facts := &hostagent.Facts{}
+	_, err = a.askOnce(ctx, target, askFacts, facts)
 	received := time.Now()
 	if err != nil {
 		c.diagnosed(CheckPreflight, received.Sub(asked), err, nil)
@@ -176,6 +180,7 @@ func (a *Access) findAgent(ctx context.Context, target sshpool.Target) (string, 
 }
 
 func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {
+	layer.Message = cleanLine(layer.Message, maxText)
 	layer.Duration = metav1.Duration{Duration: took.Round(100 * time.Microsecond)}
 	c.status.Layers = append(c.status.Layers, layer)
 }
@@ -186,7 +191,7 @@ func (c *check) passed(name string, took time.Duration, message string) {
 
 func (c *check) skipped(name, message string) {
 	c.add(v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: message}, 0)
-	c.ended = fmt.Sprintf("It needs the layer %s, which was skipped.", name)
+	c.ended = fmt.Sprintf("It needs the layer %s, which was skipped; check again when that is there.", name)
 }
 
 func (c *check) failed(name string, took time.Duration, reason, message string) {

@@ -44,7 +44,7 @@ func results(t *testing.T, status *v1alpha1.WindowsInstanceCheckStatus) string {
 	if diff := cmp.Diff(checkLayers, names); diff != "" {
 		t.Errorf("layers (-want +got):\n%s", diff)
 	}
-	if status.Passed != (out == "everything") {
+	if status.Passed != (out == "everything" || out == "Agent skipped") {
 		t.Errorf("passed is %t", status.Passed)
 	}
 	return out
@@ -61,6 +61,9 @@ func TestCheckPasses(t *testing.T) {
 	status := s.access.Check(t.Context(), s.instance)
 	if got := results(t, status); got != "Agent skipped" {
 		t.Errorf("without the agent: %s", got)
+	}
+	if l := layer(status, CheckAgent); !strings.HasPrefix(l.Message, "The way to the host works.") || l.Reason != "" {
+		t.Errorf("without the agent it says %+v", l)
 	}
 	if _, err := os.Stat(s.agentPath(t)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the check put the agent on the host: %v", err)

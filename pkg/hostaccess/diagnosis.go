@@ -94,7 +94,7 @@ func diagnoseSSH(at Stage, e *sshpool.Error, instance *v1alpha1.WindowsInstance)
 			"DNS knows no address for %s: correct spec.address, or add the name to the DNS that the cluster uses.", instance.Spec.Address)
 	case sshpool.ReasonAddressRefused:
 		return failed(resolved, v1alpha1.ReasonAddressRefused,
-			"Connections to %s are not allowed: %s. Use another address, or have the administrator of the cluster open its range with the flag --allowed-host-cidrs of the controller and the API server.", instance.Spec.Address, cause(e.Err))
+			"Connections to %s are not allowed: %s. Use another address, or have the administrator of the cluster change the flags --allowed-host-cidrs and --refused-host-cidrs of the controller and the API server.", instance.Spec.Address, cause(e.Err))
 	case sshpool.ReasonConnectionRefused:
 		return failed(reachable, v1alpha1.ReasonConnectionRefused,
 			"Nothing listens on %s: install and start the OpenSSH server (service sshd), and open TCP port %d in the firewall.", to, instance.Spec.Port)
@@ -290,11 +290,7 @@ func cause(err error) string {
 		return "no cause is known"
 	}
 	text := strings.Join(strings.Fields(localEnd.ReplaceAllString(err.Error(), "")), " ")
-	if len(text) > maxCause {
-		// Without cutting a character.
-		text = strings.ToValidUTF8(text[:maxCause-len("…")], "") + "…"
-	}
-	return strings.TrimRight(text, ".")
+	return strings.TrimRight(cleanLine(text, maxCause), ".")
 }
 
 // KeyLine is a key as spec.hostKeys wants it.

@@ -22,7 +22,7 @@ import (
 // [sshpool.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/sshpool#Error
 func (a *Access) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 	var facts hostagent.Facts
-	times, err := a.ask(ctx, instance, hostagent.CommandInspect, nil, &facts)
+	times, err := a.ask(ctx, instance, question{command: hostagent.CommandInspect}, &facts)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,8 @@ func clockSkew(theirs hostagent.TimeFacts, ours exchange) time.Duration {
 	if answered.IsZero() {
 		answered = theirs.Now
 	}
-	return ((theirs.Now.Sub(ours.asked) + answered.Sub(ours.answered)) / 2).Round(time.Millisecond)
+	// Halved before they are added: each is as long as a duration can be when a clock is off by centuries.
+	return (theirs.Now.Sub(ours.asked)/2 + answered.Sub(ours.answered)/2).Round(time.Millisecond)
 }
 
 func inspectionOf(f *hostagent.Facts, times exchange) *v1alpha1.WindowsInstanceInspection {

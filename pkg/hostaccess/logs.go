@@ -21,6 +21,8 @@ import (
 const (
 	// headerTimeout is how long the agent gets to find what is asked for.
 	headerTimeout = 30 * time.Second
+	// failureGrace is how long a program that did not answer as the agent gets to say why.
+	failureGrace = 2 * time.Second
 	// maxHeader bounds the header line; real ones have a few hundred bytes.
 	maxHeader = 64 << 10
 	// streamBuffer holds the header. What follows is passed on without it, see WriteTo;
@@ -101,23 +103,25 @@ func (s *LogStream) readHeader() error {
 	if err != nil {
 		return s.failure(fmt.Errorf("reading the answer: %w", err))
 	}
-	var header hostagent.LogHeader
-	if err := json.Unmarshal(line, &header); err != nil {
-		return s.failure(fmt.Errorf("it does not answer as the agent does: %w", err))
-	}
-	if header.Protocol != hostagent.ProtocolVersion {
-		return &AgentError{Step: StepRun, Err: fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", header.Protocol, hostagent.ProtocolVersion)}
-	}
-	if header.Error != nil {
-		return &LogRefusedError{Refusal: *header.Error}
+	refusal, err := decodeLogHeader(line)
+	switch {
+	case err != nil:
+		return s.failure(err)
+	case refusal != nil:
+		return &LogRefusedError{Refusal: *refusal}
 	}
 	return nil
 }
 
-// failure prefers what the program or the connection said to what we noticed of it.
+// failure prefers what the program or the connection said to what we noticed of it. What
+// answers nonsense may never end by itself.
 func (s *LogStream) failure(noticed error) error {
 	_ = s.process.Stdin.Close()
+	timer := time.AfterFunc(failureGrace, func() { _ = s.process.Close() })
 	waited := s.process.Wait()
+	if !timer.Stop() {
+		return &AgentError{Step: StepRun, Err: noticed}
+	}
 	var exit *sshpool.ExitError
 	switch {
 	case errors.As(waited, &exit):

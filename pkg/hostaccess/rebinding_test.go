@@ -41,7 +41,7 @@ func TestRebinding(t *testing.T) {
 	host := netip.MustParseAddr(s.host.Address())
 	names := &rebinder{address: host}
 	// The host stands on loopback. It alone is opened on purpose.
-	s.pool = sshpool.New(sshpool.Options{Resolver: names, AllowAddress: AddressPolicy([]netip.Prefix{netip.PrefixFrom(host, host.BitLen())})})
+	s.pool = sshpool.New(sshpool.Options{Resolver: names, AllowAddress: AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(host, host.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil)})
 	t.Cleanup(func() {
 		if err := s.pool.Close(); err != nil {
 			t.Error(err)
@@ -86,6 +86,7 @@ func TestRebinding(t *testing.T) {
 			}
 			for _, address := range []string{
 				"127.0.0.1", "169.254.169.254", "::1", "fe80::1", "fe80::1%lo", "0.0.0.0", "::", "224.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254",
+				"64:ff9b::127.0.0.1", "2002:7f00:1::1", "172.30.0.1",
 			} {
 				access.Forget(instance) // as after a lost connection
 				names.set(netip.MustParseAddr(address))

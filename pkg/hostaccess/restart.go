@@ -5,10 +5,12 @@ package hostaccess
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -24,11 +26,8 @@ const askTimeout = 30 * time.Second
 // [CredentialsError]s, [sshpool.Error]s and [AgentError]s.
 func (a *Access) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 	var boot hostagent.BootFacts
-	if _, err := a.ask(ctx, instance, hostagent.CommandBoot, nil, &boot); err != nil {
+	if _, err := a.ask(ctx, instance, question{command: hostagent.CommandBoot}, &boot); err != nil {
 		return "", err
-	}
-	if boot.ID == "" {
-		return "", &AgentError{Step: StepRun, Err: errors.New("it does not say which boot the host is in")}
 	}
 	return boot.ID, nil
 }
@@ -42,7 +41,7 @@ func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if request.BootID == "" {
 		return answer, errors.New("restarting a host: the request does not say which boot shall end")
 	}
-	_, err := a.ask(ctx, instance, hostagent.CommandRestart, request, &answer)
+	_, err := a.ask(ctx, instance, question{command: hostagent.CommandRestart, request: request}, &answer)
 	return answer, err
 }
 
@@ -51,23 +50,38 @@ func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance
 // Errors are those of BootID; after one, some of the routes may have been made.
 func (a *Access) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []hostagent.Route) (changed []hostagent.Route, err error) {
 	var answer hostagent.RoutesAnswer
-	if _, err := a.ask(ctx, instance, hostagent.CommandRoutes, hostagent.RoutesRequest{Ensure: routes}, &answer); err != nil {
+	if _, err := a.ask(ctx, instance, question{command: hostagent.CommandRoutes, request: hostagent.RoutesRequest{Ensure: routes}}, &answer); err != nil {
 		return nil, err
+	}
+	for _, r := range answer.Changed {
+		if !slices.Contains(routes, r) {
+			return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("it says that it has made the route to %s, which it was not asked for", r.Destination)}
+		}
 	}
 	return answer.Changed, nil
 }
 
-// ask runs a sub-command of the agent, after putting the agent on the host if need be. The
-// request may be nil; both it and the answer are one document of JSON.
-func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, command string, request, answer any) (exchange, error) {
+// question is what the agent is asked.
+type question struct {
+	// command is the sub-command.
+	command string
+	// request is written to its standard input as JSON; nil is none.
+	request any
+	// timeout bounds waiting for the answer; 0 is askTimeout.
+	timeout time.Duration
+}
+
+// ask asks the agent, after putting it on the host if need be. The answer, one document of
+// JSON, is bounded in size and in what it holds.
+func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, answer any) (exchange, error) {
 	target, err := a.target(ctx, instance)
 	if err != nil {
 		return exchange{}, err
 	}
-	times, err := a.askOnce(ctx, target, command, request, answer)
+	times, err := a.askOnce(ctx, target, q, answer)
 	if mayBeGone(err) {
 		a.doubt(target)
-		times, err = a.askOnce(ctx, target, command, request, answer)
+		times, err = a.askOnce(ctx, target, q, answer)
 	}
 	return times, err
 }
@@ -75,32 +89,33 @@ func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, co
 // exchange is when a question to the agent was asked and answered, by our clock.
 type exchange struct{ asked, answered time.Time }
 
-func (a *Access) askOnce(ctx context.Context, target sshpool.Target, command string, request, answer any) (exchange, error) {
+func (a *Access) askOnce(ctx context.Context, target sshpool.Target, q question, answer any) (exchange, error) {
 	program, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return exchange{}, err
 	}
-	var in, out bytes.Buffer
-	if request != nil {
-		if err := json.NewEncoder(&in).Encode(request); err != nil {
+	var in bytes.Buffer
+	if q.request != nil {
+		if err := json.NewEncoder(&in).Encode(q.request); err != nil {
 			return exchange{}, fmt.Errorf("encoding the request to the agent: %w", err)
 		}
 	}
 	times := exchange{asked: time.Now()}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.timeout, askTimeout))
 	defer cancel()
-	ran := a.options.Pool.Run(ctx, target, program+" "+command, &in, &out)
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", q.command), limit: maxAnswer}
+	ran := a.options.Pool.Run(ctx, target, program+" "+q.command, &in, &out)
 	times.answered = time.Now()
-	if exit := (*sshpool.ExitError)(nil); errors.As(ran, &exit) {
-		return times, agentFailure(ran)
+	if failed := agentFailure(ran); isAgentError(failed) {
+		return times, failed
 	}
 	// Whoever restarts a host may lose the connection after the answer and before the exit
 	// code. The answer counts if it is whole, which its last byte says.
 	if ran != nil && !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
 		return times, ran
 	}
-	if err := json.Unmarshal(out.Bytes(), answer); err != nil {
-		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer cannot be read: %w", err)}
+	if err := decodeAnswer(out.Bytes(), answer); err != nil {
+		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer to %q: %w", q.command, err)}
 	}
 	return times, nil
 }

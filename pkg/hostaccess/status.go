@@ -65,7 +65,7 @@ func StatusError(instance string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return hostStatus(instance, http.StatusGatewayTimeout, "Agent", "the host did not answer in time", retryUnreachable)
 	}
-	return apierrors.NewInternalError(fmt.Errorf("host of %s: %w", instance, err))
+	return apierrors.NewInternalError(fmt.Errorf("host of %s: %s", instance, cleanText(err.Error(), maxText)))
 }
 
 func sshStatus(instance string, err *sshpool.Error) error {
@@ -91,7 +91,7 @@ func hostStatus(instance string, code int, layer, message string, retryAfter int
 		Status:  metav1.StatusFailure,
 		Code:    int32(code),
 		Reason:  reasons[code],
-		Message: message,
+		Message: cleanText(message, maxText),
 		Details: &metav1.StatusDetails{
 			Group:             v1alpha1.GroupName,
 			Kind:              "windowsinstances",

@@ -7,13 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
@@ -101,37 +102,26 @@ func TestStatusErrorOfAClientThatLeft(t *testing.T) {
 	}
 }
 
-func TestAddressPolicy(t *testing.T) {
-	allowed := []netip.Prefix{netip.MustParsePrefix("127.0.2.0/24"), netip.MustParsePrefix("169.254.7.7/32")}
-	for _, test := range []struct {
-		address string
-		want    string // part of the error; empty: may be dialed
-	}{
-		{"10.0.0.1", ""},
-		{"192.168.1.1", ""},
-		{"203.0.113.1", ""},
-		{"fd00::1", ""},
-		{"2001:db8::1", ""},
-		{"127.0.0.1", "a loopback"},
-		{"::1", "a loopback"},
-		{"::ffff:127.0.0.1", "a loopback"},
-		{"169.254.169.254", "a link-local"},
-		{"::ffff:169.254.169.254", "a link-local"},
-		{"fe80::1", "a link-local"},
-		{"fe80::1%eth0", "a link-local"},
-		{"224.0.0.1", "a multicast"},
-		{"ff02::1", "a multicast"},
-		{"0.0.0.0", "the unspecified"},
-		{"::", "the unspecified"},
-		{"127.0.2.5", ""},
-		{"::ffff:127.0.2.5", ""},
-		{"169.254.7.7", ""},
-		{"169.254.7.8", "a link-local"},
+// TestHostileMessages: what a host writes to its standard error, or answers over SFTP, gets
+// into messages in a form that fits into the API and that terminals do not act upon.
+func TestHostileMessages(t *testing.T) {
+	hostile := errors.New("\x1b[2J\u202e" + strings.Repeat("ä", 1<<20))
+	for name, err := range map[string]error{
+		"agent":   &AgentError{Step: StepRun, Err: hostile},
+		"upload":  &AgentError{Step: StepUpload, Err: hostile},
+		"session": &sshpool.Error{Layer: sshpool.LayerSession, Reason: sshpool.ReasonSessionRefused, Err: hostile},
+		"shell":   &ShellError{Err: hostile},
+		"port":    &PortError{Port: 1, Err: hostile},
+		"other":   hostile,
 	} {
-		t.Run(test.address, func(t *testing.T) {
-			err := AddressPolicy(allowed)(netip.MustParseAddr(test.address))
-			if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "--allowed-host-cidrs")) {
-				t.Errorf("got %v, want %q", err, test.want)
+		t.Run(name, func(t *testing.T) {
+			for by, message := range map[string]string{
+				"StatusError": StatusError("win-1", err).Error(),
+				"Diagnose":    Diagnose(StageFacts, err, &v1alpha1.WindowsInstance{}).Message,
+			} {
+				if len(message) > maxText+256 || !utf8.ValidString(message) || strings.ContainsAny(message, "\x1b\u202e") || !strings.Contains(message, "?[2J?ä") {
+					t.Errorf("%s: %d bytes: %.100q", by, len(message), message)
+				}
 			}
 		})
 	}

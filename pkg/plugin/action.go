@@ -100,12 +100,21 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target) error {
 		if err := a.printTyped(e, answer); err != nil {
 			return err
 		}
+	} else if ended.Phase == windowsv1alpha1.OperationSucceeded && nothingToDo(ended) {
+		if err := e.print(fmt.Sprintf("windowsinstance/%s not %s: %s\n", t.Name, a.done, oneLine(ended.Message))); err != nil {
+			return err
+		}
 	} else if ended.Phase == windowsv1alpha1.OperationSucceeded {
 		if err := e.print(fmt.Sprintf("windowsinstance/%s %s (%s)\n", t.Name, a.done, took(&ended.RequestedAt, ended.FinishedAt, time.Now()))); err != nil {
 			return err
 		}
 	}
 	return outcome(t, ended)
+}
+
+// nothingToDo says whether a reboot found that none was needed.
+func nothingToDo(op *windowsv1alpha1.Operation) bool {
+	return op.Reboot != nil && op.Reboot.Mode == windowsv1alpha1.RebootIfPending && op.BootID == ""
 }
 
 // interrupted says, when nobody follows any more, that the operation goes on.
@@ -144,8 +153,9 @@ func (c *client) conflict(ctx context.Context, t target, err error) error {
 		return err
 	}
 	op := instance.Status.Operation
-	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s asked for a %s %s ago, and it goes on: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`: %w",
-		t.Name, op.RequestedBy, strings.ToLower(string(op.Type)), ago(op.RequestedAt.Time, time.Now()), progressLine(op, time.Now()), t.Name, t.Namespace, err)}
+	// The answer of the server says less than this.
+	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s asked for a %s %s ago, and it goes on: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`",
+		t.Name, op.RequestedBy, strings.ToLower(string(op.Type)), ago(op.RequestedAt.Time, time.Now()), progressText(op, true), t.Name, t.Namespace)}
 }
 
 // active says whether an operation has not ended.

@@ -38,7 +38,7 @@ func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx
 			own := *e
 			out := &prefixWriter{to: e.Out, prefix: prefix, mu: &writes}
 			errOut := &prefixWriter{to: e.ErrOut, prefix: prefix, mu: &writes}
-			own.Out, own.ErrOut, own.In, own.live = out, errOut, nil, false
+			own.Out, own.ErrOut, own.In, own.live, own.labeled = out, errOut, nil, false, true
 			err := do(ctx, &own, t)
 			if message := messageOf(err); message != "" && ctx.Err() == nil {
 				own.note("%s", message)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -21,6 +22,8 @@ type env struct {
 	genericiooptions.IOStreams
 	config *genericclioptions.ConfigFlags
 	live   bool // whether ErrOut is a terminal that lines can be rewritten on
+	// labeled says that each line has the name of its host before it.
+	labeled bool
 }
 
 // Run runs the plugin with the arguments after its name until it is done or ctx is. It
@@ -32,9 +35,8 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
-	// Lines of client-go about watches that end are no business of the user.
-	klog.LogToStderr(false)
-	klog.SetOutput(streams.ErrOut)
+	defer klog.CaptureState().Restore()
+	klog.SetLoggerWithOptions(logr.New(librarySink{streams.ErrOut}), klog.ContextualLogger(true))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK

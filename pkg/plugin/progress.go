@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,10 @@ import (
 // progress shows how far an operation is: on a terminal in one line that is drawn
 // anew, and otherwise in a line for each change.
 type progress struct {
-	e    *env
-	name string
-	now  func() time.Time
+	e *env
+	// label begins each line; empty where the name of the host is before it already.
+	label string
+	now   func() time.Time
 	// width is that of the terminal, after which the line is cut.
 	width int
 	last  string
@@ -27,7 +29,10 @@ type progress struct {
 }
 
 func newProgress(e *env, t target) *progress {
-	p := &progress{e: e, name: t.Name, now: time.Now, width: 80}
+	p := &progress{e: e, now: time.Now, width: 80}
+	if !e.labeled {
+		p.label = t.Name + ": "
+	}
 	if e.live {
 		if size := (term.TTY{Out: e.ErrOut}).GetSize(); size != nil && size.Width > 0 {
 			p.width = int(size.Width)
@@ -43,10 +48,17 @@ func (p *progress) show(op *windowsv1alpha1.Operation) {
 		p.tick(op)
 		return
 	}
-	if text := progressText(op, false); text != p.last {
+	if text := progressText(op, false); text != p.last && !p.between(op) {
 		p.last = text
-		p.e.note("%s: %s", p.name, text)
+		p.e.note("%s%s", p.label, text)
 	}
+}
+
+// between says whether the operation has begun and is between two steps, about which
+// there is nothing to say that the lines before and after do not say.
+func (p *progress) between(op *windowsv1alpha1.Operation) bool {
+	return op.Phase == windowsv1alpha1.OperationRunning && op.CancelRequestedBy == "" &&
+		!slices.ContainsFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.State == windowsv1alpha1.StepRunning })
 }
 
 // tick draws the line anew, because time has passed.
@@ -54,7 +66,7 @@ func (p *progress) tick(op *windowsv1alpha1.Operation) {
 	if !p.e.live || p.down {
 		return
 	}
-	line := []rune(p.name + ": " + progressLine(op, p.now()))
+	line := []rune(p.label + progressLine(op, p.now()))
 	if len(line) >= p.width {
 		line = append(line[:max(p.width-4, 0)], []rune("...")...)
 	}
@@ -72,7 +84,7 @@ func (p *progress) trouble(err error) {
 	}
 	p.clear()
 	p.down = true
-	p.e.note("%s: the operation goes on, but cannot be seen at the moment: %s", p.name, describeError(err))
+	p.e.note("%sthe operation goes on, but cannot be seen at the moment: %s", p.label, describeError(err))
 }
 
 // clear takes the line away, so that something else can be said.

@@ -22,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -35,7 +34,7 @@ func startSystem(b *testing.B, o system.Options) (*system.System, ssh.Signer, []
 		b.Fatal(err)
 	}
 	o.PrivateKey = key
-	o.ControlPlane = controlplane.Options{Fsync: true}
+	o.ControlPlane.Fsync = true
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	s, err := system.Start(ctx, o)

@@ -42,6 +42,22 @@ var kinds = map[string]func(file []byte) ([]result, error){
 	"pubkey-hash":             eachCase(publicKeyHash),
 	"platform-facts":          platformFacts,
 	"controller-decisions":    controllerDecisions,
+
+	"csr-content":                eachCase(csrContent),
+	"csr-parse":                  eachCase(csrParse),
+	"csr-nodename":               eachCase(csrNodeName),
+	"services-manifest":          servicesManifest,
+	"services-cm-structure":      eachCase(servicesStructure),
+	"services-cm-graph":          eachCase(servicesGraph),
+	"wicd-variable-substitution": wicd,
+	"windows-layer":              windowsLayer,
+	"log-rotation":               logRotation,
+	"sha256sum-file":             eachCase(sha256Sums),
+	"kubelet-config":             eachCase(kubeletConfig),
+	"bootstrap-kubeconfig":       eachCase(bootstrapKubeconfig),
+	"metadata-patch":             eachCase(metadataPatch),
+	"hosts-toml":                 eachCase(hostsTOML),
+	"mirror-prefix":              eachCase(mirrorPrefix),
 }
 
 func main() {

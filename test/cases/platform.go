@@ -12,17 +12,15 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
-// notOurs are the members of the file that no source needs: they are about what is
-// put on a host, and about the data a machine is started with.
+// notOurs are the members of the file that nothing here needs: they are about the data
+// a machine is started with.
 var notOurs = map[string]string{
-	"extraPayload":      "is about the content of hosts",
-	"extraServices":     "is about the content of hosts",
-	"extraKubeletFlags": "is about the content of hosts",
-	"userDataTags":      "is about user data",
-	"userDataExtra":     "is about user data",
+	"userDataTags":  "is about user data",
+	"userDataExtra": "is about user data",
 }
 
 // platformFacts runs a file that is one object, each member a fact by platform. The
@@ -67,6 +65,9 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 		"machineNameLimit": func(p string) (any, error) {
 			return legacy.MachineNameLimit(configv1.PlatformType(p)), nil
 		},
+		"extraPayload":       func(p string) (any, error) { return extraPayload(configv1.PlatformType(p)), nil },
+		"extraServices":      func(p string) (any, error) { return extraServices(configv1.PlatformType(p)) },
+		"extraKubeletFlags":  func(p string) (any, error) { return extraKubeletFlags(configv1.PlatformType(p)) },
 		"runtimeClassBuilds": func(release string) (any, error) { return legacy.WindowsBuild(release) },
 	}[name]
 	if byKey == nil {
@@ -84,6 +85,71 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 		}
 	}
 	return result{Output: output}, nil
+}
+
+// extraPayload lists what only hosts of the platform get, and where.
+func extraPayload(platform configv1.PlatformType) string {
+	everywhere := legacy.PayloadFiles(configv1.NonePlatformType)
+	var extra []string
+	for _, f := range legacy.PayloadFiles(platform) {
+		if !slices.Contains(everywhere, f) {
+			extra = append(extra, f.Source+" -> "+f.Directory)
+		}
+	}
+	return strings.Join(extra, ", ")
+}
+
+// publishedOn returns the services of hosts of the platform by name.
+func publishedOn(platform configv1.PlatformType) (map[string]hostconfig.PublishedService, error) {
+	published, err := hostconfig.Publish(hostconfig.ServiceOptions{Platform: platform, APIServerURL: "https://api-int.c.example.com:6443"}, hostconfig.Proxy{})
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]hostconfig.PublishedService{}
+	for _, s := range published.Services {
+		byName[s.Name] = s
+	}
+	return byName, nil
+}
+
+// extraServices lists the services that only hosts of the platform have.
+func extraServices(platform configv1.PlatformType) (string, error) {
+	everywhere, err := publishedOn(configv1.NonePlatformType)
+	if err != nil {
+		return "", err
+	}
+	here, err := publishedOn(platform)
+	if err != nil {
+		return "", err
+	}
+	var extra []string
+	for _, name := range slices.Sorted(maps.Keys(here)) {
+		if _, ok := everywhere[name]; !ok {
+			extra = append(extra, fmt.Sprintf("%s (priority %d)", name, here[name].Priority))
+		}
+	}
+	return strings.Join(extra, ", "), nil
+}
+
+// extraKubeletFlags lists the flags that only kubelets of the platform have, but for
+// the name of the Node, which is another fact.
+func extraKubeletFlags(platform configv1.PlatformType) (string, error) {
+	everywhere, err := publishedOn(configv1.NonePlatformType)
+	if err != nil {
+		return "", err
+	}
+	here, err := publishedOn(platform)
+	if err != nil {
+		return "", err
+	}
+	common := strings.Fields(everywhere[legacy.KubeletService].Command)
+	var extra []string
+	for _, flag := range strings.Fields(here[legacy.KubeletService].Command) {
+		if !slices.Contains(common, flag) && !strings.HasPrefix(flag, "--hostname-override=") {
+			extra = append(extra, flag)
+		}
+	}
+	return strings.Join(extra, " "), nil
 }
 
 // gcpHostnames tries the function on a name that each rule is about, and says in

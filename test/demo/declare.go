@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/template"
@@ -101,6 +102,14 @@ spec: {}
 type entry struct {
 	Key, Name, User string
 	Port            int
+}
+
+// instance is the name that the WindowsInstance of the entry gets.
+func (e entry) instance() string {
+	if e.Port == sshPort {
+		return e.Key
+	}
+	return e.Name
 }
 
 type machine struct{ Name, Address string }
@@ -200,23 +209,45 @@ func waitForHosts(ctx context.Context, sys *system.System, want int, p *progress
 	}
 }
 
-func printHowTo(sys *system.System, s *site) {
-	first, last := s.fromConfigMap[0], s.fromConfigMap[len(s.fromConfigMap)-1]
-	path := func(host winhost.Host) string {
-		return "/apis/windows.openshift.io/v1alpha1/namespaces/" + system.Namespace + "/windowsinstances/" + host.Address() + "/log"
-	}
-	fmt.Printf(`
+func printHowTo(sys *system.System, s *site, recordings string) error {
+	dead := s.fromConfigMap[len(s.fromConfigMap)-1]
+	return howTo.Execute(os.Stdout, struct {
+		Kubeconfig, Programs, Kubectl, Logs, Recordings, Namespace string
+
+		First, Busy, Pending, Dead, DeadInstance string
+	}{
+		Kubeconfig: sys.KubeconfigPath(), Programs: sys.PluginDir(), Kubectl: filepath.Dir(sys.KubectlPath()),
+		Logs: filepath.Join(sys.Dir(), "log"), Recordings: recordings, Namespace: system.Namespace,
+		First: s.fromConfigMap[0].Name(), Busy: s.nodeHosts()[0].Name(), Pending: s.fromMachines[machines-1].Name(),
+		Dead: dead.Name(), DeadInstance: entryOf(dead).instance(),
+	})
+}
+
+var howTo = template.Must(template.New("").Parse(`
 Everything runs. In another terminal:
 
-  export KUBECONFIG=%s PATH=%s:$PATH
+  export KUBECONFIG={{.Kubeconfig}}
+  export PATH={{.Programs}}:{{.Kubectl}}:$PATH
+
+  kubectl windows get -A
+  kubectl windows drain {{.Busy}}                     # 12 pods, two of them behind a budget: half a minute
+  kubectl windows uncordon {{.Busy}}
+  kubectl windows reboot {{.Pending}} --mode=IfPending   # its Windows waits for a restart
+  kubectl windows logs {{.Dead}} kubelet --tail=3 -f  # its kubelet is dead, its log is not
+  kubectl windows shell {{.Busy}}                     # knows ver and hostname, and exit to leave
+  kubectl windows exec {{.First}} -- cmd /c ver
+  kubectl windows inspect {{.Busy}}
+  kubectl windows check {{.Dead}}
+  kubectl windows port-forward {{.Busy}} 15985:5985   # then: curl localhost:15985
+  kubectl windows --help
+
+Without the plugin:
 
   kubectl get windows -A
-  kubectl get windowsinstances -A -o wide
-  kubectl describe windowsinstance -n %s %s
-  kubectl get --raw '%s'                                    # what logs there are
-  kubectl get --raw '%s?query=kubelet&tailLines=3&follow=true'   # its kubelet is dead, its log is not
-  kubectl edit configmap -n %s windows-instances      # add, change, remove a host
+  kubectl describe windowsinstance -n {{.Namespace}} {{.DeadInstance}}
+  kubectl get --raw '/apis/windows.openshift.io/v1alpha1/namespaces/{{.Namespace}}/windowsinstances/{{.DeadInstance}}/log?query=kubelet&tailLines=3&follow=true'
+  kubectl edit configmap -n {{.Namespace}} windows-instances   # add, change, remove a host
 
-Logs of the programs are in %s. Ctrl-C stops and removes everything.
-`, sys.KubeconfigPath(), filepath.Dir(sys.KubectlPath()), system.Namespace, first.Address(), path(first), path(last), system.Namespace, filepath.Join(sys.Dir(), "log"))
-}
+Logs of the programs are in {{.Logs}},
+what shells have shown is recorded in {{.Recordings}}. Ctrl-C stops and removes everything.
+`))

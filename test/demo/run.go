@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync"
 	"time"
 
 	"github.com/openshift/windows-instance-api/test/controlplane"
@@ -57,11 +58,17 @@ func run(ctx context.Context, count int) (err error) {
 	if err != nil {
 		return err
 	}
+	recordings, err := os.MkdirTemp("", "demo-sessions-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(recordings)) }()
 	s, err := system.Start(ctx, system.Options{
-		ControlPlane: controlplane.Options{BinDir: binDir, Fsync: true},
-		PrivateKey:   key,
-		MachineAPI:   true,
-		Logf:         p.detail,
+		ControlPlane:  controlplane.Options{BinDir: binDir, Fsync: true},
+		PrivateKey:    key,
+		MachineAPI:    true,
+		APIServerArgs: []string{"--session-recording-dir=" + recordings},
+		Logf:          p.detail,
 	})
 	if err != nil {
 		return err
@@ -77,23 +84,30 @@ func run(ctx context.Context, count int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, site.close()) }()
-	writing, stopWriting := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		site.writeLogs(writing)
-	}()
-	defer func() { stopWriting(); <-done }()
+	var background sync.WaitGroup
+	going, stopGoing := context.WithCancel(ctx)
+	defer func() { stopGoing(); background.Wait() }()
+	background.Go(func() { site.writeLogs(going) })
 
-	p.step("creating ConfigMap windows-instances, a MachineSet with Machines, and a Node whose kubelet is dead")
+	p.step("creating ConfigMap windows-instances, a MachineSet with Machines, Nodes (the kubelet of one is dead) and pods")
 	if err := site.declare(ctx, s); err != nil {
 		return err
 	}
+	defer site.stopKubelets()
+	if err := site.startKubelets(ctx, s); err != nil {
+		return err
+	}
+	if err := apply(ctx, s, workloads, shop); err != nil {
+		return err
+	}
+	background.Go(func() { site.schedule(going, s.Kube) })
 	p.step("waiting until windows-controller has logged in to the hosts")
 	if err := waitForHosts(ctx, s, count, p); err != nil {
 		return err
 	}
-	printHowTo(s, site)
+	if err := printHowTo(s, site, recordings); err != nil {
+		return err
+	}
 	select {
 	case <-ctx.Done():
 		fmt.Println()

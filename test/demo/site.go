@@ -9,13 +9,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/test/kubelet"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -29,12 +35,18 @@ const (
 	// real ones have it; the rest share addresses and have a line port=.
 	ownAddresses = 100
 	sshPort      = 22
+	winRMPort    = 5985
+	// restartTakes is how long a host is down when it restarts.
+	restartTakes = 5 * time.Second
 )
 
 // site are the stand-ins.
 type site struct {
 	fromConfigMap []winhost.Host // the first is the Wine host where there is Wine
 	fromMachines  []winhost.Host
+
+	kubelets []*kubelet.Kubelet
+	winrm    []*http.Server
 }
 
 func (s *site) all() []winhost.Host {
@@ -58,6 +70,11 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 		o := winhost.Options{Tier: winhost.TierInProcess, Name: fmt.Sprintf("win-%d", i+1), AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}}
 		if i == 0 {
 			o.Tier = tierOfFirst
+		}
+		// As long as a host that is quick about it.
+		o.Restart.Takes = restartTakes
+		if o.Tier == winhost.TierInProcess {
+			o.InProcess = winhost.InProcessOptions{EventLog: newEventLog(time.Now()), Facts: facts(i, count)}
 		}
 		if i < ownAddresses {
 			address = address.Next()
@@ -83,10 +100,56 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 		p.detail("%s at %s: %s", host.Name(), host.Address(), tierText[host.Tier()])
 	}
 	p.detail("%s to %s: %s", hosts[1].Name(), hosts[count-1].Name(), tierText[winhost.TierInProcess])
-	return &site{
+	s := &site{
 		fromConfigMap: append(hosts[:1:1], hosts[1+machines:]...),
 		fromMachines:  hosts[1 : 1+machines],
-	}, nil
+	}
+	for _, host := range hosts[:min(count, ownAddresses)] {
+		if err := s.startWinRM(ctx, host); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	return s, nil
+}
+
+// facts makes the hosts differ: in what they have left, and the last Machine waits for
+// a restart until it gets one.
+func facts(i, count int) func(*hostagent.Facts) {
+	var waits atomic.Pointer[string]
+	return func(f *hostagent.Facts) {
+		f.Memory.AvailableBytes -= f.Memory.TotalBytes * uint64(i) / uint64(2*count)
+		f.Disks[0].FreeBytes -= f.Disks[0].TotalBytes * uint64(count-i) / uint64(2*count)
+		for n, name := range []string{"containerd", "kubelet", "kube-proxy", "windows_exporter"} {
+			f.Services = append(f.Services, hostagent.Service{
+				Name: name, DisplayName: name, Description: "OpenShift managed " + name, State: "Running", StartType: "Automatic", PID: uint32(3000 + 4*n),
+				Path: `C:\k\` + name + ".exe", Account: "LocalSystem",
+			})
+		}
+		boot := f.Boot.ID
+		waits.CompareAndSwap(nil, &boot)
+		if i == machines && *waits.Load() == boot {
+			f.PendingReboot = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootWindowsUpdate}}
+		}
+	}
+}
+
+// startWinRM answers on the port of WinRM, so that there is one to forward to.
+func (s *site) startWinRM(ctx context.Context, host winhost.Host) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(host.Address(), strconv.Itoa(winRMPort)))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, "This is where WinRM of %s would answer.\n", host.Name())
+		}),
+	}
+	s.winrm = append(s.winrm, server)
+	// It ends by Close, which is no news.
+	go func() { _ = server.Serve(listener) }()
+	return nil
 }
 
 var tierText = map[string]string{
@@ -96,23 +159,31 @@ var tierText = map[string]string{
 
 func (s *site) close() error {
 	var errs []error
+	for _, server := range s.winrm {
+		errs = append(errs, server.Close())
+	}
 	for _, host := range s.all() {
 		errs = append(errs, host.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// writeLogs plays the kubelet of each host: a line a second into kubelet.log, as
-// klog writes it, until ctx is done.
+// writeLogs plays what runs on each host: a line a second into the log of the kubelet,
+// as klog writes it, and one now and then into that of containerd, until ctx is done.
 func (s *site) writeLogs(ctx context.Context) {
+	const containerdEvery = 5
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		for _, host := range s.all() {
 			now := time.Now()
-			line := fmt.Sprintf("I%s 4711 kubelet.go:2495] \"Stand-in for the kubelet of this host\" host=%q line=%d\n", now.Format("0102 15:04:05.000000"), host.Name(), n)
 			// A host that is being closed has no directory any more.
-			_ = appendTo(filepath.Join(host.LogDir(), "kubelet", "kubelet.log"), line)
+			_ = appendTo(filepath.Join(host.LogDir(), "kubelet", "kubelet.log"), fmt.Sprintf(
+				"I%s 4711 kubelet.go:2495] \"Stand-in for the kubelet of this host\" host=%q line=%d\n", now.Format("0102 15:04:05.000000"), host.Name(), n))
+			if n%containerdEvery == 0 {
+				_ = appendTo(filepath.Join(host.LogDir(), "containerd", "containerd.log"), fmt.Sprintf(
+					"time=%q level=info msg=\"stand-in for containerd\" line=%d\n", now.Format(time.RFC3339Nano), n/containerdEvery))
+			}
 		}
 		select {
 		case <-ctx.Done():

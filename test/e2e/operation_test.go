@@ -6,12 +6,10 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +18,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/kubelet"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -57,13 +55,7 @@ type nodeHost struct {
 	host winhost.Host
 	name string
 
-	mu sync.Mutex
-	// grace has the grace periods that pods were deleted with.
-	grace map[string]int64
-	// silent keeps the kubelet from reporting.
-	silent bool
-	// keep keeps pods that are being deleted from ending.
-	keep bool
+	kubelet *kubelet.Kubelet
 }
 
 // newNodeHost starts a host, makes its instance and its Node, and waits until the two
@@ -71,30 +63,23 @@ type nodeHost struct {
 func newNodeHost(t *testing.T, s *system.System, signer ssh.Signer, name string) *nodeHost {
 	t.Helper()
 	h := &nodeHost{
-		sys: s, name: name, grace: map[string]int64{},
+		sys: s, name: name,
 		host: startHost(t, winhost.Options{AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}}),
 	}
-	if _, err := s.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if err := kubelet.Register(t.Context(), s.Kube, kubelet.Node{Name: name, Address: h.host.Address()}); err != nil {
 		t.Fatal(err)
 	}
-	// A patch does not mind that kube-controller-manager looks after the Node already.
-	addresses := fmt.Appendf(nil, `{"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, h.host.Address())
-	if _, err := s.Kube.CoreV1().Nodes().PatchStatus(t.Context(), name, addresses); err != nil {
+	var err error
+	if h.kubelet, err = kubelet.Start(kubelet.Options{Client: s.Kube, Node: name, Logf: t.Logf}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(h.kubelet.Stop)
 	if _, err := instances(s).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { h.kubelet(ctx, t) })
-	t.Cleanup(func() {
-		cancel()
-		wg.Wait()
-	})
 	h.wait(t, "the host is ready", func(i *windowsv1alpha1.WindowsInstance) error {
 		if i.Status.Phase != windowsv1alpha1.InstanceReady || i.Status.Node == nil {
 			return fmt.Errorf("it is %s", i.Status.Phase)
@@ -102,55 +87,6 @@ func newNodeHost(t *testing.T, s *system.System, signer ssh.Signer, name string)
 		return nil
 	})
 	return h
-}
-
-// kubelet reports that the Node is ready, and ends pods that are being deleted.
-func (h *nodeHost) kubelet(ctx context.Context, t *testing.T) {
-	for ; ctx.Err() == nil; pause(ctx, 200*time.Millisecond) {
-		h.mu.Lock()
-		silent, keep := h.silent, h.keep
-		h.mu.Unlock()
-		if !silent {
-			h.report(ctx, t)
-		}
-		if !keep {
-			h.endPods(ctx, t)
-		}
-	}
-}
-
-func (h *nodeHost) report(ctx context.Context, t *testing.T) {
-	now := time.Now().UTC().Format(time.RFC3339)
-	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"kubelet is posting ready status","lastHeartbeatTime":%q}]}}`, now)
-	if _, err := h.sys.Kube.CoreV1().Nodes().PatchStatus(ctx, h.name, patch); err != nil && ctx.Err() == nil {
-		t.Logf("reporting Node %s: %v", h.name, err)
-	}
-}
-
-func (h *nodeHost) endPods(ctx context.Context, t *testing.T) {
-	pods, err := h.sys.Kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + h.name})
-	if err != nil {
-		return
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.DeletionTimestamp == nil {
-			continue
-		}
-		h.mu.Lock()
-		h.grace[pod.Name] = *pod.DeletionGracePeriodSeconds
-		h.mu.Unlock()
-		err := h.sys.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			t.Logf("ending pod %s: %v", pod.Name, err)
-		}
-	}
-}
-
-func (h *nodeHost) set(change func(*nodeHost)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	change(h)
 }
 
 // runPod puts a pod on the Node that is ready and counts for budgets.
@@ -167,10 +103,13 @@ func (h *nodeHost) runPod(t *testing.T, name string, seconds int64) {
 		}, metav1.CreateOptions{})
 		return err
 	})
-	patch := []byte(`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`)
-	if _, err := pods.Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, "the pod runs", func() error {
+		pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("it is %s", pod.Status.Phase)
+		}
+		return err
+	})
 }
 
 // protect makes a budget that lets no pod of the name go.
@@ -298,11 +237,11 @@ func drainWaitsForBudget(t *testing.T, h *nodeHost) {
 	if op.RequestedBy == "" || len(op.BlockedBy) > 0 || op.Progress == nil || op.Progress.Done != 2 || op.Progress.Total != 2 {
 		t.Errorf("got %+v", op)
 	}
-	h.set(func(h *nodeHost) {
-		if h.grace["drain-free"] != 17 || h.grace["drain-kept"] != 30 {
-			t.Errorf("the pods got the grace periods %v", h.grace)
+	for pod, want := range map[string]int64{"drain-free": 17, "drain-kept": 30} {
+		if got, ok := h.kubelet.GracePeriod(pod); !ok || got != want {
+			t.Errorf("pod %s got a grace period of %d s, want %d s", pod, got, want)
 		}
-	})
+	}
 	h.mustBeCordoned(t, true)
 	answer, err := instances(h.sys).Uncordon(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
 	if err != nil {
@@ -396,7 +335,7 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 	h.runPod(t, "killed-pod", 30)
 	h.host.SetRestart(winhost.RestartOptions{Takes: 3 * time.Second})
 	// Pods stay, and the kubelet is silent, until the controller was killed at these steps.
-	h.set(func(h *nodeHost) { h.keep = true })
+	h.kubelet.SetKeep(true)
 	asked := h.reboot(t, windowsv1alpha1.RebootOptions{})
 	killed := map[string]bool{}
 	var op *windowsv1alpha1.Operation
@@ -421,10 +360,8 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 				t.Fatal(err)
 			}
 		}
-		h.set(func(h *nodeHost) {
-			h.keep = false
-			h.silent = step != "NodeReady"
-		})
+		h.kubelet.SetKeep(false)
+		h.kubelet.SetSilent(step != "NodeReady")
 		if err := h.sys.Controller.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -11,46 +11,21 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
-// pluginDir builds kubectl-windows once, and returns the directory that has it, which
-// goes away with the system that the tests share.
-var pluginDir = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(sys.Dir(), "plugin")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(dir, "kubectl-windows"), "../../cmd/kubectl-windows").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building the plugin: %w\n%s", err, out)
-	}
-	return dir, nil
-})
-
 // pluginCommand is `kubectl windows` on a system.
-func pluginCommand(ctx context.Context, t *testing.T, s *system.System, args ...string) *exec.Cmd {
-	t.Helper()
-	dir, err := pluginDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+func pluginCommand(ctx context.Context, s *system.System, args ...string) *exec.Cmd {
 	cmd := s.KubectlCommand(ctx, s.KubeconfigPath(), append([]string{"windows"}, args...)...)
-	path := os.Getenv("PATH")
-	for _, value := range cmd.Environ() {
-		if rest, ok := strings.CutPrefix(value, "PATH="); ok {
-			path = rest
-		}
-	}
-	cmd.Env = append(cmd.Environ(), "PATH="+dir+string(os.PathListSeparator)+path)
+	cmd.Env = append(cmd.Environ(), "PATH="+s.PluginDir()+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return cmd
 }
 
@@ -60,7 +35,7 @@ func plugin(t *testing.T, s *system.System, args ...string) (stdout, stderr stri
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var out, errOut lockedBuffer
-	cmd := pluginCommand(ctx, t, s, args...)
+	cmd := pluginCommand(ctx, s, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -108,6 +83,81 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
+// TestPluginOperations looks at a host that is a node, and takes the node away from its
+// pods, in spite of a budget.
+func TestPluginOperations(t *testing.T) {
+	t.Parallel()
+	h := newNodeHost(t, sys, hostSigner, "plugin")
+	h.runPod(t, "plugin-free", 30)
+	h.runPod(t, "plugin-kept", 30)
+	h.protect(t, "plugin-kept")
+	says := func(code int, want []string, args ...string) {
+		t.Helper()
+		stdout, stderr, got := plugin(t, sys, args...)
+		if got != code {
+			t.Errorf("kubectl windows %s exits with %d, want %d", args[0], got, code)
+		}
+		for _, w := range want {
+			if !strings.Contains(stdout+stderr, w) {
+				t.Errorf("kubectl windows %s does not say %q", args[0], w)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("%s\n%s", stdout, stderr)
+		}
+	}
+	says(0, []string{"Resolve", "HostKey", "Agent", "The host is fit to be a node."}, "check", "plugin")
+	says(0, []string{"Memory", "16.0 GiB", "sshd"}, "inspect", "plugin")
+	says(0, []string{"DISK FREE", "plugin"}, "top", "node/plugin")
+
+	drain := func() (stderr *lockedBuffer, wait func() int) {
+		t.Helper()
+		stderr = &lockedBuffer{}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		cmd := pluginCommand(ctx, sys, "drain", "plugin", "--force")
+		cmd.Stderr = stderr
+		if err := cmd.Start(); err != nil {
+			cancel()
+			t.Fatal(err)
+		}
+		ended := make(chan int, 1)
+		go func() {
+			defer cancel()
+			_ = cmd.Wait()
+			ended <- cmd.ProcessState.ExitCode()
+		}()
+		return stderr, func() int { return <-ended }
+	}
+	untilItSays := func(stderr *lockedBuffer, want string) {
+		t.Helper()
+		eventually(t, "the drain says "+want, func() error {
+			if !strings.Contains(stderr.String(), want) {
+				return fmt.Errorf("it says\n%s", stderr.String())
+			}
+			return nil
+		})
+	}
+
+	stderr, wait := drain()
+	untilItSays(stderr, "1/2 pods]; blocked by default/plugin-kept (PodDisruptionBudget plugin-kept)")
+	says(6, []string{"asked for a drain", "kubectl windows cancel plugin -n default"}, "uncordon", "plugin")
+	says(0, []string{"canceled"}, "cancel", "plugin")
+	if code := wait(); code != 4 {
+		t.Errorf("a drain that is canceled exits with %d, want 4:\n%s", code, stderr.String())
+	}
+	h.mustBeCordoned(t, false)
+
+	stderr, wait = drain()
+	untilItSays(stderr, "blocked by")
+	if err := sys.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault).Delete(t.Context(), "plugin-kept", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if code := wait(); code != 0 || !strings.Contains(stderr.String(), "drain succeeded") {
+		t.Errorf("the drain exits with %d:\n%s", code, stderr.String())
+	}
+	h.mustBeCordoned(t, true)
+}
+
 // TestPluginFollowsThroughRestart kills windows-apiserver while a log is followed.
 func TestPluginFollowsThroughRestart(t *testing.T) {
 	t.Parallel()
@@ -123,7 +173,7 @@ func TestPluginFollowsThroughRestart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &follower{done: make(chan struct{}), stop: cancel}
 	var stderr lockedBuffer
-	cmd := pluginCommand(ctx, t, s, "logs", "w", "kubelet", "-f", "--tail=1")
+	cmd := pluginCommand(ctx, s, "logs", "w", "kubelet", "-f", "--tail=1")
 	cmd.Stdout, cmd.Stderr = &f.out, &stderr
 	if err := cmd.Start(); err != nil {
 		cancel()

@@ -50,11 +50,17 @@ var layers = map[string][]string{
 	"pkg/storage":   {},
 	"pkg/winshell":  {},
 	"pkg/drain":     {},
+	"pkg/csr":       {},
 	// The other end of kubectl exec and kubectl port-forward.
 	"pkg/streamserver":     {},
 	"pkg/sessionrecording": {},
 	// Judges what the agent found.
 	"pkg/preflight": {"pkg/hostagent", "pkg/legacy"},
+	// What shall be on a host.
+	"pkg/hostconfig": {"pkg/hostagent", "pkg/legacy"},
+	// What is shipped to a host, and how it gets there.
+	"pkg/payload":  {},
+	"pkg/transfer": {"pkg/sshpool"},
 	// What is done on a host, for the API server and the controller alike.
 	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/version", "pkg/winshell"},
 	// The API server. It sees hosts through small interfaces of its own.
@@ -68,7 +74,8 @@ var layers = map[string][]string{
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply"},
-	"pkg/controller/options":   {"pkg/legacy", "pkg/controller"},
+	"pkg/controller/csr":       {"pkg/apis", "pkg/csr", "pkg/controller/source"},
+	"pkg/controller/options":   {"pkg/legacy", "pkg/hostaccess", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.
@@ -78,8 +85,9 @@ var layers = map[string][]string{
 	"cmd/kubectl-windows": {"pkg/plugin", "pkg/version"},
 	// What helps to develop. Hosts and control planes are the world that the
 	// programs live in, so they know little of them.
-	"hack":              {"pkg/generated", "pkg/apis"},
+	"hack":              {"pkg/generated", "pkg/apis", "pkg/payload"},
 	"test/controlplane": {},
+	"test/kubelet":      {},
 	"test/winhost":      {"pkg/hostagent", "pkg/sshpool"},
 	"test":              {"pkg", "test"},
 }

@@ -21,6 +21,7 @@ type binaries struct {
 	apiServer  string
 	controller string
 	agentDir   string
+	pluginDir  string
 }
 
 // builds says what is built: output below the directory, package, environment.
@@ -32,6 +33,7 @@ var builds = []struct {
 	{"windows-controller", "./cmd/controller", nil},
 	{"agent/windows-node-agent.exe", "./cmd/agent", []string{"GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}},
 	{"agent/windows-node-agent", "./cmd/agent", []string{"CGO_ENABLED=0"}},
+	{"plugin/kubectl-windows", "./cmd/kubectl-windows", nil},
 }
 
 // Build builds our programs into a directory of the user's cache that belongs to
@@ -66,8 +68,13 @@ func binariesIn(dir string) binaries {
 		apiServer:  filepath.Join(dir, "windows-apiserver"),
 		controller: filepath.Join(dir, "windows-controller"),
 		agentDir:   filepath.Join(dir, "agent"),
+		pluginDir:  filepath.Join(dir, "plugin"),
 	}
 }
+
+// PluginDir returns the directory that has kubectl-windows and nothing else, for the
+// PATH of users.
+func (s *System) PluginDir() string { return s.programs.pluginDir }
 
 // moduleRoot is the directory of this checkout.
 func moduleRoot(ctx context.Context) (string, error) {

@@ -47,7 +47,7 @@ a caller is and what he may do. It keeps its objects in an etcd of its own below
 	return cmd
 }
 
-func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptions) error {
+func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hostOptions) error {
 	var endpoints []string
 	storageFailed := make(<-chan error)
 	if serverOptions.EmbeddedStorage() {
@@ -71,16 +71,12 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hosts *hostOptio
 	if err != nil {
 		return fmt.Errorf("making a client for this server: %w", err)
 	}
-	access, closePool, err := hosts.access(kube, own)
+	access, closePool, err := hostOptions.access(kube, own)
 	if err != nil {
 		return err
 	}
 	defer closePool()
-	config.Extra.Logs = logOpener{access}
-	config.Extra.Planner = planner{access}
-	config.Extra.Inspector = inspector{access}
-	config.Extra.Checker = access
-	config.Extra.Sessions = sessionOpener{access}
+	config.Extra.Hosts = hosts{access}
 	sessionEvents, closeEvents := newSessionEvents(ctx, kube)
 	defer closeEvents()
 	config.Extra.SessionEvents = sessionEvents

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -29,6 +30,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/machine"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
@@ -54,9 +56,13 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if err != nil {
 		return fmt.Errorf("--agent-dir: %w", err)
 	}
-	prefixes, err := o.AllowedPrefixes()
+	rules, err := o.AddressRules()
 	if err != nil {
-		return fmt.Errorf("--allowed-host-cidrs: %w", err)
+		return err
+	}
+	ours, err := hostaccess.OurAddresses()
+	if err != nil {
+		return err
 	}
 	if err := waitForAPI(ctx, config); err != nil {
 		return err
@@ -68,7 +74,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 		DialTimeout:      o.DialTimeout,
 		HandshakeTimeout: o.DialTimeout,
 		MaxConns:         o.MaxHostConnections,
-		AllowAddress:     hostaccess.AddressPolicy(prefixes),
+		AllowAddress:     rules.Policy(ours),
 	})
 	defer func() {
 		if err := connections.Close(); err != nil {
@@ -93,7 +99,9 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if err != nil {
 		return fmt.Errorf("making a client for the cluster: %w", err)
 	}
-	if err := addControllers(ctx, mgr, hosts, kube, o); err != nil {
+	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
+	defer closeRecorder()
+	if err := addControllers(ctx, mgr, hosts, kube, recorder, o); err != nil {
 		return err
 	}
 	health.setSynced(mgr.GetCache().WaitForCacheSync)
@@ -104,11 +112,13 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 }
 
 // addControllers adds every controller to the manager.
-func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Access, kube kubernetes.Interface, o *options.Options) error {
-	if err := configmap.SetupWithManager(mgr, configMapOptions(o)); err != nil {
+func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Access, kube kubernetes.Interface, recorder record.EventRecorder, o *options.Options) error {
+	configMaps := configMapOptions(o)
+	configMaps.Recorder = recorder
+	if err := configmap.SetupWithManager(mgr, configMaps); err != nil {
 		return err
 	}
-	if err := machine.SetupWithManager(mgr, machine.Options{}); err != nil {
+	if err := machine.SetupWithManager(mgr, machine.Options{Recorder: recorder}); err != nil {
 		return err
 	}
 	if err := pool.SetupWithManager(mgr, pool.Options{}); err != nil {
@@ -117,13 +127,18 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Acc
 	if err := operation.SetupWithManager(mgr, operation.Options{
 		Hosts:      hosts,
 		Kube:       kube,
+		Recorder:   recorder,
 		Concurrent: o.ConcurrentOperations,
 		Registerer: ctrlmetrics.Registry,
 	}); err != nil {
 		return err
 	}
+	if err := csr.SetupWithManager(mgr, csr.Options{Kube: kube, Recorder: recorder, Registerer: ctrlmetrics.Registry}); err != nil {
+		return err
+	}
 	return instance.SetupWithManager(ctx, mgr, instance.Options{
 		Hosts:                hosts,
+		Recorder:             recorder,
 		Namespace:            o.Namespace,
 		ConcurrentProbes:     o.ConcurrentProbes,
 		ConcurrentSlowProbes: o.ConcurrentSlowProbes,
@@ -149,6 +164,7 @@ func newManager(config *rest.Config, o *options.Options) (ctrl.Manager, error) {
 	}
 	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}}
 	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
+	maps.Copy(byObject, csr.CacheByObject())
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
 		Logger: klog.Background(),

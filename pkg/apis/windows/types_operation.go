@@ -41,6 +41,7 @@ const (
 	StepSucceeded OperationStepState = "Succeeded"
 	StepSkipped   OperationStepState = "Skipped"
 	StepFailed    OperationStepState = "Failed"
+	StepCanceled  OperationStepState = "Canceled"
 )
 
 // Operation is an action on a host: what was asked for, by whom, and how far it is.

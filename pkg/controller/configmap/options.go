@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"time"
 
+	"k8s.io/client-go/tools/record"
+
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
@@ -16,8 +18,10 @@ import (
 // and be safe for concurrent use.
 type LookupFunc func(ctx context.Context, name string) ([]netip.Addr, error)
 
-// Options are the settings of the controller. The zero value is ready to use.
+// Options are the settings of the controller.
 type Options struct {
+	// Recorder takes the events. Required by [SetupWithManager].
+	Recorder record.EventRecorder
 	// Namespace of the ConfigMap, and of what is made from it. Default
 	// openshift-windows-machine-config-operator.
 	Namespace string

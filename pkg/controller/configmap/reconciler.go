@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,11 +29,10 @@ import (
 // fieldManager owns what this controller applies. It must never change.
 const fieldManager = "windows-controller-configmap"
 
-// Reasons and actions of events.
+// Reasons of events.
 const (
 	reasonInvalidEntry = "InvalidEntry"
 	reasonPoolConflict = "PoolConflict"
-	actionSync         = "Sync"
 )
 
 // retryStale is when to look again after the cache turned out to be behind.
@@ -50,7 +49,7 @@ type names interface {
 type reconciler struct {
 	client    client.Client
 	applier   *apply.Applier
-	recorder  events.EventRecorder
+	recorder  record.EventRecorder
 	entries   *source.Reporter // tells of bad entries
 	conflicts *source.Reporter // tells of a pool of that name with another source
 	names     names
@@ -132,7 +131,7 @@ func (r *reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsN
 			problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so no instances are made. "+
 				"Delete it, or move its hosts to a pool of another name.", pool.Name)}
 		}
-		r.conflicts.Report(cm, reasonPoolConflict, actionSync, problems)
+		r.conflicts.Report(cm, reasonPoolConflict, problems)
 	}
 	return !conflict && (pool == nil || pool.DeletionTimestamp.IsZero())
 }
@@ -239,7 +238,7 @@ func (r *reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.
 		return err
 	}
 	if before == nil || before.Reason != condition.Reason {
-		r.recorder.Eventf(pool, nil, corev1.EventTypeWarning, condition.Reason, actionSync, "%s", source.EventNote(condition.Message))
+		r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, source.EventNote(condition.Message))
 	}
 	return nil
 }
@@ -270,7 +269,7 @@ func (r *reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 	for _, problem := range problems {
 		messages["data["+problem.Key+"]"] = problem.String()
 	}
-	r.entries.Report(cm, reasonInvalidEntry, actionSync, messages)
+	r.entries.Report(cm, reasonInvalidEntry, messages)
 }
 
 // setStatus applies the part of the status that the controller of a source owns.

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,7 +44,7 @@ type fixture struct {
 	*testing.T
 	client.WithWatch
 	r      *reconciler
-	events *events.FakeRecorder
+	events *record.FakeRecorder
 	writes []string // what was written since they were last taken
 	fail   func(write string) error
 	dns    map[string]Resolution
@@ -67,7 +67,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{T: t, events: events.NewFakeRecorder(1000), dns: map[string]Resolution{}}
+	f := &fixture{T: t, events: record.NewFakeRecorder(1000), dns: map[string]Resolution{}}
 	record := func(verb string, obj any) error {
 		write := verb
 		if named, ok := obj.(interface{ GetName() *string }); ok {

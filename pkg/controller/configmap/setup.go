@@ -39,7 +39,7 @@ const lookupDelay = time.Second
 // RBAC it needs, in the namespace of the ConfigMap unless said otherwise:
 //
 //	""                    configmaps                get list watch
-//	events.k8s.io         events                    create patch
+//	""                    events                    create patch
 //	windows.openshift.io  windowsnodepools          get list watch (all namespaces) create patch delete
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch create patch delete trust-host-key
@@ -57,13 +57,12 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(resolver); err != nil {
 		return fmt.Errorf("add the resolver of the ConfigMap controller: %w", err)
 	}
-	recorder := mgr.GetEventRecorder(controllerName)
 	r := &reconciler{
 		client:    mgr.GetClient(),
 		applier:   &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
-		recorder:  recorder,
-		entries:   source.NewReporter(recorder, mgr.GetScheme()),
-		conflicts: source.NewReporter(recorder, mgr.GetScheme()),
+		recorder:  o.Recorder,
+		entries:   source.NewReporter(o.Recorder, mgr.GetScheme()),
+		conflicts: source.NewReporter(o.Recorder, mgr.GetScheme()),
 		names:     resolver,
 		configMap: configMap,
 		unguarded: o.RemoveWithoutConfirmation,

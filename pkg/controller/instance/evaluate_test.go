@@ -385,7 +385,7 @@ func TestTransitions(t *testing.T) {
 			var got []string
 			for _, tr := range transitions(&test.before, &test.after) {
 				got = append(got, tr.eventType+" "+tr.reason)
-				if tr.note == "" || tr.action == "" || len(tr.note) > maxEventNote {
+				if tr.note == "" || len(tr.note) > maxEventNote {
 					t.Errorf("bad event %+v", tr)
 				}
 			}

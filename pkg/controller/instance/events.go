@@ -20,58 +20,51 @@ const (
 	eventRecovered       = "Recovered"
 )
 
-// Actions of events: what the controller was doing.
-const (
-	actionConnect   = "Connect"
-	actionInspect   = "Inspect"
-	actionWatchNode = "WatchNode"
-)
-
-// maxEventNote is the limit of events.k8s.io/v1.
+// maxEventNote is the limit that events.k8s.io/v1 has, through which events are read as well.
 const maxEventNote = 1024
 
 // transition is a change of a status that is worth an event.
 type transition struct {
-	eventType, reason, action, note string
+	eventType, reason, note string
 }
 
 // transitions compares two statuses of an instance. What was so before and is
 // still so gives no event, however often the host is tried again.
 func transitions(before, after *windowsv1alpha1.WindowsInstanceStatus) []transition {
 	var out []transition
-	add := func(eventType, reason, action, note string) {
-		out = append(out, transition{eventType, reason, action, truncate(note, maxEventNote)})
+	add := func(eventType, reason, note string) {
+		out = append(out, transition{eventType, reason, truncate(note, maxEventNote)})
 	}
 	failedBefore, failedNow := failedCheck(before), failedCheck(after)
 
 	if key := newFirstUse(before, after); key != nil {
-		add(corev1.EventTypeNormal, eventHostKeyRecorded, actionConnect,
+		add(corev1.EventTypeNormal, eventHostKeyRecorded,
 			"From now on only host key "+key.Type+" "+key.Fingerprint+" is trusted, the first that the host presented.")
 	}
 	if failedNow != nil && (failedBefore == nil || failedBefore.Type != failedNow.Type || failedBefore.Reason != failedNow.Reason) {
-		add(corev1.EventTypeWarning, failedNow.Reason, actionOf(failedNow.Type), failedNow.Message)
+		add(corev1.EventTypeWarning, failedNow.Reason, failedNow.Message)
 	}
 	recovered := failedBefore != nil && failedNow == nil && meta.IsStatusConditionTrue(after.Conditions, windowsv1alpha1.ConditionPreflightPassed)
 	if recovered {
-		add(corev1.EventTypeNormal, eventRecovered, actionConnect, "The host is well again; before: "+failedBefore.Message)
+		add(corev1.EventTypeNormal, eventRecovered, "The host is well again; before: "+failedBefore.Message)
 	} else if c := becameTrue(before, after, windowsv1alpha1.ConditionAuthenticated); c != nil {
-		add(corev1.EventTypeNormal, eventAuthenticated, actionConnect, c.Message)
+		add(corev1.EventTypeNormal, eventAuthenticated, c.Message)
 	}
 	if after.System != nil && !equality.Semantic.DeepEqual(before.System, after.System) {
-		add(corev1.EventTypeNormal, eventFactsGathered, actionInspect, describeSystem(after.System))
+		add(corev1.EventTypeNormal, eventFactsGathered, describeSystem(after.System))
 	}
 	if c := becameTrue(before, after, windowsv1alpha1.ConditionPreflightPassed); c != nil && !recovered {
-		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonPreflightPassed, actionInspect, c.Message)
+		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonPreflightPassed, c.Message)
 	}
 	if c := becameTrue(before, after, windowsv1alpha1.ConditionRebootRequired); c != nil {
-		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonRebootPending, actionInspect, c.Message)
+		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonRebootPending, c.Message)
 	}
 	nodeBefore := meta.FindStatusCondition(before.Conditions, windowsv1alpha1.ConditionNodeReady)
 	if c := becameTrue(before, after, windowsv1alpha1.ConditionNodeReady); c != nil {
-		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonNodeReady, actionWatchNode, c.Message)
+		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonNodeReady, c.Message)
 	} else if nodeBefore != nil && nodeBefore.Status == metav1.ConditionTrue {
 		if c := meta.FindStatusCondition(after.Conditions, windowsv1alpha1.ConditionNodeReady); c != nil && c.Status == metav1.ConditionFalse {
-			add(corev1.EventTypeWarning, c.Reason, actionWatchNode, c.Message)
+			add(corev1.EventTypeWarning, c.Reason, c.Message)
 		}
 	}
 	return out
@@ -101,13 +94,6 @@ func newFirstUse(before, after *windowsv1alpha1.WindowsInstanceStatus) *windowsv
 		return nil
 	}
 	return &after.HostKeys[0]
-}
-
-func actionOf(condition string) string {
-	if condition == windowsv1alpha1.ConditionPreflightPassed {
-		return actionInspect
-	}
-	return actionConnect
 }
 
 func describeSystem(s *windowsv1alpha1.SystemStatus) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 )
 
@@ -29,6 +30,9 @@ const (
 type Options struct {
 	// Hosts is the way to hosts. Required.
 	Hosts Hosts
+	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 two events of one
+	// reason are one that happened twice, with the note of the first. Required.
+	Recorder record.EventRecorder
 	// Namespace is that of the operator: of two instances of the same host, one in this
 	// namespace stands for it. Required.
 	Namespace string
@@ -61,6 +65,9 @@ func (o Options) complete() (Options, error) {
 	var errs []error
 	if o.Hosts == nil {
 		errs = append(errs, errors.New("Hosts is required"))
+	}
+	if o.Recorder == nil {
+		errs = append(errs, errors.New("Recorder is required"))
 	}
 	if o.Namespace == "" {
 		errs = append(errs, errors.New("Namespace is required"))

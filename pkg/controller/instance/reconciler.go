@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -37,11 +36,10 @@ const (
 type Reconciler struct {
 	Options
 
-	client   client.Client
-	recorder events.EventRecorder
-	tracker  *tracker
-	prober   *prober
-	metrics  *metrics
+	client  client.Client
+	tracker *tracker
+	prober  *prober
+	metrics *metrics
 	// wake has the instances whose probe has ended.
 	wake chan event.GenericEvent
 }
@@ -49,18 +47,17 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // newReconciler wires a reconciler. The caller runs its prober and reads wake.
-func newReconciler(c client.Client, recorder events.EventRecorder, o Options) (*Reconciler, error) {
+func newReconciler(c client.Client, o Options) (*Reconciler, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, fmt.Errorf("options of the instance controller: %w", err)
 	}
 	r := &Reconciler{
-		Options:  o,
-		client:   c,
-		recorder: recorder,
-		tracker:  newTracker(),
-		metrics:  newMetrics(),
-		wake:     make(chan event.GenericEvent),
+		Options: o,
+		client:  c,
+		tracker: newTracker(),
+		metrics: newMetrics(),
+		wake:    make(chan event.GenericEvent),
 	}
 	r.prober = newProber(proberOptions{
 		places:   map[lane]int{laneFast: o.ConcurrentProbes, laneSlow: o.ConcurrentSlowProbes},
@@ -206,7 +203,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *windowsv1alpha1.
 		return nil, fmt.Errorf("writing the status: %w", err)
 	}
 	for _, t := range transitions(&instance.Status, &written.Status) {
-		r.recorder.Eventf(written, nil, t.eventType, t.reason, t.action, "%s", t.note)
+		r.Recorder.Event(written, t.eventType, t.reason, t.note)
 	}
 	return written, nil
 }

@@ -22,6 +22,7 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -49,11 +50,14 @@ type fixture struct {
 }
 
 // journalRecorder notes events.
-type journalRecorder struct{ journal *journal }
+type journalRecorder struct {
+	record.EventRecorder
+	journal *journal
+}
 
-func (r journalRecorder) Eventf(regarding, _ kruntime.Object, eventtype, reason, _, _ string, _ ...any) {
+func (r journalRecorder) Event(object kruntime.Object, eventtype, reason, _ string) {
 	name := ""
-	if o, ok := regarding.(client.Object); ok {
+	if o, ok := object.(client.Object); ok {
 		name = o.GetName()
 	}
 	r.journal.add("event " + name + " " + eventtype + " " + reason)
@@ -96,8 +100,9 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	}
 	f.client = builder.Build()
 	f.hosts = newScriptedHosts(f.journal, f.clock.Now)
-	r, err := newReconciler(f.client, journalRecorder{f.journal}, Options{
-		Hosts: f.hosts, Namespace: homeNamespace, clock: f.clock, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
+	r, err := newReconciler(f.client, Options{
+		Recorder: journalRecorder{journal: f.journal},
+		Hosts:    f.hosts, Namespace: homeNamespace, clock: f.clock, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -610,7 +615,7 @@ func TestReconcileAfterRestart(t *testing.T) {
 	f.settle("win-1")
 	f.journal.take()
 
-	restarted, err := newReconciler(f.client, journalRecorder{f.journal}, f.r.Options)
+	restarted, err := newReconciler(f.client, f.r.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const controllerName = "windows-instance"
 // SetupWithManager adds the controller to a manager: its indexes, its watches and
 // the runnable that does the I/O with hosts. ctx is that of the setup.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetEventRecorder(controllerName), o)
+	r, err := newReconciler(mgr.GetClient(), o)
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,10 @@ import (
 // instanceManager owns what is applied to instances. It must never change.
 const instanceManager = "windows-controller-machine"
 
-// Reasons and actions of events.
+// Reasons of events.
 const (
 	reasonInstanceConflict = "InstanceConflict"
 	reasonPoolConflict     = "PoolConflict"
-	actionSync             = "Sync"
 )
 
 // retryStale is when to look again after the cache turned out to be behind.
@@ -77,7 +76,7 @@ func (r *machineReconciler) apply(ctx context.Context, machine *machinev1beta1.M
 		problems = map[string]string{"": fmt.Sprintf("A WindowsInstance %s exists and does not belong to this Machine. "+
 			"Delete it, so that one is made for the Machine.", instance.Name)}
 	}
-	r.conflicts.Report(machine, reasonInstanceConflict, actionSync, problems)
+	r.conflicts.Report(machine, reasonInstanceConflict, problems)
 	// An instance that is being deleted brings the next pass when it is gone.
 	if len(problems) > 0 || instance != nil && !instance.DeletionTimestamp.IsZero() {
 		return nil

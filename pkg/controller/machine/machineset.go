@@ -77,7 +77,7 @@ func (r *setReconciler) ensurePool(ctx context.Context, set *machinev1beta1.Mach
 		problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
 			"Delete it, or move its hosts to a pool of another name.", pool.Name)}
 	}
-	r.conflicts.Report(set, reasonPoolConflict, actionSync, problems)
+	r.conflicts.Report(set, reasonPoolConflict, problems)
 	if len(problems) > 0 || pool != nil && !pool.DeletionTimestamp.IsZero() {
 		return pool, nil
 	}

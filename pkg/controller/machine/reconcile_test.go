@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,7 +45,7 @@ type fixture struct {
 	client.WithWatch
 	machines *machineReconciler
 	sets     *setReconciler
-	events   *events.FakeRecorder
+	events   *record.FakeRecorder
 	writes   []string // what was written since they were last taken
 }
 
@@ -57,7 +57,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{T: t, events: events.NewFakeRecorder(100)}
+	f := &fixture{T: t, events: record.NewFakeRecorder(100)}
 	applied := func(verb string, obj runtime.ApplyConfiguration) {
 		f.writes = append(f.writes, verb+" "+*obj.(interface{ GetName() *string }).GetName())
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -33,8 +34,10 @@ const (
 	setController     = "windows-machineset"
 )
 
-// Options are the settings of the controllers. The zero value is ready to use.
+// Options are the settings of the controllers.
 type Options struct {
+	// Recorder takes the events. Required.
+	Recorder record.EventRecorder
 	// Workers is how many Machines, and how many MachineSets, are worked on at the
 	// same time. Default 4.
 	Workers int
@@ -61,7 +64,7 @@ func (o *Options) setDefaults() {
 //
 //	machine.openshift.io  machines machinesets      get list watch
 //	config.openshift.io   infrastructures           get
-//	events.k8s.io         events                    create patch
+//	""                    events                    create patch
 //	windows.openshift.io  windowsnodepools          get list watch create patch
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
@@ -127,7 +130,7 @@ func (s *starter) addMachines() error {
 	r := &machineReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
-		conflicts: source.NewReporter(s.mgr.GetEventRecorder(machineController), s.mgr.GetScheme()),
+		conflicts: source.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.
@@ -169,7 +172,7 @@ func (s *starter) addSets() error {
 	r := &setReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
-		conflicts: source.NewReporter(s.mgr.GetEventRecorder(setController), s.mgr.GetScheme()),
+		conflicts: source.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
 		now:       time.Now,
 	}
 	err := ctrl.NewControllerManagedBy(s.mgr).

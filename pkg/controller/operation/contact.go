@@ -6,7 +6,6 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
@@ -60,10 +59,6 @@ func unsentFor(err error) bool {
 // that failed.
 func (e *execution) diagnose(err error) string {
 	d := hostaccess.Diagnose(hostaccess.StageFacts, err, e.instance)
-	var agent *hostaccess.AgentError
-	if errors.As(err, &agent) {
-		return fmt.Sprintf("%s: %s (%v)", d.Reason, d.Message, agent)
-	}
 	return d.Reason + ": " + d.Message
 }
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -24,14 +24,14 @@ import (
 
 // execution carries one operation out. It is used by one goroutine.
 type execution struct {
-	*record
+	*stored
 
 	hosts Hosts
 	kube  kubernetes.Interface
 	// cached reads Nodes and pools.
 	cached   client.Reader
 	drainer  drainer
-	recorder events.EventRecorder
+	recorder record.EventRecorder
 	metrics  *metrics
 
 	// lifetime ends with the process or its leadership, and not when the operation is canceled.
@@ -197,6 +197,9 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 	began := e.clock.Now()
 	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
 		if step := findStep(op, name); step != nil {
+			if step.StartedAt == nil {
+				op.Progress = nil // that of the step before
+			}
 			begin(step, began)
 		}
 		op.Message = doing(name, op)
@@ -216,7 +219,8 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 		if step := findStep(op, name); step != nil {
 			end(step, state, done.message, ended)
 		}
-		op.BlockedBy = nil
+		// What the step waited for last is over.
+		op.Message, op.BlockedBy = done.message, nil
 	}); err != nil {
 		return err
 	}
@@ -278,6 +282,9 @@ func (e *execution) cancel(ctx context.Context) error {
 func evicted(op *windowsv1alpha1.Operation) string {
 	if p := op.Progress; p != nil && p.Done > 0 {
 		return fmt.Sprintf(" %d of %d pods had left and do not come back by themselves.", p.Done, p.Total)
+	}
+	if step := findStep(op, stepDrain); step != nil && step.State == windowsv1alpha1.StepSucceeded {
+		return fmt.Sprintf(" The drain was over. %s They do not come back by themselves.", step.Message)
 	}
 	return ""
 }
@@ -368,7 +375,7 @@ func doing(name string, op *windowsv1alpha1.Operation) string {
 		stepRestart:       "Restarting the host.",
 		stepBoot:          "Waiting until the host is back.",
 		stepServices:      "Waiting for the services of the host.",
-		stepMetadataRoute: "Putting the route to the metadata service back.",
+		stepMetadataRoute: "Putting the routes to the metadata service back.",
 		stepNodeReady:     "Waiting until " + node + " is ready.",
 		stepUncordon:      "Uncordoning " + node + ".",
 		stepFacts:         "Looking at the host.",

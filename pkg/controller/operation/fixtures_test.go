@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -65,6 +67,8 @@ type scriptedHost struct {
 	started time.Time
 	// down is how many questions it does not answer after a restart.
 	down int
+	// lingers is how many questions for its boot it still answers as before the restart.
+	lingers int
 	// dead hosts do not come back.
 	dead bool
 	// fail is what questions give, by name, as long as the function returns an error.
@@ -143,6 +147,10 @@ func (h *scriptedHost) BootID(ctx context.Context, _ *windowsv1alpha1.WindowsIns
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "BootID"); err != nil {
 		return "", err
+	}
+	if h.boots > 1 && h.lingers > 0 {
+		h.lingers--
+		return fmt.Sprintf("boot-%d", h.boots-1), nil
 	}
 	return h.id(), nil
 }
@@ -232,6 +240,8 @@ func (d *scriptedDrain) Run(ctx context.Context, _ string, o drain.Options, repo
 
 // fixture is a reconciler with a fake cluster and a scripted host.
 type fixture struct {
+	record.EventRecorder
+
 	t      *testing.T
 	client client.Client
 	kube   *fake.Clientset
@@ -245,11 +255,22 @@ type fixture struct {
 	onWrite func(after bool, o *windowsv1alpha1.WindowsInstance) error
 }
 
-// Eventf implements [events.EventRecorder].
-func (f *fixture) Eventf(_, _ kruntime.Object, eventType, reason, _, _ string, _ ...any) {
+// Event implements [record.EventRecorder].
+func (f *fixture) Event(_ kruntime.Object, eventType, reason, _ string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.events = append(f.events, eventType+" "+reason)
+}
+
+// waitForEvent waits for an event, of a type and a reason. The last one of an operation
+// comes after its end was recorded.
+func (f *fixture) waitForEvent(want string) {
+	f.t.Helper()
+	f.eventually("the event "+want, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return slices.Contains(f.events, want)
+	})
 }
 
 type change func(*windowsv1alpha1.WindowsInstance)
@@ -320,8 +341,8 @@ func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others 
 // process starts the controller as a process does; stop ends it and waits until it has.
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
-	r, err := newReconciler(f.client, f.client, f, logr.Discard(), Options{
-		Hosts: f.host, Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
+	r, err := newReconciler(f.client, f.client, logr.Discard(), Options{
+		Recorder: f, Hosts: f.host, Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -177,10 +179,92 @@ func TestOperations(t *testing.T) {
 			if f.host.forced != (tt.wantRestarts > 0 && tt.operation.Reboot.Mode == windowsv1alpha1.RebootForce) {
 				t.Errorf("the restart was forced: %v", f.host.forced)
 			}
-			if want := tt.name == "reboot on AWS"; want != (len(f.host.routes) == 1 && f.host.routes[0].Destination.String() == "169.254.169.254/32") {
+			if want := tt.name == "reboot on AWS"; want != (len(f.host.routes) == 6 && f.host.routes[0].Destination.String() == "169.254.169.254/32") {
 				t.Errorf("routes: %v", f.host.routes)
 			}
 		})
+	}
+}
+
+// TestRecordIsTrue: whatever is written, at no time does it tell of what is over.
+func TestRecordIsTrue(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f.host.lingers = 3
+	f.drain.reports = []drain.Progress{
+		{Total: 2, Blocked: []drain.Blocked{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
+	}
+	var said []string
+	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
+		op := i.Status.Operation
+		if !after || len(op.Steps) == 0 {
+			return nil
+		}
+		said = append(said, op.Message)
+		var current windowsv1alpha1.OperationStep // the last one that has begun
+		for _, step := range op.Steps {
+			if step.StartedAt != nil {
+				current = step
+			}
+		}
+		switch {
+		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != stepDrain:
+			t.Errorf("at step %s the progress is %v, blocked by %v", current.Name, op.Progress, op.BlockedBy)
+		case active(op) && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
+			t.Errorf("step %s is over with %q, and the operation says %q, blocked by %v", current.Name, current.Message, op.Message, op.BlockedBy)
+		case strings.Contains(op.Message, "down") && current.Name != stepBoot:
+			t.Errorf("at step %s it says %q", current.Name, op.Message)
+		}
+		return nil
+	}
+	op := f.finish()
+	if op.Phase != windowsv1alpha1.OperationSucceeded || op.Progress != nil || len(op.BlockedBy) > 0 {
+		t.Errorf("it is %s, progress %v, blocked by %v", op.Phase, op.Progress, op.BlockedBy)
+	}
+	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "down") }) {
+		t.Errorf("it said %q", said)
+	}
+}
+
+// TestStillUp: Windows takes its time to go down, which is no reason to ask for force.
+func TestStillUp(t *testing.T) {
+	for since, want := range map[time.Duration]string{0: "It is going down", slowShutdown - 1: "It is going down", slowShutdown: "mode Force"} {
+		if got := stillUp(since); !strings.Contains(got, want) {
+			t.Errorf("after %s: got %q, want %q in it", since, got, want)
+		}
+	}
+}
+
+// TestCancelAfterTheDrain: the pods that left are told of, also when their count is not
+// that of the step that runs any more.
+func TestCancelAfterTheDrain(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
+	f.host.fail["BootID"] = func() error { return errRefusedPort }
+	r, _ := f.process()
+	f.reconcile(r)
+	f.eventually("the drain to be over", func() bool { return f.host.count("BootID") > 0 })
+	f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.Operation.CancelRequestedBy = "bob"
+		i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+	})
+	f.reconcile(r)
+	op := f.waitForEnd()
+	if op.Phase != windowsv1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They do not come back by themselves.") {
+		t.Errorf("it is %s: %s", op.Phase, op.Message)
+	}
+}
+
+// TestLongNotes: an event is not cut within a character.
+func TestLongNotes(t *testing.T) {
+	t.Parallel()
+	recorder := record.NewFakeRecorder(1)
+	e := &execution{stored: &stored{instance: newInstance(drainOperation())}, recorder: recorder}
+	e.event("Normal", "Reason", strings.Repeat("ä", 1000))
+	note := strings.TrimPrefix(<-recorder.Events, "Normal Reason ")
+	if len(note) > maxEventNote || !utf8.ValidString(note) || !strings.HasSuffix(note, "ä…") {
+		t.Errorf("%d bytes, the end is %q", len(note), note[len(note)-8:])
 	}
 }
 
@@ -304,9 +388,8 @@ func TestCancel(t *testing.T) {
 			if f.node().Annotations[drain.CordonedByAnnotation] != "" {
 				t.Error("the mark is still on the Node")
 			}
-			if !slices.Contains(f.events, "Warning EvictionBlocked") || !slices.Contains(f.events, "Normal DrainCanceled") {
-				t.Errorf("the events are %q", f.events)
-			}
+			f.waitForEvent("Warning EvictionBlocked")
+			f.waitForEvent("Normal DrainCanceled")
 		})
 	}
 	t.Run("after the restart", func(t *testing.T) {

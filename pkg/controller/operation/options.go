@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -23,6 +24,9 @@ type Options struct {
 	Hosts Hosts
 	// Kube reads and writes Nodes and Pods, not from a cache. Required.
 	Kube kubernetes.Interface
+	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 a second reboot
+	// would be the first one once more, with what was said of that. Required.
+	Recorder record.EventRecorder
 	// Concurrent is how many operations are carried out at the same time; those beyond
 	// wait as Pending. Uncordons and cancellations, which take no time, do not count.
 	// Default [DefaultConcurrent].
@@ -43,6 +47,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Kube == nil {
 		errs = append(errs, errors.New("Kube is required"))
+	}
+	if o.Recorder == nil {
+		errs = append(errs, errors.New("Recorder is required"))
 	}
 	if o.Concurrent == 0 {
 		o.Concurrent = DefaultConcurrent

@@ -160,7 +160,11 @@ func conclude(op *windowsv1alpha1.Operation, phase windowsv1alpha1.OperationPhas
 	for i := range op.Steps {
 		switch step := &op.Steps[i]; step.State {
 		case windowsv1alpha1.StepRunning:
-			end(step, windowsv1alpha1.StepFailed, message, now)
+			state := windowsv1alpha1.StepFailed
+			if phase == windowsv1alpha1.OperationCanceled {
+				state = windowsv1alpha1.StepCanceled
+			}
+			end(step, state, message, now)
 		case windowsv1alpha1.StepPending:
 			note := "Not reached: the operation ended before."
 			if phase == windowsv1alpha1.OperationSucceeded {

@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 )
 
@@ -138,17 +140,22 @@ func (e *execution) rebootDeadline() time.Time {
 // boot waits until the host answers from another boot than the recorded one.
 func (e *execution) boot(ctx context.Context) (result, error) {
 	before, running := e.operation().BootID, ""
+	asked := findStep(e.operation(), e.current).StartedAt.Time
 	e.hosts.Forget(e.instance)
-	err := e.poll(ctx, e.rebootDeadline(), "Waiting until the host is back.", func(ctx context.Context) (string, error) {
+	deadline := e.rebootDeadline()
+	err := e.poll(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
 		id, err := once(ctx, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
 		switch {
 		case err != nil:
 			if blip(err) {
 				e.hosts.Forget(e.instance) // the connection may have died with the host and not know it
 			}
+			if now := e.clock.Now(); ordinary(err) && now.Sub(asked) < slowBoot && now.Before(deadline) {
+				return "It does not answer yet", nil
+			}
 			return e.diagnose(err), nil
 		case id == before:
-			return "It has not gone down yet; a program may be in the way, which mode Force would end", nil
+			return stillUp(e.clock.Now().Sub(asked)), nil
 		}
 		running = id
 		return "", nil
@@ -159,6 +166,28 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("The host is in another boot: %s, before it was %s.", running, before)}, nil
 }
 
+// slowBoot is after which time it is worth a word why a host that restarts does not answer.
+const slowBoot = 3 * time.Minute
+
+// ordinary says whether a host that restarts gives this error in the course of it: it
+// cannot be reached, or stops programs while it goes down.
+func ordinary(err error) bool {
+	var agent *hostaccess.AgentError
+	return blip(err) || errors.As(err, &agent)
+}
+
+// slowShutdown is after which time a host that has not gone down is worth a word. Windows
+// stops its services first, and those of a node take some seconds each.
+const slowShutdown = 30 * time.Second
+
+// stillUp says what a host lacks that was asked to restart some time ago and still answers.
+func stillUp(since time.Duration) string {
+	if since < slowShutdown {
+		return "It is going down"
+	}
+	return "It has not gone down yet; a program may be in the way, which mode Force would end"
+}
+
 // late says what did not happen in time.
 func (e *execution) late(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
@@ -167,7 +196,10 @@ func (e *execution) late(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s within %s: %w", what, rebootTimeout(e.operation()), err)
 }
 
-// essential services must run before a Node can be ready.
+// essential services must run before a Node can be ready: without one of them that starts
+// with the host the reboot fails. All others, those that are no node's included, are left to
+// Windows and to whoever installed them: that one ran before the restart does not mean that
+// it shall run after it.
 var essential = []string{"containerd", "kubelet"}
 
 // servicesOfNode are the other ones of a node. Whether they run is said, and not waited for.
@@ -209,15 +241,24 @@ func (e *execution) services(ctx context.Context) (result, error) {
 	return result{message: message}, nil
 }
 
-// metadataService is where the instances of AWS ask about themselves.
-var metadataService = netip.MustParsePrefix("169.254.169.254/32")
+// metadataRoutes are the services that AWS gives instances on addresses of their own, in
+// the set that EC2Launch makes routes for when it is run with add-routes, which the Windows
+// Machine Config Operator has done on each first start.
+var metadataRoutes = []hostagent.Route{
+	{Destination: netip.MustParsePrefix("169.254.169.254/32")}, // metadata
+	{Destination: netip.MustParsePrefix("169.254.169.253/32")}, // DNS
+	{Destination: netip.MustParsePrefix("169.254.169.251/32")}, // activation of Windows (KMS)
+	{Destination: netip.MustParsePrefix("169.254.169.250/32")}, // activation of Windows (KMS)
+	{Destination: netip.MustParsePrefix("169.254.169.249/32")},
+	{Destination: netip.MustParsePrefix("169.254.169.123/32")}, // time
+}
 
 // awsScheme begins the provider IDs of AWS.
 const awsScheme = "aws://"
 
-// metadataRoute puts the route to the metadata service back, which Windows containers on
-// AWS lose with a restart: HNS moves the address of the host to a virtual adapter, to
-// which the route that EC2Launch had made does not follow.
+// metadataRoute puts the routes to the metadata and other services back, which Windows
+// containers on AWS lose with a restart: HNS moves the address of the host to a virtual
+// adapter, to which the routes that EC2Launch had made do not follow.
 func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 	id, err := e.providerID(ctx)
 	if err != nil {
@@ -227,15 +268,19 @@ func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 		return result{skipped: true, message: "Only hosts on AWS need it."}, nil
 	}
 	changed, err := ask(ctx, e, e.rebootDeadline(), func(ctx context.Context) ([]hostagent.Route, error) {
-		return e.hosts.EnsureRoutes(ctx, e.instance, []hostagent.Route{{Destination: metadataService}})
+		return e.hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
 	})
 	if err != nil {
-		return result{}, e.blame(ctx, fmt.Sprintf("the route to %s cannot be put back", metadataService), err)
+		return result{}, e.blame(ctx, "the routes to the metadata service cannot be put back", err)
 	}
 	if len(changed) == 0 {
-		return result{message: fmt.Sprintf("The route to %s was there.", metadataService)}, nil
+		return result{message: "The routes to the metadata service were there."}, nil
 	}
-	return result{message: fmt.Sprintf("The route to %s was put back.", metadataService)}, nil
+	list := make([]string, len(changed))
+	for i, r := range changed {
+		list[i] = r.Destination.Addr().String()
+	}
+	return result{message: "Routes that were put back: " + strings.Join(list, ", ") + "."}, nil
 }
 
 // providerID is that of the instance, or else that of its Node.

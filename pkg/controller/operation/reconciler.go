@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,12 +33,11 @@ const controllerName = "windows-operation"
 type Reconciler struct {
 	Options
 
-	client   client.Client
-	live     client.Reader
-	recorder events.EventRecorder
-	logger   logr.Logger
-	runner   *runner
-	metrics  *metrics
+	client  client.Client
+	live    client.Reader
+	logger  logr.Logger
+	runner  *runner
+	metrics *metrics
 	// wake has the instances whose execution has ended.
 	wake chan event.GenericEvent
 }
@@ -47,13 +45,13 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // newReconciler wires a reconciler. The caller runs its runner and reads wake.
-func newReconciler(c client.Client, live client.Reader, recorder events.EventRecorder, logger logr.Logger, o Options) (*Reconciler, error) {
+func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Options) (*Reconciler, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, fmt.Errorf("options of the operation controller: %w", err)
 	}
 	r := &Reconciler{
-		Options: o, client: c, live: live, recorder: recorder, logger: logger,
+		Options: o, client: c, live: live, logger: logger,
 		runner: newRunner(o.Concurrent), metrics: newMetrics(), wake: make(chan event.GenericEvent),
 	}
 	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
@@ -63,7 +61,7 @@ func newReconciler(c client.Client, live client.Reader, recorder events.EventRec
 // SetupWithManager adds the controller to a manager: its watch, and the runnable that
 // carries operations out.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(controllerName), mgr.GetLogger().WithName(controllerName), o)
+	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetLogger().WithName(controllerName), o)
 	if err != nil {
 		return err
 	}
@@ -131,12 +129,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}) {
 	ctx = log.IntoContext(ctx, r.logger.WithValues("WindowsInstance", key, "operation", id))
 	e := &execution{
-		record:   &record{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
+		stored:   &stored{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
 		hosts:    r.Hosts,
 		kube:     r.Kube,
 		cached:   r.client,
 		drainer:  r.drainer,
-		recorder: r.recorder,
+		recorder: r.Recorder,
 		metrics:  r.metrics,
 		told:     map[string]bool{},
 	}

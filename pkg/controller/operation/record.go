@@ -34,8 +34,8 @@ const (
 	apiRetryLongest = 10 * time.Second
 )
 
-// record is the operation as it is stored. It is used by one goroutine.
-type record struct {
+// stored is the operation as the API server has it. It is used by one goroutine.
+type stored struct {
 	client client.Client
 	// live reads from the API server: a cache may still have what we have long changed.
 	live  client.Reader
@@ -47,15 +47,15 @@ type record struct {
 }
 
 // operation is the operation as it was last read or written.
-func (r *record) operation() *windowsv1alpha1.Operation { return r.instance.Status.Operation }
+func (r *stored) operation() *windowsv1alpha1.Operation { return r.instance.Status.Operation }
 
 // load reads the operation, and goes on trying until ctx ends. It fails with [errOver],
 // and with the error of ctx.
-func (r *record) load(ctx context.Context) error {
+func (r *stored) load(ctx context.Context) error {
 	return retryUntil(ctx, r.clock, "Reading the operation", isOver, func() error { return r.read(ctx) })
 }
 
-func (r *record) read(ctx context.Context) error {
+func (r *stored) read(ctx context.Context) error {
 	instance := &windowsv1alpha1.WindowsInstance{}
 	if err := r.live.Get(ctx, r.key, instance); err != nil {
 		if gone(err) {
@@ -76,7 +76,7 @@ func (r *record) read(ctx context.Context) error {
 // update changes the operation, and goes on trying until ctx ends. change may be
 // called more than once, and must give the same again when what it did is there already.
 // It fails like load.
-func (r *record) update(ctx context.Context, change func(*windowsv1alpha1.Operation)) error {
+func (r *stored) update(ctx context.Context, change func(*windowsv1alpha1.Operation)) error {
 	return retryUntil(ctx, r.clock, "Writing the operation", isOver, func() error {
 		for {
 			changed := r.instance.DeepCopy()

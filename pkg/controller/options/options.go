@@ -9,7 +9,6 @@ package options
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
@@ -60,6 +60,8 @@ type Options struct {
 	AgentDir string
 	// AllowedHostCIDRs open ranges of addresses that are refused by default.
 	AllowedHostCIDRs []string
+	// RefusedHostCIDRs close further ranges: the networks of services and pods.
+	RefusedHostCIDRs []string
 	// DialTimeout is how long a host gets to answer at each step of a connection.
 	DialTimeout time.Duration
 	// MaxHostConnections is how many SSH connections are open at one time.
@@ -111,7 +113,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", o.HealthProbeBindAddress, "Where to serve /healthz, /livez and /readyz; 0 serves none.")
 
 	fs.StringVar(&o.AgentDir, "agent-dir", o.AgentDir, "Directory with windows-node-agent.exe, which is put on hosts.")
-	fs.StringSliceVar(&o.AllowedHostCIDRs, "allowed-host-cidrs", o.AllowedHostCIDRs, "Address ranges in which hosts may be although they are refused by default: loopback, link-local, multicast and unspecified.")
+	fs.StringSliceVar(&o.AllowedHostCIDRs, "allowed-host-cidrs", o.AllowedHostCIDRs, "Address ranges in which hosts may be although they are refused by default: loopback, link-local, multicast and unspecified, metadata services of clouds, the API server of the cluster and this process itself.")
+	fs.StringSliceVar(&o.RefusedHostCIDRs, "refused-host-cidrs", o.RefusedHostCIDRs, "Address ranges in which no host may be: set it to the service and pod networks of the cluster. It wins over --allowed-host-cidrs.")
 	fs.DurationVar(&o.DialTimeout, "dial-timeout", o.DialTimeout, "How long a host gets to answer: once for the TCP connection, once for the SSH handshake and once for logging in.")
 	fs.IntVar(&o.MaxHostConnections, "max-host-connections", o.MaxHostConnections, "How many SSH connections are open at one time.")
 	fs.IntVar(&o.ConcurrentProbes, "concurrent-probes", o.ConcurrentProbes, "How many hosts that are new or answered last time are looked at at one time.")
@@ -179,8 +182,8 @@ func (o *Options) Validate() error {
 	} else if !info.IsDir() {
 		add("agent-dir", "%s is no directory", o.AgentDir)
 	}
-	if _, err := o.AllowedPrefixes(); err != nil {
-		add("allowed-host-cidrs", "%w", err)
+	if _, err := o.AddressRules(); err != nil {
+		errs = append(errs, err)
 	}
 	for flag, n := range map[string]int{
 		"max-host-connections": o.MaxHostConnections, "concurrent-probes": o.ConcurrentProbes, "concurrent-slow-probes": o.ConcurrentSlowProbes,
@@ -200,19 +203,9 @@ func (o *Options) Validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// AllowedPrefixes returns AllowedHostCIDRs in the form that programs use.
-func (o *Options) AllowedPrefixes() ([]netip.Prefix, error) {
-	var errs []error
-	prefixes := make([]netip.Prefix, 0, len(o.AllowedHostCIDRs))
-	for _, cidr := range o.AllowedHostCIDRs {
-		prefix, err := netip.ParsePrefix(cidr)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%q is no address range such as 10.0.0.0/8", cidr))
-			continue
-		}
-		prefixes = append(prefixes, prefix.Masked())
-	}
-	return prefixes, utilerrors.NewAggregate(errs)
+// AddressRules returns AllowedHostCIDRs and RefusedHostCIDRs in the form that programs use.
+func (o *Options) AddressRules() (hostaccess.AddressRules, error) {
+	return hostaccess.ParseAddressRules(o.AllowedHostCIDRs, o.RefusedHostCIDRs)
 }
 
 // checkBindAddress accepts 0, for none, and host:port.

@@ -67,7 +67,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--namespace=hosts", "--instances-configmap=list", "--private-key-secret=key",
 		"--leader-elect=false", "--leader-election-namespace=leases",
 		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
-		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--dial-timeout=3s", "--max-host-connections=7",
+		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--refused-host-cidrs=172.30.0.0/16", "--refused-host-cidrs=10.128.0.0/14", "--dial-timeout=3s", "--max-host-connections=7",
 		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m")
 	if err != nil {
 		t.Fatal(err)
@@ -75,15 +75,16 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	want := &Options{
 		Kubeconfig: filepath.Join(dir, "kubeconfig"), Namespace: "hosts", InstancesConfigMap: "list", PrivateKeySecret: "key",
 		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
-		AgentDir: dir, AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, DialTimeout: 3 * time.Second, MaxHostConnections: 7,
+		AgentDir: dir, AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, RefusedHostCIDRs: []string{"172.30.0.0/16", "10.128.0.0/14"}, DialTimeout: 3 * time.Second, MaxHostConnections: 7,
 		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ConcurrentOperations: 3, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	prefixes, err := got.AllowedPrefixes()
-	if err != nil || !prefixes[0].Contains(netip.MustParseAddr("127.1.2.3")) || len(prefixes) != 2 {
-		t.Errorf("got %v, %v", prefixes, err)
+	rules, err := got.AddressRules()
+	if err != nil || !rules.Allowed[0].Contains(netip.MustParseAddr("127.1.2.3")) || len(rules.Allowed) != 2 ||
+		!rules.Refused[0].Contains(netip.MustParseAddr("172.30.0.1")) || len(rules.Refused) != 2 {
+		t.Errorf("got %v, %v", rules, err)
 	}
 }
 
@@ -120,13 +121,13 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 	}
 	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--instances-configmap=", "--private-key-secret=/",
 		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--kubeconfig=/nowhere/kubeconfig",
-		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms",
+		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--refused-host-cidrs=pods", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms",
 		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0")
 	if err == nil {
 		t.Fatal("all of it is taken")
 	}
 	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
-		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval",
+		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval",
 		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations"} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("--%s is missing in %v", flag, err)

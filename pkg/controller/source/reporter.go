@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/tools/reference"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -20,7 +20,7 @@ import (
 // and not at every pass. After a restart each problem is reported once more. It is
 // safe for concurrent use.
 type Reporter struct {
-	recorder events.EventRecorder
+	recorder record.EventRecorder
 	scheme   *runtime.Scheme
 
 	mu   sync.Mutex // guards told
@@ -35,16 +35,15 @@ type told struct {
 
 // NewReporter returns a Reporter that emits through recorder about objects that
 // scheme knows.
-func NewReporter(recorder events.EventRecorder, scheme *runtime.Scheme) *Reporter {
+func NewReporter(recorder record.EventRecorder, scheme *runtime.Scheme) *Reporter {
 	return &Reporter{recorder: recorder, scheme: scheme, told: map[types.NamespacedName]told{}}
 }
 
 // Report emits an event about obj for each of problems that is new or has a new
 // message. Problems are messages by the path of the field that they are about, for
 // example data[10.1.42.1]; empty is the whole object. A problem that went away and
-// comes back is reported again. Reason and action are those of the events, in
-// CamelCase.
-func (r *Reporter) Report(obj client.Object, reason, action string, problems map[string]string) {
+// comes back is reported again. Reason is that of the events, in CamelCase.
+func (r *Reporter) Report(obj client.Object, reason string, problems map[string]string) {
 	key := client.ObjectKeyFromObject(obj)
 	r.mu.Lock()
 	before := r.told[key]
@@ -60,13 +59,11 @@ func (r *Reporter) Report(obj client.Object, reason, action string, problems map
 		if last, ok := before.problems[field]; ok && last == message && before.uid == obj.GetUID() {
 			continue
 		}
-		r.recorder.Eventf(r.regarding(obj, field), nil, corev1.EventTypeWarning, reason, action, "%s", EventNote(message))
+		r.recorder.Event(r.regarding(obj, field), corev1.EventTypeWarning, reason, EventNote(message))
 	}
 }
 
-// regarding refers to a field of obj. Events that differ in nothing but their note
-// are taken for one that repeats, so without the field all problems of an object
-// but the first would be lost.
+// regarding refers to a field of obj, so that programs know which one an event is about.
 func (r *Reporter) regarding(obj client.Object, field string) runtime.Object {
 	ref, err := reference.GetPartialReference(r.scheme, obj, field)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
@@ -53,7 +54,7 @@ func TestDesiredStateChanged(t *testing.T) {
 }
 
 func TestReporter(t *testing.T) {
-	recorder := events.NewFakeRecorder(10)
+	recorder := record.NewFakeRecorder(10)
 	r := NewReporter(recorder, scheme.Scheme)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}}
 	steps := []struct {
@@ -80,7 +81,7 @@ func TestReporter(t *testing.T) {
 		if step.forget {
 			r.Forget(client.ObjectKeyFromObject(pod))
 		}
-		r.Report(pod, "Bad", "Sync", step.problems)
+		r.Report(pod, "Bad", step.problems)
 		var got []string
 		for len(recorder.Events) > 0 {
 			got = append(got, <-recorder.Events)
@@ -91,35 +92,35 @@ func TestReporter(t *testing.T) {
 	}
 }
 
-// The recorder takes events that differ in nothing but their note for one.
+// Neither what is wrong with another field nor what is wrong with the same one later is
+// taken for what was said before.
 func TestReporterLosesNoProblem(t *testing.T) {
 	cluster := fake.NewClientset()
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: cluster.EventsV1()})
+	broadcaster := record.NewBroadcaster(record.WithContext(t.Context()))
 	defer broadcaster.Shutdown()
-	if err := broadcaster.StartRecordingToSinkWithContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r := NewReporter(broadcaster.NewRecorder(scheme.Scheme, "test"), scheme.Scheme)
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: cluster.CoreV1().Events("")})
+	r := NewReporter(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "test"}), scheme.Scheme)
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "1"}}
-	r.Report(cm, "Bad", "Sync", map[string]string{"data[x]": "ex", "data[y]": "why"})
+	r.Report(cm, "Bad", map[string]string{"data[x]": "ex", "data[y]": "why"})
+	r.Report(cm, "Bad", map[string]string{"data[x]": "another", "data[y]": "why"})
 
 	var notes []string
 	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		list, err := cluster.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
+		list, err := cluster.CoreV1().Events("ns").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err
 		}
 		notes = nil
 		for _, e := range list.Items {
-			if e.Regarding.UID != "1" || e.Regarding.Kind != "ConfigMap" {
-				t.Errorf("event regards %+v", e.Regarding)
+			if about := e.InvolvedObject; about.UID != "1" || about.Kind != "ConfigMap" || !strings.HasPrefix(about.FieldPath, "data[") {
+				t.Errorf("event regards %+v", about)
 			}
-			notes = append(notes, e.Note)
+			notes = append(notes, e.Message)
 		}
-		return len(notes) == 2, nil
+		return len(notes) == 3, nil
 	})
 	if err != nil {
-		t.Errorf("events %q, %v, want two", notes, err)
+		t.Errorf("events %q, %v, want three", notes, err)
 	}
 }
 

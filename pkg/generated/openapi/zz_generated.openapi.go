@@ -1225,11 +1225,11 @@ func schema_pkg_apis_windows_v1alpha1_OperationStep(ref common.ReferenceCallback
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Skipped or Failed.\n\nPossible enum values:\n - `\"Failed\"` means that the step could not be done; the message says why.\n - `\"Pending\"` means that the step has not begun.\n - `\"Running\"` means that the step is being carried out.\n - `\"Skipped\"` means that the step was not needed; the message says why.\n - `\"Succeeded\"` means that the step is done.",
+							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was broken off as somebody asked for the end of the operation.\n - `\"Failed\"` means that the step could not be done; the message says why.\n - `\"Pending\"` means that the step has not begun.\n - `\"Running\"` means that the step is being carried out.\n - `\"Skipped\"` means that the step was not needed; the message says why.\n - `\"Succeeded\"` means that the step is done.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Failed", "Pending", "Running", "Skipped", "Succeeded"},
+							Enum:        []interface{}{"Canceled", "Failed", "Pending", "Running", "Skipped", "Succeeded"},
 						},
 					},
 					"startedAt": {
@@ -1916,7 +1916,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheckStatus(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"passed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether every layer passed and nothing is in the way of the host being a node.",
+							Description: "Whether no layer failed and nothing that was found is in the way of the host being a node. It is true also while our agent is not on the host yet; then the layers Agent and Preflight are Skipped.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",

@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -140,15 +141,7 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 
 // validate checks a body by the rules declared on its type, and by its own.
 func (r *ActionREST) validate(ctx context.Context, name string, obj runtime.Object, request *actionRequest) error {
-	errs := request.errs
-	if n := request.object.GetName(); n != "" && n != name {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), n, "must be empty, or the name in the URL: "+name))
-	}
-	if want, ok := genericapirequest.NamespaceFrom(ctx); ok {
-		if ns := request.object.GetNamespace(); ns != "" && ns != want {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "namespace"), ns, "must be empty, or the namespace in the URL: "+want))
-		}
-	}
+	errs := slices.Concat(request.errs, validateBodyOf(ctx, name, request.object))
 	versioned, err := r.scheme.ConvertToVersion(obj, v1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("converting the body: %w", err))

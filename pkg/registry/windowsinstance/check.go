@@ -10,8 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -57,7 +55,7 @@ func (r *CheckREST) Create(ctx context.Context, name string, obj runtime.Object,
 	if !ok {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %T, want a WindowsInstanceCheck", obj))
 	}
-	if errs := checkBodyOf(ctx, name, body); len(errs) > 0 {
+	if errs := validateBodyOf(ctx, name, body); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(windows.Kind("WindowsInstanceCheck"), name, errs)
 	}
 	if validate != nil {
@@ -76,20 +74,6 @@ func (r *CheckREST) Create(ctx context.Context, name string, obj runtime.Object,
 		return nil, apierrors.NewInternalError(fmt.Errorf("converting the check: %w", err))
 	}
 	return out, nil
-}
-
-// checkBodyOf compares a body with the URL that it was posted to.
-func checkBodyOf(ctx context.Context, name string, body metav1.Object) field.ErrorList {
-	var errs field.ErrorList
-	if n := body.GetName(); n != "" && n != name {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), n, "must be empty, or the name in the URL: "+name))
-	}
-	if want, ok := genericapirequest.NamespaceFrom(ctx); ok {
-		if ns := body.GetNamespace(); ns != "" && ns != want {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "namespace"), ns, "must be empty, or the namespace in the URL: "+want))
-		}
-	}
-	return errs
 }
 
 var checkColumns = []metav1.TableColumnDefinition{

@@ -53,6 +53,15 @@ type Storage struct {
 	Check       *CheckREST
 }
 
+// Hosts is what the subresources need of the way to hosts. Each of them uses one part of it.
+type Hosts interface {
+	LogOpener
+	SessionOpener
+	Planner
+	Inspector
+	Checker
+}
+
 // Options are what the storage needs from the rest of the server.
 type Options struct {
 	// Scheme knows the internal and the served types.
@@ -67,18 +76,10 @@ type Options struct {
 	// SourceWriters are the users whom the guard lets delete instances that a
 	// source asks for: the controller itself.
 	SourceWriters []string
-	// Logs opens the logs of hosts.
-	Logs LogOpener
-	// Planner finds out what a reconfigure would change.
-	Planner Planner
-	// Inspector looks at hosts.
-	Inspector Inspector
-	// Checker tries the way to hosts.
-	Checker Checker
+	// Hosts is the way to hosts.
+	Hosts Hosts
 	// Streams limits and ends streams of logs, exec sessions and port forwards.
 	Streams *Streams
-	// Sessions runs commands on hosts and connects to their ports.
-	Sessions SessionOpener
 	// SessionEvents is told about sessions; nil: nobody is.
 	SessionEvents SessionEvents
 	// PortForwardPorts are the ports of a host that may be forwarded to; see
@@ -113,7 +114,7 @@ func NewStorage(o Options) (*Storage, error) {
 	}
 	live := sessions{
 		instances: store, authorizer: o.Authorizer,
-		opener: o.Sessions, events: o.SessionEvents, streams: o.Streams, recording: o.Recording,
+		opener: o.Hosts, events: o.SessionEvents, streams: o.Streams, recording: o.Recording,
 	}
 	return &Storage{
 		Instance: &REST{
@@ -123,13 +124,13 @@ func NewStorage(o Options) (*Storage, error) {
 			credentials: credentialGuard{credentials: base.NewCredentialAuthorizer(o.Authorizer), pools: o.Pools},
 		},
 		Status:      status,
-		Actions:     newActions(o.Scheme, status, o.Planner),
-		Log:         newLogREST(store, o.Logs, o.Streams, endless),
-		Logs:        newLogREST(store, o.Logs, o.Streams, beforeFrontProxyTimeout),
+		Actions:     newActions(o.Scheme, status, o.Hosts),
+		Log:         newLogREST(store, o.Hosts, o.Streams, endless),
+		Logs:        newLogREST(store, o.Hosts, o.Streams, beforeFrontProxyTimeout),
 		Exec:        &ExecREST{live},
 		PortForward: &PortForwardREST{live, o.PortForwardPorts},
-		Inspect:     newInspectREST(store, o.Inspector),
-		Check:       newCheckREST(store, o.Checker),
+		Inspect:     newInspectREST(store, o.Hosts),
+		Check:       newCheckREST(store, o.Hosts),
 	}, nil
 }
 

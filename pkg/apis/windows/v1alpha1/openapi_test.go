@@ -54,7 +54,7 @@ func TestEnums(t *testing.T) {
 		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Pending", "Ready", "Rebooting", "Unreachable"}},
 		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Uncordon"}},
 		{"Operation", "phase", []any{"Canceled", "Failed", "Pending", "Running", "Succeeded"}},
-		{"OperationStep", "state", []any{"Failed", "Pending", "Running", "Skipped", "Succeeded"}},
+		{"OperationStep", "state", []any{"Canceled", "Failed", "Pending", "Running", "Skipped", "Succeeded"}},
 		{"RebootOptions", "mode", []any{"Force", "Graceful", "IfPending"}},
 		{"PlannedChange", "impact", []any{"Drain", "None", "Reboot", "Restart"}},
 		{"CheckLayer", "result", []any{"Failed", "Passed", "Skipped"}},

@@ -23,7 +23,9 @@ type WindowsInstanceCheck struct {
 
 // WindowsInstanceCheckStatus is the answer to a check.
 type WindowsInstanceCheckStatus struct {
-	// Whether every layer passed and nothing is in the way of the host being a node.
+	// Whether no layer failed and nothing that was found is in the way of the host being
+	// a node. It is true also while our agent is not on the host yet; then the layers
+	// Agent and Preflight are Skipped.
 	Passed bool `json:"passed"`
 	// The layers, in the order in which they were tried: Resolve, Connect,
 	// Handshake, HostKey, Authenticate, Session, Agent, Preflight.

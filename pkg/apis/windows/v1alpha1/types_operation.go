@@ -55,6 +55,8 @@ const (
 	StepSkipped OperationStepState = "Skipped"
 	// StepFailed means that the step could not be done; the message says why.
 	StepFailed OperationStepState = "Failed"
+	// StepCanceled means that the step was broken off as somebody asked for the end of the operation.
+	StepCanceled OperationStepState = "Canceled"
 )
 
 // Operation is an action on a host: what was asked for, by whom, and how far it is.
@@ -118,7 +120,7 @@ type Operation struct {
 type OperationStep struct {
 	// Names the step, for example Cordon, Drain, Restart.
 	Name string `json:"name"`
-	// How far it is: Pending, Running, Succeeded, Skipped or Failed.
+	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.
 	State OperationStepState `json:"state"`
 	// When it began. Empty: it has not begun.
 	// +optional

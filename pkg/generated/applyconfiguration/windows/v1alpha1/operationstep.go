@@ -17,7 +17,7 @@ import (
 type OperationStepApplyConfiguration struct {
 	// Names the step, for example Cordon, Drain, Restart.
 	Name *string `json:"name,omitempty"`
-	// How far it is: Pending, Running, Succeeded, Skipped or Failed.
+	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.
 	State *windowsv1alpha1.OperationStepState `json:"state,omitempty"`
 	// When it began. Empty: it has not begun.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// hostOptions are the flags about reaching hosts.
+type hostOptions struct {
+	namespace      string
+	privateKey     string
+	agentDir       string
+	allowed        []string
+	refused        []string
+	dialTimeout    time.Duration
+	maxConnections int
+}
+
+func newHostOptions() *hostOptions {
+	return &hostOptions{
+		namespace:      "openshift-windows-machine-config-operator",
+		privateKey:     "cloud-private-key",
+		agentDir:       "/usr/share/windows-instance-api/agent",
+		dialTimeout:    10 * time.Second,
+		maxConnections: 1024,
+	}
+}
+
+func (o *hostOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&o.namespace, "namespace", o.namespace, "Namespace of the Secret with the cluster-wide key.")
+	fs.StringVar(&o.privateKey, "private-key-secret", o.privateKey, "Name of the Secret with the cluster-wide key, under private-key.pem.")
+	fs.StringVar(&o.agentDir, "agent-dir", o.agentDir, "Directory with windows-node-agent.exe, which is put on hosts.")
+	fs.StringSliceVar(&o.allowed, "allowed-host-cidrs", o.allowed, "Address ranges in which hosts may be although they are refused by default: loopback, link-local, multicast and unspecified, metadata services of clouds, the API server of the cluster and this process itself.")
+	fs.StringSliceVar(&o.refused, "refused-host-cidrs", o.refused, "Address ranges in which no host may be: set it to the service and pod networks of the cluster. It wins over --allowed-host-cidrs.")
+	fs.DurationVar(&o.dialTimeout, "dial-timeout", o.dialTimeout, "How long a host gets to answer: once for the TCP connection, once for the SSH handshake and once for logging in.")
+	fs.IntVar(&o.maxConnections, "max-host-connections", o.maxConnections, "How many SSH connections are open at one time.")
+}
+
+// validate reports everything that is wrong with the flags.
+func (o *hostOptions) validate() error {
+	var errs []error
+	if _, err := o.addressRules(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.dialTimeout <= 0 || o.maxConnections <= 0 {
+		errs = append(errs, errors.New("--dial-timeout and --max-host-connections must be greater than 0"))
+	}
+	return errors.Join(errs...)
+}
+
+// addressRules returns allowed and refused in the form that programs use.
+func (o *hostOptions) addressRules() (hostaccess.AddressRules, error) {
+	return hostaccess.ParseAddressRules(o.allowed, o.refused)
+}
+
+// access builds what reaches hosts. The returned function ends all connections.
+func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface) (*hostaccess.Access, func(), error) {
+	rules, err := o.addressRules()
+	if err != nil {
+		return nil, nil, err
+	}
+	ours, err := hostaccess.OurAddresses()
+	if err != nil {
+		return nil, nil, err
+	}
+	agents, err := hostaccess.LoadBundle(o.agentDir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--agent-dir: %w", err)
+	}
+	pool := sshpool.New(sshpool.Options{
+		DialTimeout:      o.dialTimeout,
+		HandshakeTimeout: o.dialTimeout,
+		MaxConns:         o.maxConnections,
+		MaxConnsPerHost:  16,
+		AllowAddress:     rules.Policy(ours),
+	})
+	registerPoolMetrics(pool)
+	access := hostaccess.New(hostaccess.Options{
+		Pool: pool,
+		ReadSecret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return secret.Data, nil
+		},
+		ReadPool: func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+			return own.WindowsV1alpha1().WindowsNodePools(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+		ClusterCredentials: types.NamespacedName{Namespace: o.namespace, Name: o.privateKey},
+		Agents:             agents,
+	})
+	return access, func() {
+		if err := pool.Close(); err != nil {
+			klog.ErrorS(err, "Closing the connections to hosts")
+		}
+	}, nil
+}
+
+// registerPoolMetrics shows the connections to hosts on /metrics.
+func registerPoolMetrics(pool *sshpool.Pool) {
+	gauge := func(name, help string, value func(sshpool.Stats) int) {
+		legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
+			Namespace: "windows_apiserver", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+		}, func() float64 { return float64(value(pool.Stats())) }))
+	}
+	gauge("ssh_connections", "SSH connections to hosts that are open.", func(s sshpool.Stats) int { return s.Connections })
+	gauge("ssh_sessions", "Sessions on these connections.", func(s sshpool.Stats) int { return s.Sessions })
+	gauge("ssh_dials_in_flight", "SSH connections being made.", func(s sshpool.Stats) int { return s.Dialing })
+}

@@ -1,0 +1,236 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Copyright The Windows Instance API Authors.
+
+# Builds what is shipped to Windows hosts from Go modules, and prints the directory
+# that holds it.
+
+set -euo pipefail
+
+usage() {
+  cat <<'EOF'
+usage: hack/build-payload.sh [--image] [--add NAME=FILE]... [--overrides FILE] [OUT]
+       hack/build-payload.sh --check-reproducible
+
+Cross-compiles for windows/amd64 what makes a host a node, at the versions that
+hack/payload/*/go.mod name, adds our agent, and writes a payload: a directory with the
+files, each plain and compressed, and a manifest with their digests (docs/payload.md).
+Prints the directory as the only line on stdout; progress goes to stderr.
+
+OUT          copy the payload there. If it is a payload, it is replaced.
+--image      write an OCI image layout, not a plain directory.
+--add        a file of the site's own for a name that hack/payload/files.json lists: one of its
+             slots (csi-proxy.exe, ...), or another build of what we build.
+--overrides  a JSON file with what hosts get in place of a file that is in the payload, for
+             sites that sign programs: {"kubelet.exe": {"url": ..., "size": ..., "sha256": ...}}.
+--check-reproducible
+             build one program twice, from two directories and with a build cache of its own
+             the second time, and compare. Takes about a minute.
+
+VERSION names the release, as in the Makefile. PAYLOAD_PARALLEL is how many compilers
+run at a time (default: one for each CPU).
+
+Everything is kept below ${XDG_CACHE_HOME:-$HOME/.cache}/windows-instance-api: programs in
+payload-programs-<key>, payloads in payload-<key>, where the keys cover all that decides what
+is built. What is there is not built again. Any number of runs may go on at once: one builds,
+the others wait. Directories of earlier versions are left alone and can be deleted.
+
+Needs the Go tool chain, flock (util-linux), and the Go module proxy or a filled module cache.
+
+exit status: 0 built or already there, 1 failed, 2 wrong usage.
+EOF
+}
+
+say() { printf 'build-payload: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+wrong() { say "$*"; usage >&2; exit 2; }
+
+out="" overrides="" check="" image=() added=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --image) image=(-image) ;;
+    --check-reproducible) check=yes ;;
+    --add | --overrides)
+      [[ $# -ge 2 ]] || wrong "$1 needs a value"
+      if [[ $1 == --overrides ]]; then
+        [[ -f $2 ]] || die "--overrides $2: there is no such file"
+        overrides=$(realpath "$2")
+      else
+        [[ $2 == *=* && -f ${2#*=} ]] || die "--add $2: want NAME=FILE, and FILE to exist"
+        added+=(-add "${2%%=*}=$(realpath "${2#*=}")")
+      fi
+      shift
+      ;;
+    -*) wrong "unknown option $1" ;;
+    *)
+      [[ -z $out ]] || wrong "only one OUT can be written"
+      out=$(realpath -m "$1")
+      ;;
+  esac
+  shift
+done
+
+if [[ -e $out && ! -e $out/manifest.json && ! -e $out/oci-layout && $(ls -A "$out") ]]; then
+  die "$out is there and is no payload; it is left alone"
+fi
+
+script=$(realpath "${BASH_SOURCE[0]}")
+# shellcheck source=hack/lib.sh
+source "$(dirname "$script")/lib.sh"
+say() { printf 'build-payload: %s\n' "$*" >&2; } # lib.sh has one without the name
+cd "$ROOT/hack/payload"
+
+command -v go >/dev/null || die "go is not in PATH; install the Go tool chain that go.mod names"
+command -v flock >/dev/null || die "flock is not in PATH; it is part of util-linux (hack/install-deps.sh installs it)"
+version=${VERSION:-$(git -C "$ROOT" describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.0.0-unreleased)}
+
+# These modules are no part of a workspace the caller may have, and what a caller
+# sets for his own builds must not end up in programs that are compared by digest.
+unset GOOS GOARCH GOFLAGS GOEXPERIMENT GOAMD64
+export GOWORK=off
+
+# for_hosts runs go as for the hosts. CGO_ENABLED=0 and -trimpath: the programs are
+# the same wherever they are built. -buildvcs=false: they are the same after a
+# commit that did not touch them.
+for_hosts() { GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go "$@"; }
+build=(build -trimpath -buildvcs=false ${PAYLOAD_PARALLEL:+-p "$PAYLOAD_PARALLEL"})
+
+# ldflags MODULE: what the programs of a module say when they are asked for their
+# version, set the way their own projects do it. -s -w leaves out what only debuggers read.
+ldflags() {
+  local flags="-s -w" v major minor package
+  of() { go -C "$1" list -m -f '{{.Version}}' "$2"; }
+  case $1 in
+    kubernetes)
+      v=$(of "$1" k8s.io/kubernetes)
+      IFS=. read -r major minor _ <<<"${v#v}"
+      for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+        flags+=" -X $package.gitVersion=$v -X $package.gitMajor=$major -X $package.gitMinor=$minor -X $package.gitTreeState=clean"
+      done
+      ;;
+    containerd)
+      v=$(of "$1" github.com/containerd/containerd/v2)
+      flags+=" -X github.com/containerd/containerd/v2/version.Version=$v"
+      ;;
+    hcsshim) flags+=" -X main.version=$(of "$1" github.com/Microsoft/hcsshim)" ;;
+    cni) flags+=" -X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(of "$1" github.com/containernetworking/plugins)" ;;
+    exporter)
+      v=$(of "$1" github.com/prometheus-community/windows_exporter)
+      flags+=" -X github.com/prometheus/common/version.Version=${v#v}"
+      ;;
+    *) die "hack/payload/$1 has no version flags here" ;;
+  esac
+  printf '%s' "$flags"
+}
+
+modules=(cni hcsshim exporter containerd kubernetes) # quick ones first
+
+if [[ $check ]]; then
+  tmp=$(mktemp -d)
+  # The module cache of a build is read-only, and it is not made in here; the build cache is.
+  trap 'rm -rf "$tmp"' EXIT
+  program=github.com/containernetworking/plugins/plugins/ipam/host-local
+  say "step 1 of 2: building host-local.exe from hack/payload/cni"
+  for_hosts -C cni "${build[@]}" -ldflags "$(ldflags cni)" -o "$tmp/first.exe" "$program"
+  say "step 2 of 2: building it from a copy, with an empty build cache (about a minute)"
+  mkdir "$tmp/elsewhere"
+  cp cni/go.mod cni/go.sum "$tmp/elsewhere/"
+  GOCACHE=$tmp/cache for_hosts -C "$tmp/elsewhere" "${build[@]}" -ldflags "$(ldflags cni)" -o "$tmp/second.exe" "$program"
+  cmp "$tmp/first.exe" "$tmp/second.exe" || die "two builds of host-local.exe differ"
+  say "they are equal: $(sha256sum <"$tmp/first.exe" | cut -c1-64)"
+  exit 0
+fi
+
+# with_lock DIR FUNCTION: FUNCTION TMP fills a directory, which then becomes DIR. A
+# directory that has its name is complete.
+with_lock() {
+  local dir=$1 tmp
+  [[ -d $dir ]] && return
+  mkdir -p "$CACHE_DIR"
+  exec 9>"$dir.lock"
+  if ! flock --nonblock 9; then
+    say "another run is building the same; waiting for it"
+    flock 9
+  fi
+  if [[ ! -d $dir ]]; then
+    # Whatever has this prefix was left by a run that was killed: we hold the lock.
+    rm -rf "$dir".tmp.*
+    tmp=$(mktemp -d "$dir.tmp.XXXXXX")
+    # shellcheck disable=SC2064 # the value of now
+    trap "rm -rf '$tmp'" EXIT
+    "$2" "$tmp"
+    chmod 0755 "$tmp/content"
+    mv -T "$tmp/content" "$dir"
+    rm -rf "$tmp"
+    trap - EXIT
+  fi
+  exec 9>&-
+}
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# How long each took alone on one core of the machine that docs/payload.md describes.
+declare -A seconds=([cni]=20 [hcsshim]=30 [exporter]=30 [containerd]=110 [kubernetes]=420)
+
+programs() {
+  mkdir "$1/content"
+  local n=0 module began
+  for module in "${modules[@]}"; do
+    began=$SECONDS
+    n=$((n + 1))
+    say "programs, step $n of ${#modules[@]}: hack/payload/$module, up to $(for_hosts -C "$module" list -deps tool | wc -l) packages (${seconds[$module]} CPU seconds with an empty build cache)"
+    # -v names each package when its compilation starts; those from the build cache are not named.
+    for_hosts -C "$module" "${build[@]}" -v -ldflags "$(ldflags "$module")" -o "$1/content/" tool 2>&1 9>&- |
+      awk '/^[A-Za-z0-9_.~\/-]+$/ { if (++n % 100 == 0) { printf "build-payload:   %d packages\n", n; fflush() } next } { print; fflush() }' >&2
+    say "  done after $((SECONDS - began)) s"
+  done
+}
+
+start=$SECONDS
+key=$({ cat ./*/go.mod ./*/go.sum "$script"; go version; } | sha256sum | cut -c1-16)
+programs=$CACHE_DIR/payload-programs-$key
+with_lock "$programs" programs
+
+# The agent changes with our own source, which the go tool knows best, so it is always
+# built: that takes a second when nothing changed.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+say "building the agent and the packer"
+(cd "$ROOT" && for_hosts "${build[@]}" -ldflags "-s -w -X $MODULE/pkg/hostagent.Release=$version" \
+  -o "$work/windows-node-agent.exe" ./cmd/agent)
+(cd "$ROOT" && go build -trimpath -buildvcs=false -o "$work/pack" ./hack/payload/pack)
+
+files=()
+for a in ${added[@]+"${added[@]}"}; do [[ $a == -add ]] || files+=("${a#*=}"); done
+key=$({
+  printf '%s\n' "$key" "$version" "${image[@]-}"
+  printf '%s\n' "${added[@]-}" | sed 's/=.*//' # names; the digests of the files follow
+  sha256sum <"$work/windows-node-agent.exe"
+  sha256sum <"$work/pack"
+  cat files.json ${overrides:+"$overrides"}
+  for f in ${files[@]+"${files[@]}"}; do sha256sum <"$f"; done
+} | sha256sum | cut -c1-16)
+payload=$CACHE_DIR/payload-$key
+
+pack() {
+  say "compressing and computing digests (about a minute)"
+  mkdir "$work/bin"
+  ln -s "$programs"/* "$work/windows-node-agent.exe" "$work/bin/"
+  "$work/pack" -list files.json -bin "$work/bin" -version "$version" ${image[@]+"${image[@]}"} \
+    ${added[@]+"${added[@]}"} ${overrides:+-overrides "$overrides"} -out "$1/content" >&2 9>&-
+}
+# with_lock ends what the trap does with one of its own, hence in a shell of its own.
+(with_lock "$payload" pack)
+
+if [[ $out ]]; then
+  mkdir -p "$(dirname "$out")"
+  copy=$(mktemp -d "$(dirname "$out")/.payload-XXXXXX")
+  cp -r --reflink=auto "$payload" "$copy/payload"
+  rm -rf "$out"
+  mv -T "$copy/payload" "$out"
+  rmdir "$copy"
+  payload=$out
+fi
+say "done after $((SECONDS - start)) s"
+echo "$payload"

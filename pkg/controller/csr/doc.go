@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package csr approves the certificate signing requests (CSRs) of the kubelets of
+// hosts: renewals of the client certificate of a node, and certificates to serve with.
+// Package pkg/csr decides; this package finds out what it decides by, and carries it out.
+//
+// What a host is called and where it is must come from elsewhere than from its kubelet,
+// which writes the addresses of its Node itself (identity.go):
+//
+//   - spec.address, which is written by whoever may make instances, and the addresses
+//     that it resolves to (status.addresses);
+//   - the addresses that the platform gave to its Machine, where there is one;
+//   - the name that our agent found on the host, over SSH (status.system).
+//
+// The Node of an instance is found by its addresses, that is by what a kubelet says. So
+// the instance is that Node here only if one of these sources, or DNS, knows the host
+// by the name of the Node: else any kubelet could report the address of a host and get
+// a certificate for it. The name of another Node is never a name of the host, whatever
+// the host calls itself, and neither are the names of Services.
+//
+// The first client certificate of a host, asked for with a bootstrap credential, is
+// approved by nothing here: no instance names the users that its host may join as,
+// because this project does not put bootstrap credentials on hosts in this version.
+// Hosts that others made nodes are different from none: they ask as themselves, with the
+// certificate that they have.
+//
+// A request that is refused is not denied, because somebody else may be responsible for
+// it. It stays pending; an event on the instance and the log say why, once, and only if
+// it still is pending after a while ([Options.Patience]). It is decided again when an
+// instance changes, and now and then. Requests that are not about an instance, and those
+// of other signers, are left alone. Instances that are paused count as every other:
+// nothing is done on the host.
+//
+// Approvals carry the resource version of the request that was decided about, so whatever
+// happens to it meanwhile, it is neither approved twice nor after it was denied. Only the
+// leader works.
+//
+// The package must not import another controller nor the packages that serve the API.
+package csr

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package csr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	policy "github.com/openshift/windows-instance-api/pkg/csr"
+)
+
+const (
+	// reconsiderInterval is how often a request that is refused is decided again
+	// without an instance having changed: Machines, Nodes and DNS change, too.
+	reconsiderInterval = time.Minute
+	// lookupTimeout bounds a lookup in DNS.
+	lookupTimeout = 5 * time.Second
+)
+
+// reasonNodeNameUnknown is the reason of a refusal besides those of package policy, which
+// compares requests with instances. This one is about which instance it is: see
+// [host.disputed].
+const reasonNodeNameUnknown policy.Reason = "NodeNameUnknown"
+
+// Reconciler has requests decided about and approved. See the comment of the package.
+type Reconciler struct {
+	Options
+
+	client  client.Client
+	metrics *metrics
+
+	mu sync.Mutex // guards told
+	// told is what was last told about a request, by its name.
+	told map[string]told
+}
+
+// told is why a request was refused.
+type told struct {
+	uid     types.UID
+	message string
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+func newReconciler(c client.Client, o Options) (*Reconciler, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("options of the CSR controller: %w", err)
+	}
+	return &Reconciler{Options: o, client: c, metrics: newMetrics(), told: map[string]told{}}, nil
+}
+
+// Reconcile decides about a request.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	request := &certificatesv1.CertificateSigningRequest{}
+	if err := r.client.Get(ctx, req.NamespacedName, request); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.Name)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the CSR: %w", err)
+	}
+	if !concerns(request) || policy.Decided(request) {
+		r.forget(req.Name)
+		return reconcile.Result{}, nil
+	}
+	decision, hosts, err := r.decide(ctx, request)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	switch decision.Verdict {
+	case policy.Approve:
+		return reconcile.Result{}, r.approve(ctx, request, decision, hosts)
+	case policy.Refuse:
+		return r.refuse(ctx, request, decision, hosts), nil
+	case policy.Ignore:
+		r.forget(req.Name)
+	}
+	return reconcile.Result{}, nil
+}
+
+// concerns says whether the signer of a request is one that kubelets have.
+func concerns(request *certificatesv1.CertificateSigningRequest) bool {
+	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName ||
+		request.Spec.SignerName == certificatesv1.KubeletServingSignerName
+}
+
+// decide decides about a request, and returns the hosts that it may be of.
+func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (policy.Decision, []*host, error) {
+	// Which node it is about can be told without hosts. Most requests of a cluster are
+	// not about hosts of ours, and these end here or after one look at the instances.
+	decision := policy.Decide(request, nil)
+	if decision.Reason != policy.ReasonNotOurs {
+		return decision, nil, nil
+	}
+	hosts, err := r.hostsOf(ctx, decision.NodeName)
+	if err != nil || len(hosts) == 0 {
+		return decision, nil, err
+	}
+	instances := make([]policy.Instance, len(hosts))
+	for i, h := range hosts {
+		instances[i] = h.Instance
+	}
+	decision = policy.Decide(request, instances)
+	switch {
+	case decision.Reason == policy.ReasonNotOurs:
+		// hostsOf returns those whose Node is disputed, too.
+		decision.Verdict, decision.Reason = policy.Refuse, reasonNodeNameUnknown
+		decision.Message = fmt.Sprintf("the host has node %s by the addresses that the node reports, and by nothing else: "+
+			"the host does not call itself so, and DNS has no such name with the address of the host", decision.NodeName)
+	case decision.Reason == policy.ReasonAmbiguous && !sameNamespace(concerned(decision, hosts)):
+		// Those who see the event may not see instances of other namespaces.
+		decision.Message = fmt.Sprintf("instances in several namespaces can be node %s", decision.NodeName)
+	}
+	return decision, hosts, nil
+}
+
+// hostsOf returns the hosts that can be the node, and those that are it only as far as
+// the node says.
+func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*host, error) {
+	var instances windowsv1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the instances: %w", err)
+	}
+	var hosts []*host
+	for i := range instances.Items {
+		instance := &instances.Items[i]
+		if !instance.DeletionTimestamp.IsZero() {
+			continue
+		}
+		machine, err := r.machine(ctx, instance)
+		if err != nil {
+			return nil, err
+		}
+		h := newHost(instance, machine)
+		if h.disputed(nodeName) {
+			r.lookUp(ctx, h, nodeName)
+		} else if !h.IsNamed(nodeName) {
+			continue
+		}
+		if err := r.dropNamesOfOthers(ctx, h, nodeName); err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+// machine reads the Machine that an instance comes from, nil if there is none.
+func (r *Reconciler) machine(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
+	owner := machineOf(instance)
+	if owner == nil {
+		return nil, nil //nolint:nilnil // no Machine is an ordinary answer
+	}
+	machine, err := source.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}, &machinev1beta1.Machine{})
+	if meta.IsNoMatchError(err) {
+		return nil, nil //nolint:nilnil // the Machine API was removed
+	}
+	if err != nil {
+		return nil, err
+	}
+	if machine == nil || machine.UID != owner.UID {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return machine, nil
+}
+
+// lookUp asks DNS whether the host has the name of the Node, which only the Node says so
+// far: platforms name Nodes as their DNS does, whatever the host calls itself.
+func (r *Reconciler) lookUp(ctx context.Context, h *host, nodeName string) {
+	name, ok := absolute(nodeName)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addresses, err := r.Resolver.LookupNetIP(ctx, "ip", name)
+	if err != nil {
+		// The request is refused with a reason that says so, and it is tried again.
+		log.FromContext(ctx).V(2).Info("DNS does not confirm the name of a Node", "node", nodeName, "instance", klog.KObj(h.instance), "cause", err.Error())
+		return
+	}
+	h.confirm(nodeName, addresses)
+}
+
+// dropNamesOfOthers takes those names from a host that are names of other Nodes. A host
+// calls itself as it likes, and must not get a certificate to serve as another Node.
+func (r *Reconciler) dropNamesOfOthers(ctx context.Context, h *host, nodeName string) error {
+	for _, name := range slices.Clone(h.Names) {
+		if name == nodeName {
+			continue
+		}
+		node, err := source.Get(ctx, r.client, client.ObjectKey{Name: name}, &corev1.Node{})
+		if err != nil {
+			return err
+		}
+		if node != nil {
+			h.drop(name)
+		}
+	}
+	return nil
+}
+
+// approve approves a request, unless it is not any more what was decided about.
+func (r *Reconciler) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*host) error {
+	i := slices.IndexFunc(hosts, func(h *host) bool { return h.ID == d.Instance })
+	message, err := approvalMessage(request, d, hosts[i])
+	if err != nil {
+		return err
+	}
+	approved := request.DeepCopy()
+	approved.Status.Conditions = append(approved.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue,
+		Reason: string(d.Reason), Message: message, LastUpdateTime: metav1.NewTime(r.clock.Now()),
+	})
+	_, err = r.Kube.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, request.Name, approved, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// Somebody else approved, denied or deleted it, or we did and the cache does not
+		// know yet. Its change brings it here again.
+		log.FromContext(ctx).V(2).Info("The CSR changed while it was decided about")
+		return nil
+	case err != nil:
+		return fmt.Errorf("approving the CSR: %w", err)
+	}
+	r.metrics.decided(d)
+	log.FromContext(ctx).Info("CSR approved", "instance", d.Instance, "node", d.NodeName, "kind", d.Kind, "requester", request.Spec.Username)
+	return nil
+}
+
+// refuse says once why a request is not approved, and when to decide again.
+func (r *Reconciler) refuse(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*host) reconcile.Result {
+	if rest := r.Patience - r.clock.Since(request.CreationTimestamp.Time); rest > 0 {
+		return reconcile.Result{RequeueAfter: rest}
+	}
+	message := refusalMessage(request, d)
+	if r.isNew(request, message) {
+		r.metrics.decided(d)
+		log.FromContext(ctx).Info("CSR refused, it stays pending", "reason", d.Reason, "cause", d.Message, "node", d.NodeName, "kind", d.Kind, "requester", request.Spec.Username)
+		for _, h := range concerned(d, hosts) {
+			r.Recorder.Event(h.instance, corev1.EventTypeWarning, string(d.Reason), source.EventNote(message))
+		}
+	}
+	return reconcile.Result{RequeueAfter: reconsiderInterval}
+}
+
+// isNew notes what is told about a request, and says whether that was not told before.
+func (r *Reconciler) isNew(request *certificatesv1.CertificateSigningRequest, message string) bool {
+	now := told{request.UID, message}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told[request.Name] == now {
+		return false
+	}
+	r.told[request.Name] = now
+	return true
+}
+
+// forget drops what was told about a request that is decided or gone.
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.told, name)
+}
+
+// concerned returns the hosts that a refusal is about: the one that the request was
+// compared with, or those among which there is none to compare it with.
+func concerned(d policy.Decision, hosts []*host) []*host {
+	var out []*host
+	for _, h := range hosts {
+		if h.ID == d.Instance || d.Instance == "" && (h.IsNamed(d.NodeName) || d.Reason == reasonNodeNameUnknown) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func sameNamespace(hosts []*host) bool {
+	return !slices.ContainsFunc(hosts, func(h *host) bool { return h.instance.Namespace != hosts[0].instance.Namespace })
+}

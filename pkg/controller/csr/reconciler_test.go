@@ -1,0 +1,625 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package csr
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+const (
+	testNamespace = "windows-hosts"
+	testNode      = "win-1"
+	testRequest   = "csr-1"
+)
+
+var testNow = time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+
+// recorder keeps events as "namespace/name: type reason: message".
+type recorder struct {
+	record.EventRecorder
+
+	mu     sync.Mutex
+	events []string
+}
+
+func (r *recorder) Event(object runtime.Object, eventType, reason, message string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := client.ObjectKeyFromObject(object.(client.Object)) //nolint:forcetypeassert // what has events is one
+	r.events = append(r.events, key.String()+": "+eventType+" "+reason+": "+message)
+}
+
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.events
+	r.events = nil
+	return out
+}
+
+// dns is a Resolver that knows these names.
+type dns map[string]string
+
+func (d dns) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if address, ok := d[host]; ok {
+		return []netip.Addr{netip.MustParseAddr(address)}, nil
+	}
+	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+}
+
+// setup is a reconciler with what it sees.
+type setup struct {
+	*Reconciler
+	kube   *kubefake.Clientset
+	events *recorder
+	clock  *clocktesting.FakePassiveClock
+}
+
+func newSetup(t *testing.T, objects ...client.Object) *setup {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &setup{kube: kubefake.NewClientset(), events: &recorder{}, clock: clocktesting.NewFakePassiveClock(testNow)}
+	for _, object := range objects {
+		if request, ok := object.(*certificatesv1.CertificateSigningRequest); ok {
+			if err := s.kube.Tracker().Add(request.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var err error
+	s.Reconciler, err = newReconciler(ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		Options{Kube: s.kube, Recorder: s.events, Resolver: dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}, clock: s.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// reconcile decides about the request of the test.
+func (s *setup) reconcile(t *testing.T) reconcile.Result {
+	t.Helper()
+	result, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: testRequest}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// conditions returns those of the request in the cluster, without their time.
+func (s *setup) conditions(t *testing.T) []certificatesv1.CertificateSigningRequestCondition {
+	t.Helper()
+	request, err := s.kube.CertificatesV1().CertificateSigningRequests().Get(t.Context(), testRequest, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range request.Status.Conditions {
+		if request.Status.Conditions[i].LastUpdateTime.IsZero() {
+			t.Error("a condition has no time")
+		}
+		request.Status.Conditions[i].LastUpdateTime = metav1.Time{}
+	}
+	return request.Status.Conditions
+}
+
+// host1 is an instance with a Node.
+func host1(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
+	instance := &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "one"},
+		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
+		Status: windowsv1alpha1.WindowsInstanceStatus{
+			Addresses: []string{"10.0.0.5"},
+			Node:      &windowsv1alpha1.NodeReference{Name: testNode, UID: "n1"},
+			System:    &windowsv1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.example.com"},
+		},
+	}
+	for _, e := range edit {
+		e(instance)
+	}
+	return instance
+}
+
+// host2 is another one, with another Node.
+func host2(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
+	return host1(append([]func(*windowsv1alpha1.WindowsInstance){func(i *windowsv1alpha1.WindowsInstance) {
+		i.Name, i.Spec.Address, i.Status.Addresses = "two", "10.0.0.6", []string{"10.0.0.6"}
+		i.Status.Node = &windowsv1alpha1.NodeReference{Name: "win-2", UID: "n2"}
+		i.Status.System = &windowsv1alpha1.SystemStatus{Hostname: "WIN-2"}
+	}}, edit...)...)
+}
+
+func fromMachine(i *windowsv1alpha1.WindowsInstance) {
+	i.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "machine-1", UID: "m1", Controller: new(true),
+	}}
+}
+
+func machine(addresses ...string) *machinev1beta1.Machine {
+	m := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "machine-1", UID: "m1"}}
+	for _, address := range addresses {
+		kind := corev1.NodeInternalDNS
+		if _, err := netip.ParseAddr(address); err == nil {
+			kind = corev1.NodeInternalIP
+		}
+		m.Status.Addresses = append(m.Status.Addresses, corev1.NodeAddress{Type: kind, Address: address})
+	}
+	return m
+}
+
+func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// serving is a request of node win-1 to serve under the names and addresses.
+func serving(t *testing.T, names ...string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	return servingAs(t, testNode, names...)
+}
+
+func servingAs(t *testing.T, nodeName string, names ...string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	request := renewal(t)
+	request.Spec.Username = "system:node:" + nodeName
+	request.Spec.SignerName = certificatesv1.KubeletServingSignerName
+	request.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
+	request.Spec.Request = encode(t, nodeName, names...)
+	return request
+}
+
+// renewal is a request of node win-1 for its next client certificate.
+func renewal(t *testing.T) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	return &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: testRequest, UID: "u1", CreationTimestamp: metav1.NewTime(testNow.Add(-DefaultPatience))},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
+			Username:   "system:node:" + testNode, Groups: []string{"system:nodes", "system:authenticated"},
+			Usages:  []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+			Request: encode(t, testNode),
+		},
+	}
+}
+
+// encode makes the request of a node for a certificate with these names and addresses.
+func encode(t *testing.T, nodeName string, names ...string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + nodeName, Organization: []string{"system:nodes"}}}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+func bootstrapping(request *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
+	request.Spec.Username, request.Spec.Groups = "system:bootstrap:abcdef", []string{"system:bootstrappers", "system:authenticated"}
+	return request
+}
+
+func TestReconcile(t *testing.T) {
+	type objects = []client.Object
+	withoutNode := func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
+	otherName := func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.System = &windowsv1alpha1.SystemStatus{Hostname: "EC2AMAZ-1"}
+	}
+	const stays = "CertificateSigningRequest csr-1 for the kubelet serving certificate of node win-1 is not approved and stays pending: "
+	tests := []struct {
+		name    string
+		request *certificatesv1.CertificateSigningRequest
+		others  objects
+		// approved is the message of the approval. Empty: it is not approved.
+		approved string
+		events   []string
+	}{
+		{
+			name: "renewal by the node", request: renewal(t), others: objects{host1(), host2()},
+			approved: "The kubelet client certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{
+			name: "serving", request: serving(t, "win-1", "WIN-1.example.com", "10.0.0.5"), others: objects{host1(), host2(), node(testNode)},
+			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+				"win-1 from status.system.hostname, win-1.example.com from status.system.fqdn, 10.0.0.5 from spec.address.",
+		},
+		{
+			name: "serving at the addresses of the platform", request: serving(t, "win-1", "10.0.0.5", "10.7.0.1"),
+			others: objects{host1(fromMachine), machine("10.0.0.5", "10.7.0.1", "win-1")},
+			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+				"win-1 from Machine machine-1, 10.0.0.5 from spec.address, 10.7.0.1 from Machine machine-1.",
+		},
+		{
+			name: "at an address that DNS gave", request: serving(t, "10.7.0.1"),
+			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) {
+				i.Spec.Address, i.Status.Addresses = "win-1.corp.example.com", []string{"10.7.0.1"}
+			})},
+			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+				"win-1 from spec.address, 10.7.0.1 from status.addresses.",
+		},
+		{
+			name: "named as DNS of the platform has it", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.5"),
+			others: objects{host1(otherName, func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
+			approved: "The kubelet serving certificate of node ip-10-0-0-5.ec2.internal, asked for by system:node:ip-10-0-0-5.ec2.internal. WindowsInstance windows-hosts/one is that host: " +
+				"ip-10-0-0-5.ec2.internal from DNS, 10.0.0.5 from spec.address.",
+		},
+		{
+			name: "IPv6", request: serving(t, "fd00::5"),
+			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", nil })},
+			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+				"win-1 from status.system.hostname, fd00::5 from spec.address.",
+		},
+		{
+			name: "IPv4 written as IPv6", request: serving(t, "10.0.0.5"),
+			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", nil })},
+			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+				"win-1 from status.system.hostname, 10.0.0.5 from spec.address.",
+		},
+		{
+			name: "address that a host gives itself without DHCP", request: serving(t, "169.254.1.2"),
+			others: objects{host1(fromMachine), machine("169.254.1.2")},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 169.254.1.2 is none of instance windows-hosts/one."},
+		},
+		{
+			name: "name that DNS has for another host", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.6"),
+			others: objects{host2(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
+			events: []string{"windows-hosts/two: Warning NodeNameUnknown: " + strings.ReplaceAll(stays, testNode, "ip-10-0-0-5.ec2.internal") +
+				"the host has node ip-10-0-0-5.ec2.internal by the addresses that the node reports, and by nothing else: " +
+				"the host does not call itself so, and DNS has no such name with the address of the host."},
+		},
+		{
+			name: "node that reports the address of the host", request: serving(t, "10.0.0.5"), others: objects{host1(otherName)},
+			events: []string{"windows-hosts/one: Warning NodeNameUnknown: " + stays + "the host has node win-1 by the addresses that the node reports, and by nothing else: " +
+				"the host does not call itself so, and DNS has no such name with the address of the host."},
+		},
+		{
+			name: "node that reports the address of another host, too", request: serving(t, "10.0.0.6"),
+			others: objects{host1(), host2(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = testNode })},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is none of instance windows-hosts/one."},
+		},
+		{
+			name: "address of another host", request: serving(t, "win-1", "10.0.0.6"), others: objects{host1(), host2()},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is none of instance windows-hosts/one."},
+		},
+		{
+			name: "addresses of a Machine that is another one by now", request: serving(t, "10.7.0.1"),
+			others: objects{host1(fromMachine), func() *machinev1beta1.Machine { m := machine("10.7.0.1"); m.UID = "m2"; return m }()},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.7.0.1 is none of instance windows-hosts/one."},
+		},
+		{
+			name: "host that calls itself as another Node", request: serving(t, "win-1", "linux-1"),
+			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.FQDN = "linux-1" }), node(testNode), node("linux-1")},
+			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "linux-1" is none of instance windows-hosts/one.`},
+		},
+		{
+			name: "host that calls itself as the API server", request: serving(t, "win-1", "kubernetes.default.svc"),
+			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.FQDN = "kubernetes.default.svc" })},
+			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "kubernetes.default.svc" is none of instance windows-hosts/one.`},
+		},
+		{
+			name: "asked for by somebody else", request: bootstrapping(serving(t, "win-1")), others: objects{host1()},
+			events: []string{"windows-hosts/one: Warning RequesterMismatch: " + stays + `requester "system:bootstrap:abcdef" is not node win-1 itself.`},
+		},
+		{
+			name: "first client certificate", request: bootstrapping(renewal(t)), others: objects{host1(withoutNode)},
+			events: []string{"windows-hosts/one: Warning NotJoining: CertificateSigningRequest csr-1 for the kubelet client certificate of node win-1 is not approved and stays pending: " +
+				`requester "system:bootstrap:abcdef" is not node win-1 itself, and its host is not joining.`},
+		},
+		{
+			name: "two instances that can be the node", request: serving(t, "win-1"),
+			others: objects{host1(), host2(withoutNode, func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "WIN-1" })},
+			events: []string{
+				"windows-hosts/one: Warning AmbiguousInstance: " + stays + "instances windows-hosts/one and windows-hosts/two can both be node win-1.",
+				"windows-hosts/two: Warning AmbiguousInstance: " + stays + "instances windows-hosts/one and windows-hosts/two can both be node win-1.",
+			},
+		},
+		{
+			name: "one of which is in a namespace that others may not see", request: serving(t, "win-1"),
+			others: objects{host1(), host1(func(i *windowsv1alpha1.WindowsInstance) { i.Namespace, i.Name = "secret", "hidden" })},
+			events: []string{
+				"secret/hidden: Warning AmbiguousInstance: " + stays + "instances in several namespaces can be node win-1.",
+				"windows-hosts/one: Warning AmbiguousInstance: " + stays + "instances in several namespaces can be node win-1.",
+			},
+		},
+		{
+			name: "two instances, one of which is being deleted", request: renewal(t),
+			others: objects{host1(), host1(func(i *windowsv1alpha1.WindowsInstance) {
+				i.Name, i.DeletionTimestamp, i.Finalizers = "gone", &metav1.Time{Time: testNow}, []string{"example.com/f"}
+			})},
+			approved: "The kubelet client certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+		},
+		{name: "nobody's", request: renewal(t), others: objects{host2()}},
+		{name: "another signer", request: func() *certificatesv1.CertificateSigningRequest {
+			r := renewal(t)
+			r.Spec.SignerName = certificatesv1.KubeAPIServerClientSignerName
+			return r
+		}(), others: objects{host1()}},
+		{name: "unreadable", request: func() *certificatesv1.CertificateSigningRequest {
+			r := renewal(t)
+			r.Spec.Request = []byte("x")
+			return r
+		}(), others: objects{host1()}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, append(tt.others, tt.request)...)
+			s.reconcile(t)
+			s.reconcile(t) // the cache does not know of an approval yet; a refusal is not told twice
+			var want []certificatesv1.CertificateSigningRequestCondition
+			if tt.approved != "" {
+				want = append(want, certificatesv1.CertificateSigningRequestCondition{
+					Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "HostCertificateApproved", Message: tt.approved,
+				})
+			}
+			if diff := cmp.Diff(want, s.conditions(t)); diff != "" {
+				t.Errorf("conditions (-want +got)\n%s", diff)
+			}
+			got := s.events.take()
+			slices.Sort(got)
+			if diff := cmp.Diff(tt.events, got); diff != "" {
+				t.Errorf("events (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is decided, by whomever, stays as it is.
+func TestReconcileLeavesWhatIsDecided(t *testing.T) {
+	request := renewal(t)
+	request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue}}
+	s := newSetup(t, host1(), request)
+	s.reconcile(t)
+	if got := s.kube.Actions(); len(got) > 0 {
+		t.Errorf("it was written: %v", got)
+	}
+}
+
+// Somebody denies the request between the decision and the approval.
+func TestApprovalThatComesTooLate(t *testing.T) {
+	request := renewal(t)
+	request.ResourceVersion = "7"
+	s := newSetup(t, host1(), request)
+	group := certificatesv1.Resource("certificatesigningrequests")
+	var sent string
+	s.kube.PrependReactor("update", "certificatesigningrequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if update, ok := a.(clienttesting.UpdateAction); ok && a.GetSubresource() == "approval" {
+			sent = update.GetObject().(*certificatesv1.CertificateSigningRequest).ResourceVersion //nolint:forcetypeassert // nothing else is updated
+		}
+		return true, nil, apierrors.NewConflict(group, testRequest, errors.New("the object has been modified"))
+	})
+	if result := s.reconcile(t); result != (reconcile.Result{}) {
+		t.Errorf("it is tried again by itself: %v", result)
+	}
+	if sent != "7" {
+		t.Errorf("the approval is for version %q, want that which was decided about", sent)
+	}
+	if n := testutil.CollectAndCount(s.metrics.total); n != 0 {
+		t.Errorf("%d decisions are counted", n)
+	}
+}
+
+func TestApprovalThatFails(t *testing.T) {
+	s := newSetup(t, host1(), renewal(t))
+	s.kube.PrependReactor("update", "certificatesigningrequests", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(certificatesv1.Resource("signers"), "x", nil)
+	})
+	_, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: testRequest}})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Instances that came from Machines stay when the Machine API is removed.
+func TestWithoutMachineAPI(t *testing.T) {
+	s := newSetup(t, host1(fromMachine), serving(t, "10.0.0.5"))
+	s.client = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake is one
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+			if _, ok := object.(*machinev1beta1.Machine); ok {
+				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: machinev1beta1.GroupName, Kind: "Machine"}}
+			}
+			return c.Get(ctx, key, object, o...)
+		},
+	})
+	s.reconcile(t)
+	if got := s.conditions(t); len(got) != 1 {
+		t.Errorf("it is not approved: %q", s.events.take())
+	}
+}
+
+// A request that is refused is decided again, and told of only when it is old enough
+// and when there is something new to tell.
+func TestRefusalIsReconsidered(t *testing.T) {
+	request := serving(t, "win-1", "10.0.0.9")
+	request.CreationTimestamp = metav1.NewTime(testNow.Add(-time.Second))
+	instance := host1(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil })
+	s := newSetup(t, instance, request)
+
+	if got, want := s.reconcile(t).RequeueAfter, DefaultPatience-time.Second; got != want {
+		t.Errorf("a new request is decided again after %s, want %s", got, want)
+	}
+	if got := s.events.take(); len(got) > 0 {
+		t.Errorf("told too early: %q", got)
+	}
+	update := func(change func(*windowsv1alpha1.WindowsInstance)) {
+		t.Helper()
+		change(instance)
+		if err := s.client.Update(t.Context(), instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(reason string) {
+		t.Helper()
+		if got := s.reconcile(t).RequeueAfter; got != reconsiderInterval {
+			t.Errorf("it is decided again after %s, want %s", got, reconsiderInterval)
+		}
+		events := s.events.take()
+		if reason == "" && len(events) > 0 || reason != "" && (len(events) != 1 || !strings.Contains(events[0], " "+reason+": ")) {
+			t.Errorf("got events %q, want %q", events, reason)
+		}
+	}
+	s.clock.SetTime(testNow.Add(DefaultPatience))
+	expect("NodeMissing")
+	expect("")
+	update(func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode}
+	})
+	expect("AddressNotOfInstance")
+	expect("")
+	update(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.5", "10.0.0.9"} })
+	s.reconcile(t)
+	if got := s.conditions(t); len(got) != 1 || got[0].Type != certificatesv1.CertificateApproved {
+		t.Errorf("it is not approved: %v", got)
+	}
+	for reason, want := range map[string]float64{"NodeMissing": 1, "AddressNotOfInstance": 1} {
+		if got := testutil.ToFloat64(s.metrics.total.WithLabelValues("KubeletServing", "Refuse", reason)); got != want {
+			t.Errorf("%s is counted %v times, want %v", reason, got, want)
+		}
+	}
+	if got := testutil.ToFloat64(s.metrics.total.WithLabelValues("KubeletServing", "Approve", "HostCertificateApproved")); got != 1 {
+		t.Errorf("approvals are counted %v times, want once", got)
+	}
+}
+
+// What was told of a request is not kept for longer than the request.
+func TestRequestsAreForgotten(t *testing.T) {
+	request := serving(t, "10.0.0.9")
+	s := newSetup(t, host1(), request)
+	s.reconcile(t)
+	if len(s.told) != 1 {
+		t.Fatalf("%d requests are told of, want 1", len(s.told))
+	}
+	if err := s.client.Delete(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	s.reconcile(t)
+	if len(s.told) != 0 {
+		t.Errorf("%d requests are kept", len(s.told))
+	}
+}
+
+func TestChangesOfInstancesThatMatter(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*windowsv1alpha1.WindowsInstance)
+		want bool
+	}{
+		{name: "nothing", edit: func(*windowsv1alpha1.WindowsInstance) {}},
+		{name: "another phase", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Phase = windowsv1alpha1.InstanceReady }},
+		{name: "restarted", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.BootTime = &metav1.Time{Time: testNow} }},
+		{name: "address", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address = "10.0.0.7" }, want: true},
+		{name: "addresses", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.7"} }, want: true},
+		{name: "host name", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "x" }, want: true},
+		{name: "domain", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.FQDN = "x" }, want: true},
+		{name: "Node", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
+		{name: "Machine", edit: fromMachine, want: true},
+		{name: "being deleted", edit: func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := identityChanged.Update(event.UpdateEvent{ObjectOld: host1(), ObjectNew: host1(tt.edit)}); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// An instance that changes has the requests decided again that are pending.
+func TestPendingRequests(t *testing.T) {
+	decided, other := renewal(t), renewal(t)
+	decided.Name, other.Name = "decided", "other"
+	decided.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
+	other.Spec.SignerName = "example.com/signer"
+	s := newSetup(t, renewal(t), decided, other)
+	got := s.pendingRequests(t.Context(), host1())
+	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Name: testRequest}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// The cache keeps of requests what they are decided by, and all of those that are
+// written back.
+func TestStrip(t *testing.T) {
+	pendingOne := renewal(t)
+	pendingOne.Annotations = map[string]string{"a": "b"}
+	pendingOne.Spec.Extra = map[string]certificatesv1.ExtraValue{"a": {"b"}}
+	approved, failed := pendingOne.DeepCopy(), pendingOne.DeepCopy()
+	approved.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
+	approved.Status.Certificate = []byte("certificate")
+	failed.Status.Certificate = []byte("certificate")
+	for name, request := range map[string]*certificatesv1.CertificateSigningRequest{"pending": pendingOne, "approved": approved, "issued without a condition": failed} {
+		t.Run(name, func(t *testing.T) {
+			given := request.DeepCopy()
+			given.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
+			got, err := strip(given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stripped := got.(*certificatesv1.CertificateSigningRequest) //nolint:forcetypeassert // it returns what it is given
+			if isPending(stripped) != isPending(request) {
+				t.Errorf("pending is %v, want %v", isPending(stripped), isPending(request))
+			}
+			if diff := cmp.Diff(request, stripped); (diff == "") != isPending(request) {
+				t.Errorf("stripped of (-given +kept)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	_, err := newReconciler(nil, Options{Patience: -1})
+	for _, want := range []string{"Kube", "Recorder", "Patience"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package config
+
+// SchemaVersion is the version of the schema of [Document]. It grows when a document
+// could be misread by an agent that knows only the one before; [Decode] refuses every
+// other version.
+const SchemaVersion = 1
+
+// Document is what a host shall be like. A list that is empty asks for nothing; what
+// is on a host and was not put there by an earlier document is never touched.
+// The zero value is no valid document: Version is [SchemaVersion].
+type Document struct {
+	// Version is the version of the schema, [SchemaVersion].
+	Version int `json:"version"`
+	// Hostname is the computer name that the host shall have. Empty: the one it has.
+	Hostname string `json:"hostname,omitempty"`
+	// Features are optional features of Windows that shall be on. They are never
+	// turned off.
+	Features []Feature `json:"features,omitempty"`
+	// Directories that shall exist.
+	Directories []Directory `json:"directories,omitempty"`
+	// Files that shall exist, with their content.
+	Files []File `json:"files,omitempty"`
+	// Environment are variables of the machine, which every process that starts later
+	// inherits. What a variable was before it became ours is put back at removal.
+	Environment []EnvironmentVariable `json:"environment,omitempty"`
+	// Certificates that shall be in the certificate stores of the machine. Only what
+	// was not there before is ours, and only that is ever removed.
+	Certificates []Certificate `json:"certificates,omitempty"`
+	// Firewall are rules that let connections in.
+	Firewall []FirewallRule `json:"firewall,omitempty"`
+	// HNS is what the Host Networking Service has to do with us. Nil: nothing.
+	HNS *HNS `json:"hns,omitempty"`
+	// AntivirusExclusions are programs that Microsoft Defender, where it runs, leaves
+	// alone: it makes starting containers many times slower.
+	AntivirusExclusions []string `json:"antivirusExclusions,omitempty"`
+	// Variables are the values that stand for $(NAME) in arguments and in files.
+	Variables []Variable `json:"variables,omitempty"`
+	// Services in the order in which they are started: what a service depends on is
+	// before it. They are stopped in the opposite order.
+	Services []Service `json:"services,omitempty"`
+	// LogRotation says which logs the agent rotates, because the programs that write
+	// them do not.
+	LogRotation []LogRotation `json:"logRotation,omitempty"`
+	// Components say which versions of which programs the files are, for people.
+	Components []Component `json:"components,omitempty"`
+}
+
+// Impact is what a change of a part of the document costs the workload of a host.
+type Impact string
+
+// Impacts, from nothing to most.
+const (
+	// ImpactNone: the change is seen by the next who looks; nothing is interrupted.
+	ImpactNone Impact = "None"
+	// ImpactRestart: services are restarted; containers go on.
+	ImpactRestart Impact = "Restart"
+	// ImpactDrain: containers end, so the Node is drained first.
+	ImpactDrain Impact = "Drain"
+	// ImpactReboot: the Node is drained and the host is restarted.
+	ImpactReboot Impact = "Reboot"
+)
+
+// OnChange is what has to follow when a part of the document changes.
+type OnChange struct {
+	// Impact is what the change costs.
+	Impact Impact `json:"impact"`
+	// Services are stopped before and started after the change, those that depend on
+	// them included. Set for Restart and Drain only.
+	Services []string `json:"services,omitempty"`
+}
+
+// Access says who may read and write a file or directory.
+type Access string
+
+const (
+	// AccessInherited is what the directory above grants.
+	AccessInherited Access = ""
+	// AccessAdministrators lets SYSTEM and Administrators in and nobody else, and
+	// inherits nothing.
+	AccessAdministrators Access = "Administrators"
+)
+
+// Feature is an optional feature of Windows.
+type Feature struct {
+	// Name as DISM knows it, for example Containers.
+	Name     string   `json:"name"`
+	OnChange OnChange `json:"onChange"`
+}
+
+// Directory is a directory that shall exist.
+type Directory struct {
+	// Path of the directory. Those above it are made too.
+	Path   string `json:"path"`
+	Access Access `json:"access,omitempty"`
+	// Retention keeps files that programs leave behind from filling the disk. Nil:
+	// nothing is removed.
+	Retention *Retention `json:"retention,omitempty"`
+}
+
+// Role says what a file is for.
+type Role string
+
+// Roles of files.
+const (
+	RoleProgram       Role = "Program"
+	RoleConfiguration Role = "Configuration"
+	RoleCredential    Role = "Credential"
+	RoleCertificate   Role = "Certificate"
+)
+
+// File is a file that shall exist.
+type File struct {
+	// Path of the file. Its directory is made when it is missing.
+	Path string `json:"path"`
+	// Role says what the file is for.
+	Role Role `json:"role"`
+	// Source says where the content comes from.
+	Source Source `json:"source"`
+	// Digest is that of the content: "sha256:" and 64 hexadecimal digits. That of a
+	// secret content is "hmac-sha256:" and as many digits: its key stays with
+	// whoever made the document, so that nobody can try contents against it.
+	Digest string `json:"digest"`
+	Access Access `json:"access,omitempty"`
+	// OnChange is what follows when the content changes.
+	OnChange OnChange `json:"onChange"`
+	// UntilFile is a path: once a file is there, this one is needed no more, and is
+	// removed. So goes a bootstrap credential when the host has one of its own.
+	// Empty: the file stays.
+	UntilFile string `json:"untilFile,omitempty"`
+	// AfterService is the service that has to run before the file can be written,
+	// because it makes what the values of variables are taken from. Empty: the file is
+	// written before any service is started.
+	AfterService string `json:"afterService,omitempty"`
+}
+
+// Source says where the content of a file comes from. Exactly one of Payload, Text
+// and Secret is set.
+type Source struct {
+	// Payload is the name of a file of the payload, which is transferred by digest.
+	Payload string `json:"payload,omitempty"`
+	// Size of the file of the payload in bytes.
+	Size int64 `json:"size,omitempty"`
+	// URL is where the host gets the file of the payload from. Empty: it is sent.
+	URL string `json:"url,omitempty"`
+	// Text is the content itself. It may be empty.
+	Text *string `json:"text,omitempty"`
+	// Expand says that $(NAME) in Text stands for the value of a variable. The digest
+	// is that of Text as it stands here.
+	Expand bool `json:"expand,omitempty"`
+	// Secret names the content among the secrets of the bundle.
+	Secret string `json:"secret,omitempty"`
+}
+
+// EnvironmentVariable is a variable of the machine. The value is Value, or else the
+// secret that Secret names.
+type EnvironmentVariable struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+	// Secret names the value among the secrets of the bundle: a proxy may have a
+	// password in its address.
+	Secret string `json:"secret,omitempty"`
+	// Digest is that of a secret value, as in [File].
+	Digest   string   `json:"digest,omitempty"`
+	OnChange OnChange `json:"onChange"`
+}
+
+// StoreRoot is the store of the machine for authorities that it trusts.
+const StoreRoot = "Root"
+
+// Certificate shall be in a certificate store of the machine.
+type Certificate struct {
+	// Store is the name of the store; [StoreRoot] is the only one that is supported.
+	Store string `json:"store"`
+	// Fingerprint is the SHA-256 of the certificate in hexadecimal digits.
+	Fingerprint string `json:"fingerprint"`
+	// Subject is whom the certificate is for, for people.
+	Subject string `json:"subject,omitempty"`
+	// PEM is the certificate.
+	PEM      string   `json:"pem"`
+	OnChange OnChange `json:"onChange"`
+}
+
+// FirewallRule lets connections in to a port, from everywhere and in every profile.
+type FirewallRule struct {
+	// Name identifies the rule.
+	Name string `json:"name"`
+	// DisplayName is what people see. Empty: Name.
+	DisplayName string `json:"displayName,omitempty"`
+	// Protocol is TCP or UDP.
+	Protocol string `json:"protocol"`
+	Port     uint16 `json:"port"`
+}
+
+// Protocols of firewall rules.
+const (
+	ProtocolTCP = "TCP"
+	ProtocolUDP = "UDP"
+)
+
+// HNS is what the Host Networking Service has to do with us.
+type HNS struct {
+	// Networks are made by the services of the document. They are removed with them,
+	// in this order.
+	Networks []string `json:"networks,omitempty"`
+	// Endpoint is made when it is missing, and attached to the host itself. Nil: none.
+	Endpoint *HNSEndpoint `json:"endpoint,omitempty"`
+}
+
+// HNSEndpoint is an address of the host in a network of its containers.
+type HNSEndpoint struct {
+	Name string `json:"name"`
+	// Network is one of the networks.
+	Network string `json:"network"`
+}
+
+// Component is a program and its version.
+type Component struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	// Files are the paths of its files.
+	Files []string `json:"files,omitempty"`
+}
+
+// LogRotation says how one log is rotated.
+type LogRotation struct {
+	// Path of the log.
+	Path string `json:"path"`
+	// MaxBytes is how large the log may grow. Zero: as large as it likes.
+	MaxBytes int64 `json:"maxBytes,omitempty"`
+	// MaxAgeSeconds is how long rotated logs are kept. Zero: for ever.
+	MaxAgeSeconds int64 `json:"maxAgeSeconds,omitempty"`
+}

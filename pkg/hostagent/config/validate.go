@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package config
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	// hexDigest is a SHA-256 in lower-case hexadecimal digits.
+	hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	// serviceName is stricter than the service control manager, which forbids slashes only.
+	serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$`)
+	// hostname is a host name that is a NetBIOS name too.
+	hostname = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,13}[A-Za-z0-9])?$`)
+	// featureName is the name of an optional feature.
+	featureName = regexp.MustCompile(`^[A-Za-z0-9-]{1,128}$`)
+	// environmentName is the name of a variable of the machine.
+	environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// Validate returns everything that is wrong with the document, or nil. Whoever applies
+// a document validates it before anything else, so that a mistake changes nothing.
+func (d *Document) Validate() error {
+	v := validator{document: d}
+	if d.Version != SchemaVersion {
+		v.errorf("version %d is not %d", d.Version, SchemaVersion)
+	}
+	if d.Hostname != "" && !hostname.MatchString(d.Hostname) {
+		v.errorf("host name %q is no NetBIOS name", d.Hostname)
+	}
+	v.features()
+	v.directories()
+	v.files()
+	v.environment()
+	v.certificates()
+	v.firewall()
+	v.hns()
+	v.variables()
+	v.services()
+	v.others()
+	return errors.Join(v.errs...)
+}
+
+// validator collects what is wrong with a document.
+type validator struct {
+	document *Document
+	errs     []error
+}
+
+func (v *validator) errorf(format string, values ...any) {
+	v.errs = append(v.errs, fmt.Errorf(format, values...))
+}
+
+func (v *validator) add(what string, err error) {
+	if err != nil {
+		v.errs = append(v.errs, fmt.Errorf("%s: %w", what, err))
+	}
+}
+
+// unique reports names of one kind that are there twice; Windows tells no cases apart.
+func unique(v *validator, kind string) func(name string) {
+	seen := map[string]bool{}
+	return func(name string) {
+		if key := strings.ToLower(name); seen[key] {
+			v.errorf("%s %s is there twice", kind, name)
+		} else {
+			seen[key] = true
+		}
+	}
+}
+
+func (v *validator) onChange(what string, o OnChange) {
+	switch o.Impact {
+	case ImpactNone, ImpactReboot:
+		if len(o.Services) > 0 {
+			v.errorf("%s: impact %s goes with no services", what, o.Impact)
+		}
+	case ImpactRestart, ImpactDrain:
+		for _, name := range o.Services {
+			if !slices.ContainsFunc(v.document.Services, func(s Service) bool { return s.Name == name }) {
+				v.errorf("%s: service %s, which it restarts, is not in the document", what, name)
+			}
+		}
+	default:
+		v.errorf("%s: impact %q is not known", what, o.Impact)
+	}
+}
+
+func (v *validator) access(what string, a Access) {
+	if a != AccessInherited && a != AccessAdministrators {
+		v.errorf("%s: access %q is not known", what, a)
+	}
+}
+
+func (v *validator) features() {
+	once := unique(v, "feature")
+	for _, f := range v.document.Features {
+		once(f.Name)
+		if !featureName.MatchString(f.Name) {
+			v.errorf("feature %q has no valid name", f.Name)
+		}
+		v.onChange("feature "+f.Name, f.OnChange)
+	}
+}
+
+func (v *validator) directories() {
+	once := unique(v, "directory")
+	for _, dir := range v.document.Directories {
+		what := "directory " + dir.Path
+		once(dir.Path)
+		v.add("directory", checkOwnPath(dir.Path))
+		v.access(what, dir.Access)
+		if r := dir.Retention; r != nil {
+			if _, err := path.Match(r.Pattern, ""); err != nil || r.Pattern == "" || strings.ContainsAny(r.Pattern, `/\`) {
+				v.errorf("%s: pattern %q is not valid", what, r.Pattern)
+			}
+			if r.Keep < 1 {
+				v.errorf("%s: at least one file is kept, not %d", what, r.Keep)
+			}
+		}
+	}
+}
+
+func (v *validator) files() {
+	once := unique(v, "file")
+	secret := unique(v, "secret")
+	for _, f := range v.document.Files {
+		what := "file " + f.Path
+		once(f.Path)
+		v.add("file", checkOwnPath(f.Path))
+		if f.UntilFile != "" {
+			v.add(what, checkOwnPath(f.UntilFile))
+		}
+		if f.AfterService != "" {
+			v.after(what, f)
+		}
+		if !slices.Contains([]Role{RoleProgram, RoleConfiguration, RoleCredential, RoleCertificate}, f.Role) {
+			v.errorf("%s: role %q is not known", what, f.Role)
+		}
+		v.access(what, f.Access)
+		v.onChange(what, f.OnChange)
+		v.source(what, f)
+		if f.Source.Secret != "" {
+			secret(f.Source.Secret)
+			if f.Access != AccessAdministrators {
+				v.errorf("%s: a secret is for administrators only", what)
+			}
+		}
+	}
+}
+
+// after checks that the services that are restarted for a file start after the one
+// that the file waits for.
+func (v *validator) after(what string, f File) {
+	position := func(name string) int {
+		return slices.IndexFunc(v.document.Services, func(s Service) bool { return s.Name == name })
+	}
+	at := position(f.AfterService)
+	if at < 0 {
+		v.errorf("%s: service %s, which it waits for, is not in the document", what, f.AfterService)
+		return
+	}
+	for _, name := range f.OnChange.Services {
+		if i := position(name); i >= 0 && i <= at {
+			v.errorf("%s: service %s needs it and starts before %s, which it waits for", what, name, f.AfterService)
+		}
+	}
+}
+
+// source checks where the content of a file comes from, and its digest.
+func (v *validator) source(what string, f File) {
+	kinds := 0
+	for _, set := range []bool{f.Source.Payload != "", f.Source.Text != nil, f.Source.Secret != ""} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		v.errorf("%s: exactly one of payload, text and secret is set, not %d", what, kinds)
+		return
+	}
+	if f.Source.Payload == "" && (f.Source.Size != 0 || f.Source.URL != "") {
+		v.errorf("%s: only a file of the payload has size and URL", what)
+	}
+	if f.Source.Size < 0 {
+		v.errorf("%s: size %d is negative", what, f.Source.Size)
+	}
+	if f.Source.Expand && f.Source.Text == nil {
+		v.errorf("%s: only text is expanded", what)
+	}
+	prefix := digestPrefix
+	if f.Source.Secret != "" {
+		prefix = keyedDigestPrefix
+	}
+	v.digest(what, f.Digest, prefix)
+	if f.Source.Text != nil && f.Digest != Digest([]byte(*f.Source.Text)) {
+		v.errorf("%s: the digest is not that of its text", what)
+	}
+	if f.Source.Expand && f.Source.Text != nil {
+		v.references(what, *f.Source.Text)
+	}
+}
+
+func (v *validator) digest(what, digest, prefix string) {
+	if text, ok := strings.CutPrefix(digest, prefix); !ok || !hexDigest.MatchString(text) {
+		v.errorf("%s: digest %q is not %s and 64 hexadecimal digits", what, digest, prefix)
+	}
+}
+
+// references checks that each variable in text has a value.
+func (v *validator) references(what, text string) {
+	for _, name := range References(text) {
+		if !slices.ContainsFunc(v.document.Variables, func(x Variable) bool { return x.Name == name }) {
+			v.errorf("%s: variable %s is not in the document", what, name)
+		}
+	}
+}
+
+func (v *validator) environment() {
+	once := unique(v, "environment variable")
+	for _, e := range v.document.Environment {
+		what := "environment variable " + e.Name
+		once(e.Name)
+		if !environmentName.MatchString(e.Name) {
+			v.errorf("environment variable %q has no valid name", e.Name)
+		}
+		switch {
+		case (e.Value == "") == (e.Secret == ""):
+			v.errorf("%s: exactly one of value and secret is set", what)
+		case e.Secret != "":
+			v.digest(what, e.Digest, keyedDigestPrefix)
+		case e.Digest != "":
+			v.errorf("%s: only a secret has a digest", what)
+		}
+		if strings.ContainsAny(e.Value, "\x00\r\n") {
+			v.errorf("%s: the value has more than one line", what)
+		}
+		v.onChange(what, e.OnChange)
+	}
+}
+
+func (v *validator) certificates() {
+	once := unique(v, "certificate")
+	for _, c := range v.document.Certificates {
+		what := "certificate " + c.Fingerprint
+		once(c.Store + "/" + c.Fingerprint)
+		if c.Store != StoreRoot {
+			v.errorf("%s: store %q is not supported", what, c.Store)
+		}
+		v.add(what, checkCertificate(c))
+		v.onChange(what, c.OnChange)
+	}
+}
+
+func checkCertificate(c Certificate) error {
+	block, rest := pem.Decode([]byte(c.PEM))
+	if block == nil || block.Type != "CERTIFICATE" || strings.TrimSpace(string(rest)) != "" {
+		return errors.New("is not one certificate in PEM")
+	}
+	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+		return fmt.Errorf("cannot be parsed: %w", err)
+	}
+	if sum := sha256.Sum256(block.Bytes); hex.EncodeToString(sum[:]) != c.Fingerprint {
+		return errors.New("the fingerprint is that of another one")
+	}
+	return nil
+}
+
+func (v *validator) firewall() {
+	once := unique(v, "firewall rule")
+	for _, rule := range v.document.Firewall {
+		once(rule.Name)
+		if !serviceName.MatchString(rule.Name) {
+			v.errorf("firewall rule %q has no valid name", rule.Name)
+		}
+		if rule.Protocol != ProtocolTCP && rule.Protocol != ProtocolUDP {
+			v.errorf("firewall rule %s: protocol %q is not known", rule.Name, rule.Protocol)
+		}
+		if rule.Port == 0 {
+			v.errorf("firewall rule %s has no port", rule.Name)
+		}
+	}
+}
+
+func (v *validator) hns() {
+	hns := v.document.HNS
+	if hns == nil {
+		return
+	}
+	once := unique(v, "network")
+	for _, name := range hns.Networks {
+		once(name)
+		if name == "" {
+			v.errorf("a network has no name")
+		}
+	}
+	if e := hns.Endpoint; e != nil && (e.Name == "" || !slices.Contains(hns.Networks, e.Network)) {
+		v.errorf("endpoint %q is in network %q, which is not in the document", e.Name, e.Network)
+	}
+}
+
+func (v *validator) variables() {
+	once := unique(v, "variable")
+	for _, x := range v.document.Variables {
+		once(x.Name)
+		if !variableName.MatchString(x.Name) {
+			v.errorf("variable %q has no valid name", x.Name)
+		}
+		if x.Value != "" && x.Source != SourceValue {
+			v.errorf("variable %s: its value comes from the host", x.Name)
+		}
+		switch x.Source {
+		case SourceValue:
+			if x.Value == "" || strings.ContainsAny(x.Value, "\x00\r\n") {
+				v.errorf("variable %s has no value of one line", x.Name)
+			}
+		case SourceDefaultRouteAddress, SourceFQDN, SourceAWSLocalHostname, SourceGCPHostname:
+		case SourceHNSSubnet, SourceHNSManagementAddress, SourceHNSEndpointAddress:
+			if v.document.HNS == nil || !slices.Contains(v.document.HNS.Networks, x.Network) {
+				v.errorf("variable %s: network %q is not in the document", x.Name, x.Network)
+			}
+			if x.Source == SourceHNSEndpointAddress && (v.document.HNS == nil || v.document.HNS.Endpoint == nil) {
+				v.errorf("variable %s: there is no endpoint in the document", x.Name)
+			}
+			continue
+		default:
+			v.errorf("variable %s: source %q is not known", x.Name, x.Source)
+		}
+		if x.Network != "" {
+			v.errorf("variable %s has nothing to do with a network", x.Name)
+		}
+	}
+}
+
+func (v *validator) services() {
+	once := unique(v, "service")
+	position := map[string]int{}
+	for i, s := range v.document.Services {
+		once(s.Name)
+		position[s.Name] = i
+	}
+	for i, s := range v.document.Services {
+		what := "service " + s.Name
+		if !serviceName.MatchString(s.Name) {
+			v.errorf("service %q has no valid name", s.Name)
+		}
+		if s.Description != Description(s.Name) {
+			v.errorf("%s: description %q does not tell that it is ours", what, s.Description)
+		}
+		v.add(what, checkPath(s.BinaryPath))
+		for _, argument := range s.Arguments {
+			if strings.ContainsAny(argument, "\x00\r\n") {
+				v.errorf("%s: an argument has more than one line", what)
+			}
+			v.references(what, argument)
+		}
+		if s.StartType != StartAutomatic && s.StartType != StartManual {
+			v.errorf("%s: start type %q is not known", what, s.StartType)
+		}
+		if s.Priority < 0 {
+			v.errorf("%s: priority %d is negative", what, s.Priority)
+		}
+		for _, dependency := range s.Dependencies {
+			at, ours := position[dependency]
+			switch {
+			case !ours:
+			case at >= i:
+				v.errorf("%s is before %s, which it depends on", what, dependency)
+			case s.Bootstrap && !v.document.Services[at].Bootstrap:
+				v.errorf("%s makes the host a node and cannot depend on %s, which needs one", what, dependency)
+			}
+		}
+		v.recovery(what, s.Recovery)
+		v.health(what, s.Health)
+		v.onChange(what, s.OnChange)
+	}
+}
+
+func (v *validator) recovery(what string, r *Recovery) {
+	if r == nil {
+		return
+	}
+	if r.ResetAfterSeconds <= 0 || len(r.RestartDelaysMilliseconds) == 0 {
+		v.errorf("%s: recovery needs a time to reset and at least one delay", what)
+	}
+	for _, delay := range r.RestartDelaysMilliseconds {
+		if delay < MinRestartDelay {
+			v.errorf("%s: a delay of %d ms before a restart is less than %d", what, delay, MinRestartDelay)
+		}
+	}
+}
+
+func (v *validator) health(what string, h *Health) {
+	if h == nil {
+		return
+	}
+	switch {
+	case (h.URL == "") == (h.Pipe == ""):
+		v.errorf("%s: exactly one of URL and pipe tells its health", what)
+	case h.URL != "" && !strings.HasPrefix(h.URL, "http://127.0.0.1:"):
+		v.errorf("%s: health is asked of the host itself, not of %s", what, h.URL)
+	case h.Pipe != "" && !strings.HasPrefix(h.Pipe, `\\.\pipe\`):
+		v.errorf("%s: %s is no named pipe", what, h.Pipe)
+	}
+	if h.WithinSeconds <= 0 {
+		v.errorf("%s: health needs a time", what)
+	}
+}
+
+func (v *validator) others() {
+	for _, program := range v.document.AntivirusExclusions {
+		v.add("antivirus exclusion", checkOwnPath(program))
+	}
+	once := unique(v, "log")
+	for _, l := range v.document.LogRotation {
+		once(l.Path)
+		v.add("log rotation", checkOwnPath(l.Path))
+		if l.MaxBytes < 0 || l.MaxAgeSeconds < 0 || l.MaxBytes == 0 && l.MaxAgeSeconds == 0 {
+			v.errorf("log rotation of %s: %d bytes and %d s say nothing", l.Path, l.MaxBytes, l.MaxAgeSeconds)
+		}
+	}
+	component := unique(v, "component")
+	for _, c := range v.document.Components {
+		component(c.Name)
+	}
+}

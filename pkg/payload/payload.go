@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package payload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Names inside a payload.
+const (
+	manifestName = "manifest.json"
+	filesDir     = "files"
+	gzipSuffix   = ".gz"
+)
+
+// maxManifest bounds what is read as a manifest, or as a document of an OCI layout. A
+// manifest of a hundred files has 50 KiB.
+const maxManifest = 4 << 20
+
+// ErrNoFile is wrapped by errors about a name that is not in the payload.
+var ErrNoFile = errors.New("there is no such file in the payload")
+
+// Options of [Open]. The zero value is ready for use.
+type Options struct {
+	// CacheDir is an existing directory that keeps what was downloaded because of
+	// overrides, by digest, and what has to be unpacked from an image. Several processes
+	// may share it. Empty: a temporary directory that Close removes.
+	CacheDir string
+	// Client downloads overrides. Nil: http.DefaultClient. The context bounds each download.
+	Client *http.Client
+}
+
+// Payload is an open payload. Its methods may be called concurrently.
+type Payload struct {
+	// Manifest is what is in it. Not to be changed.
+	Manifest Manifest
+
+	layout  layout
+	options Options
+
+	mu     sync.Mutex
+	tmpDir string // made when first needed
+}
+
+// layout is where the files of a payload are.
+type layout interface {
+	// open returns a file of the payload, by its slash-separated path.
+	open(name string) (content, error)
+	// verify checks what the layout promises about itself.
+	verify(ctx context.Context) error
+	close() error
+}
+
+// content is a file that is read, before anything about it is verified.
+type content interface {
+	io.ReadSeekCloser
+	size() (int64, error)
+}
+
+// Open opens the payload at path: a directory with a manifest, or an OCI image layout.
+// Only the manifest is read, and, of an image with compressed layers, these, which are unpacked.
+func Open(ctx context.Context, path string, o Options) (*Payload, error) {
+	p := &Payload{options: o}
+	if err := p.open(ctx, path); err != nil {
+		return nil, errors.Join(fmt.Errorf("payload %s: %w", path, err), p.Close())
+	}
+	return p, nil
+}
+
+func (p *Payload) open(ctx context.Context, path string) error {
+	switch _, err := os.Stat(filepath.Join(path, ociLayoutName)); {
+	case err == nil:
+		l, err := openImage(ctx, path, p.tempDir)
+		if err != nil {
+			return err
+		}
+		p.layout = l
+	case errors.Is(err, fs.ErrNotExist):
+		p.layout = directory{path}
+	default:
+		return err
+	}
+	c, err := p.layout.open(manifestName)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	b, err := readSmall(c)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", manifestName, err)
+	}
+	m, err := decodeManifest(b)
+	if err != nil {
+		return err
+	}
+	p.Manifest = *m
+	return nil
+}
+
+// readSmall reads a document that must be small.
+func readSmall(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxManifest+1))
+	if err == nil && len(b) > maxManifest {
+		err = fmt.Errorf("it has more than %d bytes", maxManifest)
+	}
+	return b, err
+}
+
+// tempDir returns a directory that Close removes.
+func (p *Payload) tempDir() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tmpDir == "" {
+		dir, err := os.MkdirTemp(p.options.CacheDir, "payload-")
+		if err != nil {
+			return "", fmt.Errorf("making a temporary directory: %w", err)
+		}
+		p.tmpDir = dir
+	}
+	return p.tmpDir, nil
+}
+
+// Close removes what is temporary. What is being read must be closed before.
+func (p *Payload) Close() error {
+	var errs []error
+	if p.layout != nil {
+		errs = append(errs, p.layout.close())
+	}
+	p.mu.Lock()
+	dir := p.tmpDir
+	p.tmpDir = ""
+	p.mu.Unlock()
+	if dir != "" {
+		errs = append(errs, os.RemoveAll(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// Open opens the effective content of a file: that of its override if it has one, which is then
+// downloaded unless it was before. See the package comment about its verification.
+func (p *Payload) Open(ctx context.Context, name string) (io.ReadSeekCloser, error) {
+	f := p.Manifest.File(name)
+	if f == nil {
+		return nil, fmt.Errorf("%q: %w", name, ErrNoFile)
+	}
+	if f.Override != nil {
+		return p.openOverride(ctx, f)
+	}
+	return p.openStored(name, filesDir+"/"+name, f.Content)
+}
+
+// OpenGzip opens the effective content of a file as compressed with gzip. It is an error
+// if [File.Compressed] is nil.
+func (p *Payload) OpenGzip(name string) (io.ReadSeekCloser, error) {
+	f := p.Manifest.File(name)
+	if f == nil {
+		return nil, fmt.Errorf("%q: %w", name, ErrNoFile)
+	}
+	if f.Compressed() == nil {
+		return nil, fmt.Errorf("%q, compressed: %w", name, ErrNoFile)
+	}
+	return p.openStored(name+gzipSuffix, filesDir+"/"+name+gzipSuffix, *f.Gzip)
+}
+
+func (p *Payload) openStored(name, path string, want Content) (io.ReadSeekCloser, error) {
+	c, err := p.layout.open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return newVerified(name, c, want)
+}
+
+// Verify reads everything and reports all that is not as it should be, each file by its name. It
+// downloads overrides that were not downloaded before.
+func (p *Payload) Verify(ctx context.Context) error {
+	errs := []error{p.layout.verify(ctx)}
+	check := func(r io.ReadSeekCloser, err error) {
+		if err == nil {
+			_, err = io.Copy(io.Discard, contextReader{ctx, r})
+			err = errors.Join(err, r.Close())
+		}
+		if err != nil && ctx.Err() == nil {
+			errs = append(errs, err)
+		}
+	}
+	for i := range p.Manifest.Files {
+		f := &p.Manifest.Files[i]
+		check(p.openStored(f.Name, filesDir+"/"+f.Name, f.Content))
+		if f.Gzip != nil {
+			check(p.openStored(f.Name+gzipSuffix, filesDir+"/"+f.Name+gzipSuffix, *f.Gzip))
+		}
+		if f.Override != nil {
+			check(p.Open(ctx, f.Name))
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("verifying the payload: %w", context.Cause(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(b)
+}
+
+// directory is the layout of a plain directory.
+type directory struct{ path string }
+
+func (d directory) open(name string) (content, error) {
+	f, err := os.Open(filepath.Join(d.path, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	return file{f}, nil
+}
+
+func (d directory) verify(context.Context) error { return nil }
+
+func (d directory) close() error { return nil }
+
+// file is a content with a file of its own.
+type file struct{ *os.File }
+
+func (f file) size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is no regular file", f.Name())
+	}
+	return st.Size(), nil
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package main
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/csr"
+)
+
+type csrCase struct {
+	CertType      string                    `json:"certType"`
+	CommonName    string                    `json:"commonName"`
+	RequestPEM    string                    `json:"requestPEM"`
+	SpecGroups    []string                  `json:"specGroups"`
+	SpecUsages    []certificatesv1.KeyUsage `json:"specUsages"`
+	SpecUsername  string                    `json:"specUsername"`
+	ExistingNodes []string                  `json:"existingNodes"`
+}
+
+// The cases say nothing of hosts and requesters, only which Nodes there are. They are
+// all about this host, which was just given the credentials to join with.
+const (
+	caseHost         = "test-node"
+	caseAddress      = "10.0.0.9"
+	caseBootstrapper = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper"
+)
+
+// csrVerdict is the output of a csr-content case.
+type csrVerdict struct {
+	Accepts                bool       `json:"accepts"`
+	ClassifiedAsNodeClient bool       `json:"classifiedAsNodeClient"`
+	Reason                 csr.Reason `json:"reason"`
+	Message                string     `json:"message"`
+}
+
+// csrContent decides on a request as its kind of requester makes it: a kubelet asks
+// for what it serves with as its node, and for the rest with what its host joins with.
+func csrContent(c csrCase) result {
+	request := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+		Request: []byte(c.RequestPEM), Usages: c.SpecUsages, Groups: c.SpecGroups, Username: c.SpecUsername,
+	}}
+	requester := caseBootstrapper
+	switch c.CertType {
+	case "kubelet-client":
+		request.Spec.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
+	case "kubelet-serving":
+		request.Spec.SignerName = certificatesv1.KubeletServingSignerName
+		requester = c.CommonName
+	case "wicd":
+		request.Spec.SignerName = certificatesv1.KubeAPIServerClientSignerName
+	default:
+		return result{Error: "certificate type " + c.CertType + " is not known"}
+	}
+	if request.Spec.Username == "" {
+		request.Spec.Username = requester
+	}
+	var instances []csr.Instance
+	for _, name := range append([]string{caseHost}, c.ExistingNodes...) {
+		if slices.ContainsFunc(instances, func(i csr.Instance) bool { return i.ID == name }) {
+			continue
+		}
+		instance := csr.Instance{ID: name, Names: []string{name}, Bootstrappers: []string{caseBootstrapper}}
+		if slices.Contains(c.ExistingNodes, name) {
+			instance.Node = name
+		}
+		if name == caseHost {
+			instance.Addresses = []netip.Addr{netip.MustParseAddr(caseAddress)}
+		}
+		instances = append(instances, instance)
+	}
+	decision := csr.Decide(request, instances)
+	verdict := csrVerdict{Accepts: decision.Verdict == csr.Approve, Reason: decision.Reason, Message: decision.Message}
+	if parsed, err := csr.Parse(request.Spec.Request); err == nil {
+		verdict.ClassifiedAsNodeClient = slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) &&
+			len(parsed.DNSNames)+len(parsed.IPAddresses)+len(parsed.EmailAddresses) == 0
+	}
+	return result{Output: verdict}
+}
+
+type csrParseCase struct {
+	Request string `json:"request"`
+}
+
+func csrParse(c csrParseCase) result {
+	_, err := csr.Parse([]byte(c.Request))
+	return outcome(true, err)
+}
+
+type csrNodeNameCase struct {
+	NodeName        string `json:"nodeName"`
+	InstanceAddress string `json:"instanceAddress"`
+}
+
+// csrNodeName says whether a host that is known by its address only may be the node.
+// The only address that has a name is 127.0.0.1.
+func csrNodeName(c csrNodeNameCase) result {
+	known := c.InstanceAddress
+	if known == "127.0.0.1" {
+		known = "localhost."
+	}
+	instance := csr.Instance{Names: csr.HostNames(strings.TrimSpace(known))}
+	return result{Output: instance.IsNamed(c.NodeName)}
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+)
+
+type kubeletConfigCase struct {
+	ServiceCIDR string `json:"serviceCIDR"`
+}
+
+func kubeletConfig(c kubeletConfigCase) result {
+	dns, err := hostconfig.ClusterDNS(c.ServiceCIDR)
+	if err != nil {
+		return result{Error: err.Error()}
+	}
+	return result{Output: hostconfig.KubeletConfiguration(dns, hostconfig.KubeletOptions{})}
+}
+
+type kubeconfigCase struct {
+	SecretData map[string]string `json:"secretData"`
+	Server     string            `json:"server"`
+	User       string            `json:"user"`
+}
+
+func bootstrapKubeconfig(c kubeconfigCase) result {
+	data := map[string][]byte{}
+	for key, value := range c.SecretData {
+		data[key] = []byte(value)
+	}
+	credentials, err := hostconfig.TokenCredentialsOf(data)
+	if err != nil {
+		return result{Error: err.Error()}
+	}
+	kubeconfig, err := credentials.Kubeconfig(c.Server, c.User)
+	return outcome(json.RawMessage(kubeconfig), err)
+}
+
+type logRotationCase struct {
+	Size  string `json:"SERVICES_LOG_FILE_SIZE"`
+	Age   string `json:"SERVICES_LOG_FILE_AGE"`
+	Flush string `json:"SERVICES_LOG_FLUSH_INTERVAL"`
+}
+
+// logRotation runs a file with a list of cases as its one member.
+func logRotation(file []byte) ([]result, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(file, &members); err != nil {
+		return nil, fmt.Errorf("the file is no object: %w", err)
+	}
+	const member = "logRotation"
+	return eachOf(member, members[member], func(c logRotationCase) result {
+		rotation, err := hostconfig.ParseLogRotation(c.Size, c.Age, c.Flush)
+		if err != nil {
+			return result{Error: err.Error()}
+		}
+		return result{Output: rotation.RunnerCommand(`C:\var\log\kubelet\kubelet.log`, `C:\k\kubelet.exe`)}
+	})
+}
+
+type hostsCase struct {
+	ImageDigestMirrors []configv1.ImageDigestMirrors `json:"imageDigestMirrors"`
+	ImageTagMirrors    []configv1.ImageTagMirrors    `json:"imageTagMirrors"`
+	PullSecretAuths    map[string]string             `json:"pullSecretAuths"`
+}
+
+// hostsTOML writes the files of the registries. What they cannot say is reported by entry.
+func hostsTOML(c hostsCase) result {
+	registries := hostconfig.RegistriesOf(c.ImageDigestMirrors, c.ImageTagMirrors, hostconfig.NewPullSecret(c.PullSecretAuths))
+	files := map[string]string{}
+	for _, f := range registries.Files {
+		files[f.Directory+`\hosts.toml`] = f.Content
+	}
+	warnings := map[string]string{}
+	for i, text := range registries.Warnings {
+		warnings[fmt.Sprint("warning ", i)] = text
+	}
+	return result{Output: files, Entries: warnings}
+}
+
+type mirrorCase struct {
+	Source string `json:"source"`
+	Mirror string `json:"mirror"`
+}
+
+// mirrorParts is the output of a mirror-prefix case.
+type mirrorParts struct {
+	UniqueMirrorPrefix string `json:"uniqueMirrorPrefix"`
+	MirrorHostUsed     string `json:"mirrorHostUsed"`
+	MirrorHostname     string `json:"mirrorHostname"`
+	MirrorOrgPath      string `json:"mirrorOrgPath"`
+}
+
+func mirrorPrefix(c mirrorCase) result {
+	m := hostconfig.Mirror{Source: c.Source, Location: c.Mirror}
+	return result{Output: mirrorParts{
+		UniqueMirrorPrefix: m.UniquePrefix(),
+		MirrorHostUsed:     m.Host(),
+		MirrorHostname:     hostconfig.RegistryHost(m.Host()),
+		MirrorOrgPath:      hostconfig.RegistryPath(m.Host()),
+	}}
+}

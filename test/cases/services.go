@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+)
+
+type manifestCase struct {
+	Input struct {
+		APIServerInternalURL    string                `json:"apiServerInternalURL"`
+		Debug                   bool                  `json:"debug"`
+		HybridOverlayVXLANPort  string                `json:"hybridOverlayVXLANPort"`
+		KubeletArgsFromIgnition map[string]string     `json:"kubeletArgsFromIgnition"`
+		Platform                configv1.PlatformType `json:"platform"`
+	} `json:"input"`
+}
+
+// manifest is the output of a services-manifest case.
+type manifest struct {
+	Services      []hostconfig.PublishedService `json:"services"`
+	ConfigMapData map[string]string             `json:"configMapData"`
+	Immutable     bool                          `json:"immutable"`
+}
+
+// servicesManifest runs a file that is one case.
+func servicesManifest(file []byte) ([]result, error) {
+	var c manifestCase
+	if err := json.Unmarshal(file, &c); err != nil {
+		return nil, fmt.Errorf("the file is no case: %w", err)
+	}
+	id := strings.ToLower(string(c.Input.Platform))
+	if c.Input.Debug {
+		id += "-debug"
+	}
+	r := outcome(manifestOf(c))
+	r.ID = id
+	return []result{r}, nil
+}
+
+func manifestOf(c manifestCase) (*manifest, error) {
+	options := hostconfig.ServiceOptions{
+		Platform: c.Input.Platform, APIServerURL: c.Input.APIServerInternalURL, Debug: c.Input.Debug,
+		KubeletArguments: c.Input.KubeletArgsFromIgnition,
+	}
+	if c.Input.HybridOverlayVXLANPort != "" {
+		port, err := strconv.ParseUint(c.Input.HybridOverlayVXLANPort, 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("VXLAN port: %w", err)
+		}
+		options.VXLANPort = uint16(port)
+	}
+	published, err := hostconfig.Publish(options, hostconfig.Proxy{})
+	if err != nil {
+		return nil, err
+	}
+	configMap, err := published.ConfigMap("", "")
+	if err != nil {
+		return nil, err
+	}
+	return &manifest{Services: published.Services, ConfigMapData: configMap.Data, Immutable: *configMap.Immutable}, nil
+}
+
+type structureCase struct {
+	Data map[string]string `json:"data"`
+}
+
+func servicesStructure(c structureCase) result {
+	_, err := hostconfig.ParsePublishedServices(c.Data)
+	return outcome(true, err)
+}
+
+type graphCase struct {
+	Services json.RawMessage `json:"services"`
+}
+
+// graph is the output of a services-cm-graph case: names of services.
+type graph struct {
+	Order     []string `json:"order"`
+	Bootstrap []string `json:"bootstrap"`
+}
+
+func servicesGraph(c graphCase) result {
+	published, err := hostconfig.ParsePublishedServices(map[string]string{"services": string(c.Services), "files": "[]"})
+	if err != nil {
+		return result{Error: err.Error()}
+	}
+	names := func(services []hostconfig.PublishedService) []string {
+		var list []string
+		for _, s := range services {
+			list = append(list, s.Name)
+		}
+		return list
+	}
+	return result{Output: graph{Order: names(published.Services), Bootstrap: names(published.Bootstrap())}}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"text/template"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/openshift/windows-instance-api/test/kubelet"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// workloads are what runs on the nodes. The pods of web come and go quickly. Those of
+// db take their time, and a budget wants one of the two at any time: who drains their
+// node waits for the first to be ready elsewhere.
+var workloads = template.Must(template.New("").Parse(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+{{- range .}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: {{.Name}}, namespace: shop}
+spec:
+  replicas: {{.Replicas}}
+  selector: {matchLabels: {app: {{.Name}}}}
+  template:
+    metadata: {labels: {app: {{.Name}}}}
+    spec:
+      nodeSelector: {kubernetes.io/os: windows}
+      terminationGracePeriodSeconds: 30
+      automountServiceAccountToken: false
+      containers:
+      - name: {{.Name}}
+        image: example.com/shop/{{.Name}}
+        readinessProbe: {tcpSocket: {port: 80}, initialDelaySeconds: {{.StartSeconds}}}
+        lifecycle: {preStop: {sleep: {seconds: {{.StopSeconds}}}}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: {{.Name}}, namespace: shop}
+spec:
+  minAvailable: {{.MinAvailable}}
+  selector: {matchLabels: {app: {{.Name}}}}
+{{- end}}
+`))
+
+type workload struct {
+	Name                                              string
+	Replicas, MinAvailable, StartSeconds, StopSeconds int
+}
+
+var shop = []workload{
+	{Name: "web", Replicas: 10, MinAvailable: 0, StartSeconds: 2, StopSeconds: 2},
+	{Name: "db", Replicas: 2, MinAvailable: 1, StartSeconds: 20, StopSeconds: 5},
+}
+
+const (
+	// lookEvery is how often the scheduler looks for pods without a node.
+	lookEvery = time.Second
+	// heartbeat is how often kubelets report.
+	heartbeat = 10 * time.Second
+)
+
+// nodeHosts are the hosts with a kubelet that is alive, the one that takes pods first
+// at the beginning.
+func (s *site) nodeHosts() []winhost.Host {
+	alive := slices.Concat(s.fromConfigMap[:len(s.fromConfigMap)-1], s.fromMachines)
+	busy := len(s.fromConfigMap) - 2
+	return slices.Concat(alive[busy:], alive[:busy])
+}
+
+// startKubelets starts a stand-in for the kubelet of each host that is a node.
+func (s *site) startKubelets(ctx context.Context, sys *system.System) error {
+	version, err := sys.Kube.Discovery().ServerVersion()
+	if err != nil {
+		return err
+	}
+	for _, host := range s.nodeHosts() {
+		if err := kubelet.Register(ctx, sys.Kube, kubelet.Node{
+			Name: host.Name(), Address: host.Address(),
+			Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelArchStable: "amd64", "node-role.kubernetes.io/worker": ""},
+			Info: corev1.NodeSystemInfo{
+				OperatingSystem: "windows", Architecture: "amd64", OSImage: "Windows Server 2022 Datacenter",
+				KernelVersion: "10.0.20348.2700", ContainerRuntimeVersion: "containerd://2.2.0", KubeletVersion: version.GitVersion,
+			},
+		}); err != nil {
+			return err
+		}
+		k, err := kubelet.Start(kubelet.Options{
+			Client: sys.Kube, Node: host.Name(), ReportInterval: heartbeat, Up: func() bool { return answers(host) },
+		})
+		if err != nil {
+			return err
+		}
+		s.kubelets = append(s.kubelets, k)
+	}
+	return nil
+}
+
+func (s *site) stopKubelets() {
+	for _, k := range s.kubelets {
+		k.Stop()
+	}
+}
+
+// answers says whether the SSH port of a host is open, which is how a stand-in shows
+// that it is up.
+func answers(host winhost.Host) bool {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(host.Address(), strconv.Itoa(host.Port())), time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
+// schedule puts pods on nodes until ctx is done, as there is no scheduler: all on the
+// first one that takes pods, so that one of them has something to lose.
+func (s *site) schedule(ctx context.Context, client kubernetes.Interface) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		// What failed is tried again.
+		_ = s.scheduleOnce(ctx, client)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (s *site) scheduleOnce(ctx context.Context, client kubernetes.Interface) error {
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
+	if err != nil || len(pods.Items) == 0 {
+		return err
+	}
+	for _, host := range s.nodeHosts() {
+		node, err := client.CoreV1().Nodes().Get(ctx, host.Name(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if !takesPods(node) {
+			continue
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			if err := client.CoreV1().Pods(pod.Namespace).Bind(ctx, &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: node.Name},
+			}, metav1.CreateOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return nil
+}
+
+func takesPods(node *corev1.Node) bool {
+	return !node.Spec.Unschedulable && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
