@@ -135,6 +135,7 @@ func TestExec(t *testing.T) {
 			t.Run("client vanishes", func(t *testing.T) { testClientVanishes(t, transport, namespace, host) })
 		})
 	}
+	t.Run("client is killed", func(t *testing.T) { testClientKilled(t, namespace, host) })
 	t.Run("session events", func(t *testing.T) { testSessionEvents(t, namespace) })
 }
 
@@ -245,6 +246,39 @@ func testClientVanishes(t *testing.T, transport, namespace string, host winhost.
 	started.waitFor(t, "started")
 	cancel()
 	<-done
+	eventually(t, "nothing is left on the host", func() error {
+		if n := host.Running(); n > before {
+			return fmt.Errorf("%d commands run, %d did before", n, before)
+		}
+		return nil
+	})
+}
+
+// testClientKilled kills the process of a client, which says goodbye to nobody, while its
+// command runs, and looks for what it leaves behind on the host.
+func testClientKilled(t *testing.T, namespace string, host winhost.Host) {
+	before := host.Running()
+	started := &screen{}
+	client := pluginCommand(t.Context(), sys, "exec", "-n", namespace, "w", "-i", "--", "sh", "-c", "echo started; exec cat")
+	client.Stdout = started
+	input, err := client.StdinPipe() // nothing comes through it, and it does not end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started.waitFor(t, "started")
+	if n := host.Running(); n <= before {
+		t.Errorf("%d commands run on the host while one should, %d did before", n, before)
+	}
+	if err := client.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Wait(); err == nil {
+		t.Error("a client that was killed ended well")
+	}
 	eventually(t, "nothing is left on the host", func() error {
 		if n := host.Running(); n > before {
 			return fmt.Errorf("%d commands run, %d did before", n, before)
