@@ -74,7 +74,7 @@ verify_vet() { go vet ./...; }
 
 # What runs on Windows hosts: the agent, and what the tests start there.
 verify_vet-windows() {
-  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./cmd/agent/... ./pkg/hostagent/... ./test/winhost/winsshd/...
+  GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./cmd/agent/... ./pkg/hostagent/... ./test/winhost/winsshd/... ./test/winhost/winservice/...
 }
 
 verify_modules() {

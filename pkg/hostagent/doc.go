@@ -4,7 +4,7 @@
 // Package hostagent is the program that runs on a host (windows-node-agent) and
 // the protocol it speaks with whoever starts it over SSH.
 //
-// The program is started anew for every question. A sub-command never takes
+// The program is started anew for every question, but for run. A sub-command never takes
 // text of a user as an argument, because the shell of an SSH server would see
 // it: whatever varies travels as JSON on standard input.
 //
@@ -17,6 +17,11 @@
 //	restart  reads a [RestartRequest], prints a [RestartAnswer], and then the host
 //	         goes down, if it still is in the boot that the request names
 //	routes   reads a [RoutesRequest], prints a [RoutesAnswer]
+//	plan     reads a [config.Bundle], prints an [engine.Plan]: what apply would do
+//	apply    reads an [engine.Request], prints lines of [Progress] and keeps a transcript
+//	         in the directory of the logs
+//	cleanup  takes away what apply has made, prints lines of [Progress]
+//	run      is the service that keeps the host as it was applied
 //
 // [Main] is the whole program. Everything it needs of the operating system comes
 // through [Host], so that the same code runs on Windows, on the Unix hosts of
@@ -25,4 +30,8 @@
 // The package is imported by the API server too, for the types. It must stay
 // small and free of Kubernetes machinery: it imports the standard library and
 // its own sub-packages only.
+//
+// [config.Bundle]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/hostagent/config#Bundle
+// [engine.Plan]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/hostagent/engine#Plan
+// [engine.Request]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/hostagent/engine#Request
 package hostagent

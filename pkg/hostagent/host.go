@@ -6,6 +6,7 @@ package hostagent
 import (
 	"context"
 
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
 )
 
@@ -41,4 +42,15 @@ type Host interface {
 	// EnsureRoute makes sure that packets to a destination take the route, and says
 	// whether it had to be made or changed. It lasts until the host is restarted.
 	EnsureRoute(ctx context.Context, r Route) (changed bool, err error)
+
+	// System is the host as it is configured.
+	System() engine.System
+
+	// Serve calls run as a service of the operating system, if that is what started the
+	// process, and else just calls it. The context that run gets ends with ctx and when the
+	// service is to stop.
+	Serve(ctx context.Context, run func(context.Context) error) error
+
+	// ReportDrift tells whoever watches the host's events that it was not as it shall be.
+	ReportDrift(message string) error
 }

@@ -52,6 +52,14 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = restartCommand(ctx, host, stdin, stdout)
 	case CommandRoutes:
 		err = routesCommand(ctx, host, stdin, stdout)
+	case CommandPlan:
+		err = planCommand(ctx, host, stdin, stdout)
+	case CommandApply:
+		err = applyCommand(ctx, host, stdin, stdout)
+	case CommandCleanup:
+		err = cleanupCommand(ctx, host, stdout)
+	case CommandRun:
+		err = runCommand(ctx, host, stderr)
 	default:
 		return usage(stderr, fmt.Sprintf("unknown sub-command %q", args[0]))
 	}
@@ -63,7 +71,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes}
+	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes, CommandPlan, CommandApply, CommandCleanup, CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // nowhere left to say it
 	return ExitUsage
 }

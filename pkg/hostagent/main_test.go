@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
 )
 
@@ -32,6 +33,12 @@ type fakeHost struct {
 	events     logs.EventLog
 	eventsErr  error
 }
+
+func (h *fakeHost) System() engine.System { return nil }
+func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) error {
+	return run(ctx)
+}
+func (h *fakeHost) ReportDrift(string) error { return nil }
 
 func (h *fakeHost) LogRoot() string { return h.root }
 func (h *fakeHost) Now() time.Time  { return time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC) }

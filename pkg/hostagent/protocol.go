@@ -19,6 +19,14 @@ const (
 	CommandBoot    = "boot"
 	CommandRestart = "restart"
 	CommandRoutes  = "routes"
+	// CommandPlan is asked a [config.Bundle] and answers an [engine.Plan].
+	CommandPlan = "plan"
+	// CommandApply is asked an [engine.Request] and answers [Progress].
+	CommandApply = "apply"
+	// CommandCleanup is asked nothing and answers [Progress].
+	CommandCleanup = "cleanup"
+	// CommandRun is the service; it answers nothing and ends with its context.
+	CommandRun = "run"
 )
 
 // StopLine is what a caller writes to standard input of "logs", as a line, to

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
 )
 
 // windowsVersion is that of the hosts of every tier: Windows Server 2022 with an update
@@ -99,6 +101,22 @@ func (a *agentHost) EnsureRoute(_ context.Context, r hostagent.Route) (bool, err
 	a.routes[r.Destination] = r
 	return !present || was != r, nil
 }
+
+// System implements [hostagent.Host] with the files of the host and everything else made up.
+func (a *agentHost) System() engine.System {
+	return platform.NewUnixSystem(a.driveC, func() (string, error) {
+		boot, err := a.Boot(context.Background())
+		return boot.ID, err
+	})
+}
+
+// Serve implements [hostagent.Host].
+func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) error {
+	return run(ctx)
+}
+
+// ReportDrift implements [hostagent.Host].
+func (a *agentHost) ReportDrift(string) error { return nil }
 
 // Facts implements [hostagent.Host].
 func (a *agentHost) Facts(context.Context) *hostagent.Facts {

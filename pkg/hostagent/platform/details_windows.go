@@ -6,10 +6,7 @@ package platform
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"unicode/utf16"
-	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -45,23 +42,10 @@ func (h *Host) Details(_ context.Context, f *hostagent.Facts) {
 	})
 }
 
-// hnsNetworks asks the Host Networking Service as hcsshim does, by the one function that it
-// has had since Windows Server 2016.
 func hnsNetworks() ([]hostagent.HNSNetwork, error) {
-	if err := procHNSCall.Find(); err != nil {
-		return nil, fmt.Errorf("finding the Host Networking Service: %w", err)
+	answer, err := hnsRequest("GET", "/networks/", "")
+	if err != nil {
+		return nil, err
 	}
-	method, path, body := utf16.Encode([]rune("GET\x00")), utf16.Encode([]rune("/networks/\x00")), []uint16{0}
-	var answer *uint16
-	r, _, _ := procHNSCall.Call(uintptr(unsafe.Pointer(&method[0])), uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(&body[0])), uintptr(unsafe.Pointer(&answer)))
-	if answer != nil {
-		defer windows.CoTaskMemFree(unsafe.Pointer(answer))
-	}
-	if hr := int32(r); hr < 0 {
-		return nil, fmt.Errorf("asking the Host Networking Service: HRESULT %#x", uint32(hr))
-	}
-	if answer == nil {
-		return nil, errors.New("the Host Networking Service does not answer")
-	}
-	return parseHNSNetworks([]byte(windows.UTF16PtrToString(answer)))
+	return parseHNSNetworks(answer)
 }

@@ -17,13 +17,15 @@ import (
 type Options struct {
 	// LogRoot replaces the log directory, C:\var\log or /var/log.
 	LogRoot string
+	// Drive replaces the directory that is drive C of a Unix host. Windows has its own.
+	Drive string
 }
 
 // Host implements [hostagent.Host]. It has no state and is safe for concurrent use.
 //
 // [hostagent.Host]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/hostagent#Host
 type Host struct {
-	logRoot string
+	logRoot, drive string
 }
 
 // New returns the host that the process runs on.
@@ -31,7 +33,10 @@ func New(o Options) *Host {
 	if o.LogRoot == "" {
 		o.LogRoot = defaultLogRoot
 	}
-	return &Host{logRoot: o.LogRoot}
+	if o.Drive == "" {
+		o.Drive = defaultDrive
+	}
+	return &Host{logRoot: o.LogRoot, drive: o.Drive}
 }
 
 // LogRoot is the log directory.

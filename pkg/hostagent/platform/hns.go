@@ -11,29 +11,38 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 )
 
-// parseHNSNetworks reads the answer of the Host Networking Service to GET /networks/, in its
-// first schema, which all versions of Windows Server since 2019 speak.
-func parseHNSNetworks(answer []byte) ([]hostagent.HNSNetwork, error) {
+// parseHNS reads an answer of the Host Networking Service, in its first schema, which all
+// versions of Windows Server since 2019 speak.
+func parseHNS[T any](answer []byte) (out T, err error) {
 	var body struct {
 		Success bool
 		Error   string
-		Output  []struct {
-			Name    string
-			Type    string
-			Subnets []struct{ AddressPrefix string }
-		}
+		Output  T
 	}
 	if err := json.Unmarshal(answer, &body); err != nil {
-		return nil, fmt.Errorf("reading the answer of HNS: %w", err)
+		return out, fmt.Errorf("reading the answer of HNS: %w", err)
 	}
 	if !body.Success {
 		if body.Error == "" {
 			body.Error = "it does not say why"
 		}
-		return nil, errors.New("HNS refuses: " + body.Error)
+		return out, errors.New("HNS refuses: " + body.Error)
+	}
+	return body.Output, nil
+}
+
+// parseHNSNetworks reads the answer to GET /networks/.
+func parseHNSNetworks(answer []byte) ([]hostagent.HNSNetwork, error) {
+	networks, err := parseHNS[[]struct {
+		Name    string
+		Type    string
+		Subnets []struct{ AddressPrefix string }
+	}](answer)
+	if err != nil {
+		return nil, err
 	}
 	var list []hostagent.HNSNetwork
-	for _, n := range body.Output {
+	for _, n := range networks {
 		network := hostagent.HNSNetwork{Name: n.Name, Type: n.Type}
 		for _, s := range n.Subnets {
 			network.Subnets = append(network.Subnets, s.AddressPrefix)
