@@ -96,18 +96,17 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target) error {
 		return a.interrupted(ctx, e, t, err)
 	}
 	*operation = ended
-	if !a.asTable() {
-		if err := a.printTyped(e, answer); err != nil {
-			return err
-		}
-	} else if ended.Phase == windowsv1alpha1.OperationSucceeded && nothingToDo(ended) {
-		if err := e.print(fmt.Sprintf("windowsinstance/%s not %s: %s\n", t.Name, a.done, oneLine(ended.Message))); err != nil {
-			return err
-		}
-	} else if ended.Phase == windowsv1alpha1.OperationSucceeded {
-		if err := e.print(fmt.Sprintf("windowsinstance/%s %s (%s)\n", t.Name, a.done, took(&ended.RequestedAt, ended.FinishedAt, time.Now()))); err != nil {
-			return err
-		}
+	switch {
+	case !a.asTable():
+		err = a.printTyped(e, answer)
+	case ended.Phase != windowsv1alpha1.OperationSucceeded: // the outcome says it
+	case nothingToDo(ended):
+		err = e.print(fmt.Sprintf("windowsinstance/%s not %s: %s\n", t.Name, a.done, oneLine(ended.Message)))
+	default:
+		err = e.print(fmt.Sprintf("windowsinstance/%s %s (%s)\n", t.Name, a.done, took(&ended.RequestedAt, ended.FinishedAt, time.Now())))
+	}
+	if err != nil {
+		return err
 	}
 	return outcome(t, ended)
 }
