@@ -32,41 +32,16 @@ type credentialGuard struct {
 }
 
 func (g credentialGuard) validateCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		instance, err := instanceOf(obj)
-		if err != nil {
-			return err
-		}
-		if err := g.authorize(ctx, instance); err != nil {
-			return err
-		}
-		if next == nil {
-			return nil
-		}
-		return next(ctx, obj)
-	}
+	return base.Guard(g.authorize, next)
 }
 
 func (g credentialGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		newInstance, err := instanceOf(obj)
-		if err != nil {
-			return err
-		}
-		oldInstance, err := instanceOf(old)
-		if err != nil {
-			return err
-		}
-		if !apiequality.Semantic.DeepEqual(loginOf(newInstance), loginOf(oldInstance)) {
-			if err := g.authorize(ctx, newInstance); err != nil {
-				return err
-			}
-		}
-		if next == nil {
+	return base.GuardUpdate(func(ctx context.Context, instance, old *windows.WindowsInstance) error {
+		if apiequality.Semantic.DeepEqual(loginOf(instance), loginOf(old)) {
 			return nil
 		}
-		return next(ctx, obj, old)
-	}
+		return g.authorize(ctx, instance)
+	}, next)
 }
 
 // login is where credentials go and which they are.

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // sourceGuard keeps people from deleting an instance that a ConfigMap or a
@@ -37,19 +37,7 @@ var housekeepers = []string{
 }
 
 func (g sourceGuard) validateDelete(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		instance, err := instanceOf(obj)
-		if err != nil {
-			return err
-		}
-		if err := g.check(ctx, instance); err != nil {
-			return err
-		}
-		if next == nil {
-			return nil
-		}
-		return next(ctx, obj)
-	}
+	return base.Guard(g.check, next)
 }
 
 func (g sourceGuard) check(ctx context.Context, instance *windows.WindowsInstance) error {
@@ -77,25 +65,12 @@ type keyGuard struct {
 const verbTrustHostKey = "trust-host-key"
 
 func (g keyGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		newInstance, err := instanceOf(obj)
-		if err != nil {
-			return err
-		}
-		oldInstance, err := instanceOf(old)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(newInstance.Spec.HostKeys, oldInstance.Spec.HostKeys) {
-			if err := g.authorize(ctx, newInstance); err != nil {
-				return err
-			}
-		}
-		if next == nil {
+	return base.GuardUpdate(func(ctx context.Context, instance, old *windows.WindowsInstance) error {
+		if slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys) {
 			return nil
 		}
-		return next(ctx, obj, old)
-	}
+		return g.authorize(ctx, instance)
+	}, next)
 }
 
 // authorize fails closed: without a user or an answer nobody may.

@@ -175,7 +175,7 @@ func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjec
 	return r.Store.DeleteCollection(ctx, r.guard.validateDelete(validate), options, list)
 }
 
-// instanceOf asserts the type of what the store hands to the guards.
+// instanceOf asserts the type of what the store hands out.
 func instanceOf(obj runtime.Object) (*windows.WindowsInstance, error) {
 	instance, ok := obj.(*windows.WindowsInstance)
 	if !ok {

@@ -23,41 +23,16 @@ type credentialGuard struct {
 }
 
 func (g credentialGuard) validateCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		pool, err := poolOf(obj)
-		if err != nil {
-			return err
-		}
-		if err := g.authorize(ctx, pool); err != nil {
-			return err
-		}
-		if next == nil {
-			return nil
-		}
-		return next(ctx, obj)
-	}
+	return base.Guard(g.authorize, next)
 }
 
 func (g credentialGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return func(ctx context.Context, obj, old runtime.Object) error {
-		newPool, err := poolOf(obj)
-		if err != nil {
-			return err
-		}
-		oldPool, err := poolOf(old)
-		if err != nil {
-			return err
-		}
-		if credentialOf(newPool) != credentialOf(oldPool) {
-			if err := g.authorize(ctx, newPool); err != nil {
-				return err
-			}
-		}
-		if next == nil {
+	return base.GuardUpdate(func(ctx context.Context, pool, old *windows.WindowsNodePool) error {
+		if credentialOf(pool) == credentialOf(old) {
 			return nil
 		}
-		return next(ctx, obj, old)
-	}
+		return g.authorize(ctx, pool)
+	}, next)
 }
 
 func (g credentialGuard) authorize(ctx context.Context, pool *windows.WindowsNodePool) error {
