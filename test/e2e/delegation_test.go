@@ -16,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"github.com/openshift/windows-instance-api/test/system"
@@ -162,6 +163,9 @@ func TestGetIsNotEnoughToEnterAHost(t *testing.T) {
 		{http.MethodPost, "portforward", "ports=3389", "create"},
 	} {
 		t.Run(tc.method+" "+tc.sub, func(t *testing.T) {
+			// kube-apiserver closes a connection whose upgrade was refused, after the answer and
+			// without saying so in it: it must not be used again.
+			utilnet.CloseIdleConnectionsFor(transport)
 			response, err := transport.RoundTrip(upgradeRequest(t, tc.method, config.Host+subresource(ns, "w", tc.sub, tc.query)))
 			if err != nil {
 				t.Fatal(err)
