@@ -148,18 +148,13 @@ func (c *client) conflict(ctx context.Context, t target, err error) error {
 		return err
 	}
 	instance, getErr := c.windows.WindowsInstances(t.Namespace).Get(ctx, t.Name, metav1.GetOptions{})
-	if getErr != nil || !active(instance.Status.Operation) {
+	if getErr != nil || !instance.Status.Operation.Active() {
 		return err
 	}
 	op := instance.Status.Operation
 	// The answer of the server says less than this.
 	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s asked for a %s %s ago, and it goes on: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`",
 		t.Name, op.RequestedBy, strings.ToLower(string(op.Type)), ago(op.RequestedAt.Time, time.Now()), progressText(op, true), t.Name, t.Namespace)}
-}
-
-// active says whether an operation has not ended.
-func active(operation *windowsv1alpha1.Operation) bool {
-	return operation != nil && (operation.Phase == windowsv1alpha1.OperationPending || operation.Phase == windowsv1alpha1.OperationRunning)
 }
 
 // preconditions are for the instance that was looked up, so that no other one of its

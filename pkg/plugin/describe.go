@@ -297,7 +297,7 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 	if op.Message != "" {
 		rows = append(rows, []string{"Message:", oneLine(op.Message)})
 	}
-	if op.Progress != nil && active(op) {
+	if op.Progress != nil && op.Active() {
 		rows = append(rows, []string{"Progress:", progressOf(op.Progress)})
 	}
 	for _, pod := range op.BlockedBy {

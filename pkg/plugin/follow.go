@@ -41,7 +41,7 @@ func (e *env) follow(ctx context.Context, c *client, t target, operation *window
 	defer p.clear()
 	p.show(operation)
 	f := &operationFollower{c: c, t: t, id: operation.ID, progress: p}
-	for active(operation) {
+	for operation.Active() {
 		found, version, err := f.read(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -52,7 +52,7 @@ func (e *env) follow(ctx context.Context, c *client, t target, operation *window
 		default:
 			operation = found
 			p.show(operation)
-			if active(operation) {
+			if operation.Active() {
 				if operation, err = f.watch(ctx, version, operation); err != nil {
 					return nil, err
 				}
@@ -148,7 +148,7 @@ func (f *operationFollower) watch(ctx context.Context, version string, last *win
 			if found := f.find(instance); found != nil {
 				last = found
 				f.progress.show(last)
-				if !active(last) {
+				if !last.Active() {
 					return last, nil
 				}
 			}

@@ -235,7 +235,7 @@ operation says in what state the host was left.`,
 
 func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id string) error {
 	if id == "" {
-		if !active(t.Status.Operation) {
+		if !t.Status.Operation.Active() {
 			return fmt.Errorf("windowsinstance/%s: no operation goes on", t.Name)
 		}
 		id = t.Status.Operation.ID

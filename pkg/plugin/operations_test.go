@@ -24,7 +24,7 @@ func operation(id string, t windowsv1alpha1.OperationType, phase windowsv1alpha1
 		ID: id, Type: t, Phase: phase, Message: message, RequestedBy: "anna", Steps: steps,
 		RequestedAt: metav1.NewTime(time.Now().Add(-time.Minute)),
 	}
-	if !active(o) {
+	if !o.Active() {
 		o.FinishedAt = new(metav1.NewTime(o.RequestedAt.Add(42 * time.Second)))
 	}
 	return o

@@ -129,10 +129,10 @@ func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
 	if len(steps) > 0 {
 		b.WriteString(": " + strings.Join(steps, ", "))
 	}
-	if op.CancelRequestedBy != "" && active(op) {
+	if op.CancelRequestedBy != "" && op.Active() {
 		b.WriteString("; is being canceled by " + op.CancelRequestedBy)
 	}
-	if len(op.BlockedBy) > 0 && active(op) {
+	if len(op.BlockedBy) > 0 && op.Active() {
 		b.WriteString("; blocked by " + blockedBy(op.BlockedBy[0]))
 		if more := len(op.BlockedBy) - 1; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)

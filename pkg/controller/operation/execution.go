@@ -81,7 +81,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 		case <-steps.Done():
 		}
 	})
-	for first := true; active(e.operation()); first = false {
+	for first := true; e.operation().Active(); first = false {
 		step := nextStep(e.operation())
 		if step == nil {
 			return e.conclude(ctx, windowsv1alpha1.OperationSucceeded, e.summary())
@@ -293,7 +293,7 @@ func evicted(op *windowsv1alpha1.Operation) string {
 func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.OperationPhase, message string) error {
 	now := e.clock.Now()
 	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		if active(op) {
+		if op.Active() {
 			conclude(op, phase, message, now)
 		}
 		if e.unsent {

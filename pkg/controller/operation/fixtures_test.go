@@ -420,7 +420,7 @@ func (f *fixture) finish() *windowsv1alpha1.Operation {
 
 func (f *fixture) waitForEnd() *windowsv1alpha1.Operation {
 	f.t.Helper()
-	f.eventually("the operation to end", func() bool { return !active(f.get().Status.Operation) })
+	f.eventually("the operation to end", func() bool { return !f.get().Status.Operation.Active() })
 	return f.get().Status.Operation
 }
 

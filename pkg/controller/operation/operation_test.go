@@ -210,7 +210,7 @@ func TestRecordIsTrue(t *testing.T) {
 		switch {
 		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != stepDrain:
 			t.Errorf("at step %s the progress is %v, blocked by %v", current.Name, op.Progress, op.BlockedBy)
-		case active(op) && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
+		case op.Active() && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
 			t.Errorf("step %s is over with %q, and the operation says %q, blocked by %v", current.Name, current.Message, op.Message, op.BlockedBy)
 		case strings.Contains(op.Message, "down") && current.Name != stepBoot:
 			t.Errorf("at step %s it says %q", current.Name, op.Message)
@@ -339,7 +339,7 @@ func (f *fixture) ended() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for deadline := time.Now().Add(testDeadline); active(f.get().Status.Operation) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(testDeadline); f.get().Status.Operation.Active() && time.Now().Before(deadline); {
 			<-time.After(time.Millisecond)
 		}
 	}()
@@ -408,7 +408,7 @@ func TestCancel(t *testing.T) {
 	t.Run("between the record of the boot and the restart", func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
 		f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
-			if op := written.Status.Operation; after && op.BootID != "" && active(op) && op.CancelRequestedAt == nil {
+			if op := written.Status.Operation; after && op.BootID != "" && op.Active() && op.CancelRequestedAt == nil {
 				f.mu.Lock()
 				f.onWrite = nil
 				f.mu.Unlock()

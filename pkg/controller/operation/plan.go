@@ -103,11 +103,6 @@ func rebootTimeout(op *windowsv1alpha1.Operation) time.Duration {
 	return time.Duration(*op.Reboot.TimeoutSeconds) * time.Second
 }
 
-// active says whether an operation waits to be carried out, or is.
-func active(op *windowsv1alpha1.Operation) bool {
-	return op != nil && (op.Phase == windowsv1alpha1.OperationPending || op.Phase == windowsv1alpha1.OperationRunning)
-}
-
 // newSteps are steps that have not begun.
 func newSteps(names []string) []windowsv1alpha1.OperationStep {
 	steps := make([]windowsv1alpha1.OperationStep, len(names))

@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.runner.drop(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	if op := instance.Status.Operation; active(op) {
+	if op := instance.Status.Operation; op.Active() {
 		//nolint:contextcheck // an execution lives as long as the runner, not as long as this pass
 		r.runner.submit(req.NamespacedName, op.ID, op.Type == windowsv1alpha1.OperationUncordon, op.CancelRequestedAt != nil)
 	}

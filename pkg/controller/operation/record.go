@@ -66,7 +66,7 @@ func (r *stored) read(ctx context.Context) error {
 	if r.instance != nil && r.instance.UID != instance.UID || !instance.DeletionTimestamp.IsZero() {
 		return errOver
 	}
-	if op := instance.Status.Operation; !active(op) || op.ID != r.id {
+	if op := instance.Status.Operation; !op.Active() || op.ID != r.id {
 		return errOver
 	}
 	r.instance = instance

@@ -70,20 +70,6 @@ func (c CredentialAuthorizer) Authorize(ctx context.Context, resource schema.Gro
 	forbidden := func(why string) error {
 		return apierrors.NewForbidden(resource, name, fmt.Errorf("%s (%s)", right, why))
 	}
-	user, ok := genericapirequest.UserFrom(ctx)
-	if !ok {
-		return forbidden("the request has no user")
-	}
-	wanted.User = user
-	decision, reason, err := c.authorizer.Authorize(ctx, wanted)
-	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("asking whether the credentials may be used: %w", err))
-	}
-	if decision != authorizer.DecisionAllow {
-		if reason == "" {
-			reason = "no role grants it"
-		}
-		return forbidden(reason)
-	}
-	return nil
+	wanted.User, _ = genericapirequest.UserFrom(ctx)
+	return Require(ctx, c.authorizer, wanted, "asking whether the credentials may be used", forbidden)
 }

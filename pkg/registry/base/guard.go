@@ -15,7 +15,7 @@ import (
 // Guard has check asked about an object before next is. next may be nil.
 func Guard[T runtime.Object](check func(ctx context.Context, obj T) error, next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
-		typed, err := as[T](obj)
+		typed, err := As[T](obj)
 		if err != nil {
 			return err
 		}
@@ -32,11 +32,11 @@ func Guard[T runtime.Object](check func(ctx context.Context, obj T) error, next 
 // GuardUpdate has check asked about a change before next is. next may be nil.
 func GuardUpdate[T runtime.Object](check func(ctx context.Context, obj, old T) error, next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
-		typed, err := as[T](obj)
+		typed, err := As[T](obj)
 		if err != nil {
 			return err
 		}
-		typedOld, err := as[T](old)
+		typedOld, err := As[T](old)
 		if err != nil {
 			return err
 		}
@@ -50,8 +50,8 @@ func GuardUpdate[T runtime.Object](check func(ctx context.Context, obj, old T) e
 	}
 }
 
-// as asserts the type of what a store hands to a guard.
-func as[T runtime.Object](obj runtime.Object) (T, error) {
+// As asserts the type of what a store hands out. The error is an internal one.
+func As[T runtime.Object](obj runtime.Object) (T, error) {
 	typed, ok := obj.(T)
 	if !ok {
 		return typed, apierrors.NewInternalError(fmt.Errorf("got a %T where a %T was expected", obj, typed))

@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // operationAnnotation is the key of the audit annotation with the ID of the operation
@@ -111,7 +112,7 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	now := r.now().Truncate(time.Second)
 	var changed *windows.WindowsInstance
 	info := rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		instance, err := instanceOf(old)
+		instance, err := base.As[*windows.WindowsInstance](old)
 		if err != nil {
 			return nil, err
 		}

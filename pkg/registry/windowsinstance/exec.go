@@ -27,15 +27,6 @@ var _ rest.Connecter = &ExecREST{}
 // New implements [rest.Storage]. As with the exec of a Pod it is the kind of the options.
 func (*ExecREST) New() runtime.Object { return &windows.WindowsInstanceExecOptions{} }
 
-// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
-func (*ExecREST) Destroy() {}
-
-// ConnectMethods implements [rest.Connecter].
-func (*ExecREST) ConnectMethods() []string { return connectMethods() }
-
-// OverrideMetricsVerb implements an interface of the installer of the API.
-func (*ExecREST) OverrideMetricsVerb(verb string) string { return connectVerb(verb) }
-
 // NewConnectOptions implements [rest.Connecter]. The defaults are those of the type:
 // every stream has to be asked for.
 func (*ExecREST) NewConnectOptions() (options runtime.Object, hasPath bool, pathParameter string) {

@@ -79,11 +79,8 @@ func (g keyGuard) authorize(ctx context.Context, instance *windows.WindowsInstan
 		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
 			"changing spec.hostKeys needs the verb %q on windowsinstances in namespace %q: %s", verbTrustHostKey, instance.Namespace, why))
 	}
-	user, ok := genericapirequest.UserFrom(ctx)
-	if !ok {
-		return forbidden("the request has no user")
-	}
-	decision, reason, err := g.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+	user, _ := genericapirequest.UserFrom(ctx)
+	return base.Require(ctx, g.authorizer, authorizer.AttributesRecord{
 		User:            user,
 		Verb:            verbTrustHostKey,
 		Namespace:       instance.Namespace,
@@ -92,15 +89,5 @@ func (g keyGuard) authorize(ctx context.Context, instance *windows.WindowsInstan
 		Resource:        "windowsinstances",
 		Name:            instance.Name,
 		ResourceRequest: true,
-	})
-	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("asking whether the host key may be changed: %w", err))
-	}
-	if decision != authorizer.DecisionAllow {
-		if reason == "" {
-			reason = "no role grants it"
-		}
-		return forbidden(reason)
-	}
-	return nil
+	}, "asking whether the host key may be changed", forbidden)
 }

@@ -55,15 +55,6 @@ func (a allowedPorts) check(port int) error {
 // the options.
 func (*PortForwardREST) New() runtime.Object { return &windows.WindowsInstancePortForwardOptions{} }
 
-// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
-func (*PortForwardREST) Destroy() {}
-
-// ConnectMethods implements [rest.Connecter].
-func (*PortForwardREST) ConnectMethods() []string { return connectMethods() }
-
-// OverrideMetricsVerb implements an interface of the installer of the API.
-func (*PortForwardREST) OverrideMetricsVerb(verb string) string { return connectVerb(verb) }
-
 // NewConnectOptions implements [rest.Connecter].
 func (*PortForwardREST) NewConnectOptions() (options runtime.Object, hasPath bool, pathParameter string) {
 	return &windows.WindowsInstancePortForwardOptions{}, false, ""

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // getServed reads an instance in the version that is served, which is what those who
@@ -21,9 +22,9 @@ func getServed(ctx context.Context, instances instanceGetter, name string) (*v1a
 	if err != nil {
 		return nil, err
 	}
-	internal, err := instanceOf(obj)
+	internal, err := base.As[*windows.WindowsInstance](obj)
 	if err != nil {
-		return nil, apierrors.NewInternalError(err)
+		return nil, err
 	}
 	return served(internal)
 }

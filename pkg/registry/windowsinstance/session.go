@@ -24,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/sessionrecording"
 	"github.com/openshift/windows-instance-api/pkg/streamserver"
 )
@@ -112,6 +113,16 @@ type sessions struct {
 	recording  RecordingOptions
 }
 
+// Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
+func (*sessions) Destroy() {}
+
+// ConnectMethods implements [rest.Connecter]: those of WebSocket and of SPDY clients.
+func (*sessions) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
+
+// OverrideMetricsVerb keeps streams, which last as long as somebody uses them, out of
+// the latencies of short requests. The installer of the API asks for it.
+func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
+
 // begin authorizes a request and finds its instance.
 func (s *sessions) begin(ctx context.Context, name string) (*v1alpha1.WindowsInstance, error) {
 	if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
@@ -125,9 +136,6 @@ func (s *sessions) begin(ctx context.Context, name string) (*v1alpha1.WindowsIns
 // fails closed. Also a request that was authorized for the verb already is asked for
 // again: what is in the context says what was found out, not by whom.
 func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string) error {
-	if a == nil {
-		return apierrors.NewInternalError(errors.New("no authorizer is configured"))
-	}
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if !ok {
 		return apierrors.NewInternalError(errors.New("the request has no RequestInfo"))
@@ -135,24 +143,11 @@ func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string)
 	forbidden := func(why string) error {
 		return apierrors.NewForbidden(windows.Resource(info.Resource+"/"+info.Subresource), info.Name, fmt.Errorf("this needs the verb %q on %s/%s in namespace %q: %s", verb, info.Resource, info.Subresource, info.Namespace, why))
 	}
-	if _, ok := genericapirequest.UserFrom(ctx); !ok {
-		return forbidden("the request has no user")
-	}
 	attributes, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading what is to be authorized: %w", err))
 	}
-	decision, reason, err := a.Authorize(ctx, verbOverride{attributes, verb})
-	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("asking whether this is allowed: %w", err))
-	}
-	if decision != authorizer.DecisionAllow {
-		if reason == "" {
-			reason = "no role grants it"
-		}
-		return forbidden(reason)
-	}
-	return nil
+	return base.Require(ctx, a, verbOverride{attributes, verb}, "asking whether this is allowed", forbidden)
 }
 
 // verbOverride asks for another verb than that of the request.
@@ -301,10 +296,3 @@ func (o *optionalRecorder) check(err error) {
 		o.failed(err)
 	}
 }
-
-// connectMethods are those of WebSocket and SPDY clients.
-func connectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
-
-// connectVerb keeps streams, which last as long as somebody uses them, out of the
-// latencies of short requests.
-func connectVerb(string) string { return "CONNECT" }

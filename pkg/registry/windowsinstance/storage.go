@@ -174,12 +174,3 @@ func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateOb
 func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
 	return r.Store.DeleteCollection(ctx, r.guard.validateDelete(validate), options, list)
 }
-
-// instanceOf asserts the type of what the store hands out.
-func instanceOf(obj runtime.Object) (*windows.WindowsInstance, error) {
-	instance, ok := obj.(*windows.WindowsInstance)
-	if !ok {
-		return nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
-	}
-	return instance, nil
-}

@@ -5,9 +5,7 @@ package windowsnodepool
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -44,13 +42,4 @@ func credentialOf(pool *windows.WindowsNodePool) base.Credential {
 		return base.Credential{Secret: ref.Name}
 	}
 	return base.Credential{}
-}
-
-// poolOf asserts the type of what the store hands out.
-func poolOf(obj runtime.Object) (*windows.WindowsNodePool, error) {
-	pool, ok := obj.(*windows.WindowsNodePool)
-	if !ok {
-		return nil, fmt.Errorf("got a %T where a WindowsNodePool was expected", obj)
-	}
-	return pool, nil
 }

@@ -176,9 +176,9 @@ func (r *ScaleREST) machineSet(ctx context.Context, name, action string) (*windo
 	if err != nil {
 		return nil, "", err
 	}
-	pool, err := poolOf(obj)
+	pool, err := base.As[*windows.WindowsNodePool](obj)
 	if err != nil {
-		return nil, "", apierrors.NewInternalError(err)
+		return nil, "", err
 	}
 	source := &pool.Spec.Source
 	if source.MachineSet != nil {
