@@ -76,6 +76,11 @@ test-e2e: ## Run the tests of the whole system and of what it is tested with.
 fuzz: ## Fuzz each target for long (FUZZTIME=5m).
 	FUZZTIME=$(or $(FUZZTIME),5m) hack/test.sh fuzz
 
+.PHONY: conformance
+conformance: ## Prove on a real Windows host that it does what we rely on (HOST=user@address KEY=file, ARGS=-allow-restart).
+	$(if $(and $(HOST),$(KEY)),,$(error HOST=user@address[:port] and KEY=file say which host, and how to log in))
+	go test -trimpath -count=1 -timeout 2h -v -run '^TestHost$$' ./test/conformance -host='$(HOST)' -key='$(abspath $(KEY))' $(ARGS)
+
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp, default all).
 	go test -trimpath -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m ./pkg/... ./cmd/... ./test/...
@@ -99,4 +104,4 @@ deps: ## Install what tests and the demo need, and build the control plane they 
 help: ## Show this.
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile

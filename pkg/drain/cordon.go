@@ -19,7 +19,8 @@ import (
 )
 
 // CordonedByAnnotation is on a Node that was cordoned here. Its value begins with what
-// identifies the cordon, and names who wanted it.
+// identifies the cordon, goes on with what it is for if that matters, and names who
+// wanted it.
 const CordonedByAnnotation = "windows.openshift.io/cordoned-by"
 
 // ErrNodeReplaced means that there is another Node of the name now.
@@ -29,29 +30,40 @@ var ErrNodeReplaced = errors.New("the Node was deleted, and another has its name
 type Mark struct {
 	// ID identifies the cordon. It has no spaces.
 	ID string
-	// Who wanted it, for people.
+	// Purpose is what the cordon is for, in one word. Marks of one purpose stand for each
+	// other: who cordons for the same purpose takes the cordon over, and may lift it.
+	// Empty: only who made the mark may.
+	Purpose string
+	// Who wanted it, for people. It does not begin with a letter.
 	Who string
 }
 
 func (m Mark) value() string {
-	if m.Who == "" {
-		return m.ID
+	value := m.ID
+	for _, part := range []string{m.Purpose, m.Who} {
+		if part != "" {
+			value += " " + part
+		}
 	}
-	return m.ID + " " + m.Who
+	return value
 }
 
-// on says whether the Node has the mark.
+// on says whether the Node has the mark, or one that it stands for.
 func (m Mark) on(node *corev1.Node) bool {
-	id, _, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
-	return id != "" && id == m.ID
+	id, rest, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " ")
+	purpose, _, _ := strings.Cut(rest, " ")
+	return id != "" && (id == m.ID || m.Purpose != "" && purpose == m.Purpose)
 }
 
 // Cordoned says how a Node was found.
 type Cordoned struct {
-	// ByOther: it was cordoned already, and not with this mark. It was left as it was.
+	// ByOther: it was cordoned already, and not with this mark nor one of its purpose. It
+	// was left as it was.
 	ByOther bool
 	// Owner is the mark that it had then, for people. Empty: none, so kubectl cordon or the like.
 	Owner string
+	// TakenOver: it was cordoned with another mark of the same purpose, and has this one now.
+	TakenOver bool
 }
 
 // Cordon marks a Node as unschedulable. One that is so already is left as it is.
@@ -63,8 +75,12 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 		if node.Spec.Unschedulable {
 			if !mark.on(node) {
 				found = Cordoned{ByOther: true, Owner: node.Annotations[CordonedByAnnotation]}
+				return nil, false
 			}
-			return nil, false
+			if id, _, _ := strings.Cut(node.Annotations[CordonedByAnnotation], " "); id == mark.ID {
+				return nil, false
+			}
+			found.TakenOver = true
 		}
 		return patch(node, true, mark.value()), true
 	})
@@ -74,9 +90,13 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 	return found, nil
 }
 
-// Restore makes a Node schedulable again that was cordoned with the mark, and takes the
-// mark away. It returns whether the Node is schedulable now: one that somebody else has
-// cordoned since stays so.
+// Restore makes a Node schedulable again that was cordoned with the mark, or one of its
+// purpose, and takes the mark away. It returns whether the Node is schedulable now: one
+// that somebody else has cordoned since stays so. Repeating it is harmless.
+//
+// A mark that is left on a Node which somebody has uncordoned by other means, and then
+// cordoned again, is taken for the one of that cordon: Kubernetes does not say who
+// cordoned a Node. Restoring the Node in between takes such a mark away.
 func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		schedulable = !node.Spec.Unschedulable || mark.on(node)

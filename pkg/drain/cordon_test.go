@@ -65,6 +65,41 @@ func TestCordonAndRestore(t *testing.T) {
 	}
 }
 
+// Marks of one purpose stand for each other, those of another one do not.
+func TestMarksOfAPurpose(t *testing.T) {
+	mark := Mark{ID: "op-2", Purpose: "Reconfigure", Who: "(asked for by alice)"}
+	const ours = "op-2 Reconfigure (asked for by alice)"
+	tests := []struct {
+		name         string
+		mark         string
+		want         Cordoned
+		wantMark     string
+		wantRestored bool
+	}{
+		{"an earlier one", "op-1 Reconfigure (asked for by bob)", Cordoned{TakenOver: true}, ours, true},
+		{"this one", ours, Cordoned{}, ours, true},
+		{"without a purpose", "op-1 (asked for by bob)", Cordoned{ByOther: true, Owner: "op-1 (asked for by bob)"}, "op-1 (asked for by bob)", false},
+		{"another one", "op-1 Remove (asked for by bob)", Cordoned{ByOther: true, Owner: "op-1 Remove (asked for by bob)"}, "op-1 Remove (asked for by bob)", false},
+		{"by people", "", Cordoned{ByOther: true}, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			client := fake.NewClientset(newTestNode(true, tt.mark))
+			got, err := Cordon(t.Context(), client, testNode, "uid", mark)
+			if err != nil || got != tt.want {
+				t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
+			}
+			if got := getNode(t, client).Annotations[CordonedByAnnotation]; got != tt.wantMark {
+				t.Errorf("the mark is %q, want %q", got, tt.wantMark)
+			}
+			schedulable, err := Restore(t.Context(), client, testNode, "uid", mark)
+			if err != nil || schedulable != tt.wantRestored {
+				t.Errorf("schedulable: got %v, %v, want %v", schedulable, err, tt.wantRestored)
+			}
+		})
+	}
+}
+
 func TestUncordon(t *testing.T) {
 	tests := []struct {
 		name string

@@ -3,8 +3,8 @@
 
 // Package hostaccess does things on the host behind a WindowsInstance, for the API
 // server and for the controller alike: it finds the credentials, applies the policy
-// on host keys and addresses, puts the agent on the host and speaks its protocol, and
-// runs what users ask for.
+// on host keys and addresses, puts the agent on the host and speaks its protocol, sends
+// it the programs of a node and has it set up and cleaned, and runs what users ask for.
 // It must not import the registry or a controller, which both build on it.
 package hostaccess
 
@@ -19,7 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
@@ -35,6 +37,22 @@ type Options struct {
 	ClusterCredentials types.NamespacedName
 	// Agents are the builds of the agent.
 	Agents *Bundle
+	// Payload has what Deliver sends. Nil: nothing can be sent.
+	Payload *payload.Payload
+	// Transfer are the limits of sending.
+	Transfer TransferLimits
+	// TransferPool holds the connections for sending; see [transfer.PoolOptions]. Nil: Pool.
+	//
+	// [transfer.PoolOptions]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/transfer#PoolOptions
+	TransferPool *sshpool.Pool
+}
+
+// TransferLimits bound what is sent to hosts. Zero fields are no limit, but for FilesPerHost.
+type TransferLimits struct {
+	// HostBytesPerSecond and TotalBytesPerSecond are for each host, and for all together.
+	HostBytesPerSecond, TotalBytesPerSecond int64
+	// FilesPerHost is how many files move to one host at a time. Default 4.
+	FilesPerHost int
 }
 
 // Access reaches hosts. It is safe for concurrent use.
@@ -43,17 +61,29 @@ type Access struct {
 	ensure      singleflight.Group
 	probe       singleflight.Group
 	credentials credentialCache
+	transfer    *transfer.Transfer
+	patience    patience
 
 	mu sync.Mutex
 	// placed remembers the path of the agent on the hosts where it is known to be.
 	placed map[string]string
 	// shells are the login shells of hosts that were asked for them.
 	shells map[string]knownShell
+	// verified are the digests of contents of the payload that were read completely.
+	verified map[string]bool
 }
 
 // New returns an Access.
 func New(o Options) *Access {
-	return &Access{options: o, placed: map[string]string{}, shells: map[string]knownShell{}}
+	if o.TransferPool == nil {
+		o.TransferPool = o.Pool
+	}
+	a := &Access{options: o, patience: defaultPatience, placed: map[string]string{}, shells: map[string]knownShell{}, verified: map[string]bool{}}
+	a.transfer = transfer.New(transfer.Options{
+		Pool: o.TransferPool, Remote: remote{a}, FilesPerHost: o.Transfer.FilesPerHost,
+		HostBytesPerSecond: o.Transfer.HostBytesPerSecond, TotalBytesPerSecond: o.Transfer.TotalBytesPerSecond,
+	})
+	return a
 }
 
 // Resolve returns the addresses that the instance stands for and that may be
@@ -86,6 +116,9 @@ func (a *Access) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 // Forget closes the connections to the host, for example because the instance is gone.
 func (a *Access) Forget(instance *v1alpha1.WindowsInstance) {
 	a.options.Pool.Forget(address(instance))
+	if a.options.TransferPool != a.options.Pool {
+		a.options.TransferPool.Forget(address(instance))
+	}
 	a.doubt(address(instance))
 }
 
@@ -93,6 +126,19 @@ func (a *Access) Forget(instance *v1alpha1.WindowsInstance) {
 // name of its content.
 func (a *Access) Revision() (release, revision string) {
 	return version.Version, a.options.Agents.Revision()
+}
+
+// AgentPath is where this process puts the agent on Windows hosts, which is the program of
+// their service windows-node-agent. Empty: there is no build for Windows.
+func (a *Access) AgentPath() string {
+	if a.options.Agents == nil {
+		return ""
+	}
+	build, ok := a.options.Agents.builds[windows]
+	if !ok {
+		return ""
+	}
+	return commandPath(windows, agentName(windows, build))
 }
 
 // address is the target without what is needed to log in.

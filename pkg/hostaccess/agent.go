@@ -30,6 +30,10 @@ var agentDirs = map[platform]string{
 	unix:    "/var/lib/windows-node-agent",
 }
 
+// unixDrive is the directory that is drive C on a host that runs no Windows; see package
+// hostagent/platform. What is sent to such a host goes below it.
+const unixDrive = "/var/lib/windows-node-agent/c"
+
 const (
 	// uploadTimeout bounds putting the agent, a few MiB, on a host.
 	uploadTimeout = 3 * time.Minute
@@ -188,7 +192,7 @@ func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command
 		return &AgentError{Step: StepVerify, Err: err}
 	}
 	var answer hostagent.Version
-	if err := decodeAnswer(out.Bytes(), &answer); err != nil {
+	if err := decodeAnswer(out.Bytes(), &answer, usual); err != nil {
 		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
 	if answer.SHA256 != build.sha256 {

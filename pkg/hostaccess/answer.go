@@ -24,22 +24,33 @@ import (
 // in the place of our agent answer. What they say is bounded before it is kept, and
 // cleaned before it gets into an object of the API, a message or a terminal.
 const (
-	// maxAnswer bounds one answer of the agent, in bytes. Those of hosts with many adapters
-	// and a full list of errors have less than 100 KiB.
-	maxAnswer = 512 << 10
 	// maxVersionAnswer bounds the answer to "version", which has some 200 bytes.
 	maxVersionAnswer = 4 << 10
-	// maxObjects bounds the objects in an answer: "{}" is two bytes of JSON and hundreds in
-	// memory. Real answers have less than 200.
-	maxObjects = 8 << 10
-	// maxItems bounds each list and each map of an answer.
-	maxItems = 256
 	// maxName bounds names, versions, addresses and the like, in bytes: no DNS name is longer.
 	maxName = 253
 	// maxText bounds messages and command lines, in bytes.
 	maxText = 4 << 10
 	// maxBootID bounds what identifies a boot, in bytes. Ours have less than 40.
 	maxBootID = 128
+)
+
+// bounds are how large an answer of the agent may be.
+type bounds struct {
+	// bytes of JSON.
+	bytes int
+	// objects in it: "{}" is two bytes of JSON and hundreds in memory.
+	objects int
+	// items in each list and each map, which are cut there.
+	items int
+}
+
+var (
+	// usual are the bounds of most answers. Those of hosts with many adapters and a full
+	// list of errors have less than 100 KiB and 200 objects.
+	usual = bounds{bytes: 512 << 10, objects: 8 << 10, items: 256}
+	// ofPlan are the bounds of what has a plan in it. It has an item for each certificate
+	// that a cluster trusts, of which there may be hundreds.
+	ofPlan = bounds{bytes: 4 << 20, objects: 8 << 10, items: 8 << 10}
 )
 
 // tooLargeError means that a host sent more than we take.
@@ -69,9 +80,9 @@ func (b *answerBuffer) Write(p []byte) (int, error) {
 }
 
 // decodeAnswer reads an answer of the agent, and bounds and cleans what is in it.
-func decodeAnswer(data []byte, answer any) error {
-	if n := bytes.Count(data, []byte("{")); n > maxObjects {
-		return fmt.Errorf("it has %d objects, more than the %d that an answer of our agent may have", n, maxObjects)
+func decodeAnswer(data []byte, answer any, b bounds) error {
+	if n := bytes.Count(data, []byte("{")); n > b.objects {
+		return fmt.Errorf("it has %d objects, more than the %d that an answer of our agent may have", n, b.objects)
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
 		return fmt.Errorf("it cannot be read: %w", err)
@@ -84,7 +95,7 @@ func decodeAnswer(data []byte, answer any) error {
 	case *hostagent.Facts:
 		cleanFacts(answer)
 	default:
-		clean(reflect.ValueOf(answer), "")
+		b.clean(reflect.ValueOf(answer), "")
 	}
 	return nil
 }
@@ -102,7 +113,7 @@ func checkBootID(id string) error {
 
 // cleanFacts bounds what a host says of itself, so that it fits into the API.
 func cleanFacts(f *hostagent.Facts) {
-	clean(reflect.ValueOf(f), "")
+	usual.clean(reflect.ValueOf(f), "")
 	f.CPUs = between(f.CPUs, 0, math.MaxInt32)
 	f.System.Build = max(f.System.Build, 0)
 	f.System.Revision = max(f.System.Revision, 0)
@@ -126,24 +137,24 @@ func between[T int | int64](n, least, most T) T { return min(max(n, least), most
 
 // clean bounds all strings, lists, maps and times below v, which is the field of the given
 // name. It goes by the kinds of fields, so that a field that is added is bounded as well.
-func clean(v reflect.Value, name string) {
+func (b bounds) clean(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			clean(v.Elem(), name)
+			b.clean(v.Elem(), name)
 		}
 	case reflect.String:
 		v.SetString(cleanField(name, v.String()))
 	case reflect.Slice:
-		if v.Len() > maxItems {
-			v.Set(v.Slice(0, maxItems))
+		if v.Len() > b.items {
+			v.Set(v.Slice(0, b.items))
 		}
 		for i := range v.Len() {
-			clean(v.Index(i), name)
+			b.clean(v.Index(i), name)
 		}
 	case reflect.Map:
 		if texts, ok := v.Interface().(map[string]string); ok && texts != nil {
-			v.Set(reflect.ValueOf(cleanMap(texts)))
+			v.Set(reflect.ValueOf(b.cleanMap(texts)))
 		}
 	case reflect.Struct:
 		if t, ok := v.Interface().(time.Time); ok {
@@ -154,7 +165,7 @@ func clean(v reflect.Value, name string) {
 		}
 		for i := range v.NumField() {
 			if field := v.Field(i); field.CanSet() {
-				clean(field, v.Type().Field(i).Name)
+				b.clean(field, v.Type().Field(i).Name)
 			}
 		}
 	}
@@ -165,16 +176,16 @@ func cleanField(name, s string) string {
 	switch name {
 	case "Message":
 		return cleanText(s, maxText)
-	case "Path", "Subject", "Issuer", "Description": // the path of a service is a command line
+	case "Path", "Subject", "Issuer", "Description", "Reason", "Error", "Item": // the path of a service is a command line
 		return cleanLine(s, maxText)
 	}
 	return cleanLine(s, maxName)
 }
 
-func cleanMap(texts map[string]string) map[string]string {
-	out := make(map[string]string, min(len(texts), maxItems))
+func (b bounds) cleanMap(texts map[string]string) map[string]string {
+	out := make(map[string]string, min(len(texts), b.items))
 	for key, value := range texts {
-		if len(out) == maxItems {
+		if len(out) == b.items {
 			break
 		}
 		out[cleanLine(key, maxName)] = cleanLine(value, maxText)

@@ -73,7 +73,7 @@ func TestEndlessAnswers(t *testing.T) {
 			s := newHostileSite(t, endless)
 			err := use(s)
 			var failed *AgentError
-			if want := fmt.Sprintf("its answer to %q has more than %d bytes", name, maxAnswer); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), want) {
+			if want := fmt.Sprintf("its answer to %q has more than %d bytes", name, usual.bytes); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			// It was there, and is not put there again.
@@ -85,7 +85,7 @@ func TestEndlessAnswers(t *testing.T) {
 	t.Run("logs", func(t *testing.T) {
 		s := newHostileSite(t, endless)
 		_, err := s.access.openLog(t.Context(), mustTarget(t, s), hostagent.LogRequest{})
-		if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "longer than") {
+		if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -120,7 +120,7 @@ func TestHostileAnswers(t *testing.T) {
 		{"boot that terminals act upon", `{"id":"\u001b[2J"}`, boot, "is no name of one"},
 		{"not JSON", "\x00", boot, "cannot be read"},
 		{
-			"more objects than there can be", `{"id":"one","x":[` + strings.Repeat("{},", maxObjects) + `{}]}`, boot,
+			"more objects than there can be", `{"id":"one","x":[` + strings.Repeat("{},", usual.objects) + `{}]}`, boot,
 			"8194 objects",
 		},
 		{
@@ -186,7 +186,7 @@ func TestCleanFacts(t *testing.T) {
 	if facts.CPUs != 0 || facts.System.Build != 0 || facts.Boot.UptimeSeconds != math.MaxInt64/int64(time.Second) || !facts.Time.Now.IsZero() {
 		t.Errorf("got %+v", facts)
 	}
-	if n := facts.Network; len(n.Interfaces[0].Addresses) != maxItems || n.Interfaces[0].MTU != 0 || len(n.Listening) != 1 || n.Listening[0].Port != 22 {
+	if n := facts.Network; len(n.Interfaces[0].Addresses) != usual.items || n.Interfaces[0].MTU != 0 || len(n.Listening) != 1 || n.Listening[0].Port != 22 {
 		t.Errorf("got %+v", n)
 	}
 	if len(facts.Services) != 1 || facts.Services[0].Name != "kubelet" {
@@ -237,7 +237,7 @@ func FuzzAnswers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var facts hostagent.Facts
-		if decodeAnswer(data, &facts) == nil {
+		if decodeAnswer(data, &facts, usual) == nil {
 			checkBounds(t, reflect.ValueOf(&facts), "")
 			now := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 			inspection := inspectionOf(&facts, exchange{now, now})
@@ -251,15 +251,15 @@ func FuzzAnswers(f *testing.F) {
 			}
 		}
 		var boot hostagent.BootFacts
-		if decodeAnswer(data, &boot) == nil && (boot.ID == "" || len(boot.ID) > maxBootID) {
+		if decodeAnswer(data, &boot, usual) == nil && (boot.ID == "" || len(boot.ID) > maxBootID) {
 			t.Errorf("boot %q", boot.ID)
 		}
 		var restart hostagent.RestartAnswer
-		if decodeAnswer(data, &restart) == nil && (restart.BootID == "" || len(restart.BootID) > maxBootID) {
+		if decodeAnswer(data, &restart, usual) == nil && (restart.BootID == "" || len(restart.BootID) > maxBootID) {
 			t.Errorf("boot %q", restart.BootID)
 		}
 		var routes hostagent.RoutesAnswer
-		if decodeAnswer(data, &routes) == nil && len(routes.Changed) > maxItems {
+		if decodeAnswer(data, &routes, usual) == nil && len(routes.Changed) > usual.items {
 			t.Errorf("%d routes", len(routes.Changed))
 		}
 		if refusal, err := decodeLogHeader(data); err == nil && refusal != nil {
@@ -292,14 +292,14 @@ func checkBounds(t *testing.T, v reflect.Value, path string) {
 			t.Errorf("%s is %d", path, v.Int())
 		}
 	case reflect.Slice:
-		if v.Len() > maxItems {
+		if v.Len() > usual.items {
 			t.Errorf("%s has %d items", path, v.Len())
 		}
 		for i := range v.Len() {
 			checkBounds(t, v.Index(i), path)
 		}
 	case reflect.Map:
-		if v.Len() > maxItems {
+		if v.Len() > usual.items {
 			t.Errorf("%s has %d items", path, v.Len())
 		}
 		for _, key := range v.MapKeys() {

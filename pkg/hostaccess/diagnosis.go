@@ -18,12 +18,13 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
 
 // Stage is what was being tried when an error occurred.
 type Stage string
 
-// Stages, in the order of a first contact.
+// Stages, in the order in which a host becomes a node, and ceases to be one.
 const (
 	// StageResolve is finding the addresses of the host.
 	StageResolve Stage = "Resolve"
@@ -33,6 +34,14 @@ const (
 	StageLogin Stage = "Login"
 	// StageFacts is having the agent look at the host.
 	StageFacts Stage = "Facts"
+	// StagePlan is having the agent compare the host with what it shall be like.
+	StagePlan Stage = "Plan"
+	// StageTransfer is sending it the files that it needs.
+	StageTransfer Stage = "Transfer"
+	// StageApply is having the agent change the host.
+	StageApply Stage = "Apply"
+	// StageCleanup is taking everything off the host that was put on it.
+	StageCleanup Stage = "Cleanup"
 )
 
 // Diagnosis is an error in the words of the API: which condition it concerns, and
@@ -53,12 +62,15 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 	sshErr, isSSH := sshpool.AsError(err)
 	var agent *AgentError
 	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
-		return diagnoseAgent(agent, instance)
+		return diagnoseAgent(at, agent, instance)
 	}
 	var credentials *CredentialsError
 	if errors.As(err, &credentials) {
 		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing,
 			"There are no usable credentials: %s.", cause(credentials))
+	}
+	if d, ok := diagnoseDelivery(err, instance); ok {
+		return d
 	}
 	if isSSH {
 		return diagnoseSSH(at, sshErr, instance)
@@ -72,10 +84,10 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 		return failed(v1alpha1.ConditionResolved, v1alpha1.ReasonNameNotResolved, "%s cannot be resolved: %s.", instance.Spec.Address, cause(err))
 	case StageHostKey:
 		return failed(v1alpha1.ConditionReachable, v1alpha1.ReasonHandshakeFailed, "The host key of %s cannot be read: %s.", Endpoint(instance), cause(err))
-	case StageFacts:
-		return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentFailed, "The host cannot be looked at: %s.", cause(err))
+	case StageLogin:
+		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing, "Logging in cannot be tried: %s.", cause(err))
 	}
-	return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing, "Logging in cannot be tried: %s.", cause(err))
+	return afterLogin(at, "%s: %s.", doing[at], cause(err))
 }
 
 func diagnoseSSH(at Stage, e *sshpool.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
@@ -146,8 +158,8 @@ func diagnoseSSH(at Stage, e *sshpool.Error, instance *v1alpha1.WindowsInstance)
 	case sshpool.LayerAuth:
 		return failed(authenticated, v1alpha1.ReasonCredentialsRefused, "Logging in to %s fails: %s.", to, cause(e))
 	}
-	if at == StageFacts {
-		return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentFailed, "The host cannot be looked at: %s.", cause(e))
+	if isAfterLogin(at) {
+		return afterLogin(at, "%s: %s.", doing[at], cause(e))
 	}
 	return failed(authenticated, v1alpha1.ReasonSessionRefused, "No session can be opened on %s: %s.", to, cause(e))
 }
@@ -162,8 +174,8 @@ func diagnoseTimeout(at Stage, e *sshpool.Error, instance *v1alpha1.WindowsInsta
 	case sshpool.LayerHandshake, sshpool.LayerHostKey:
 		return handshakeTimedOut(Endpoint(instance))
 	}
-	if at == StageFacts && e.Layer != sshpool.LayerAuth {
-		return diagnoseSilence(StageFacts, instance)
+	if isAfterLogin(at) && e.Layer != sshpool.LayerAuth {
+		return diagnoseSilence(at, instance)
 	}
 	return diagnoseSilence(StageLogin, instance)
 }
@@ -177,9 +189,9 @@ func diagnoseSilence(at Stage, instance *v1alpha1.WindowsInstance) Diagnosis {
 			"DNS does not answer for %s: check the DNS server that is responsible for the name.", instance.Spec.Address)
 	case StageHostKey:
 		return handshakeTimedOut(to)
-	case StageFacts:
-		return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentFailed,
-			"The program windows-node-agent did not answer in time on %s: the host may be overloaded; it is tried again.", to)
+	}
+	if isAfterLogin(at) {
+		return afterLogin(at, "The program windows-node-agent did not answer in time on %s: the host may be overloaded; it is tried again.", to)
 	}
 	return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonAuthenticationTimedOut,
 		"%s went silent while user %s was logging in: the host may be overloaded or starting, or cannot reach its domain controller.", to, instance.Spec.Username)
@@ -245,10 +257,58 @@ func hostKeyFile(keyType string) string {
 	return "ssh_host_rsa_key.pub"
 }
 
-func diagnoseAgent(agent *AgentError, instance *v1alpha1.WindowsInstance) Diagnosis {
-	if agent.Step == StepRun {
-		return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentFailed,
-			"The program windows-node-agent failed on the host: %s.", cause(agent.Err))
+// doing says what cannot be done, for the stages after the login.
+var doing = map[Stage]string{
+	StageFacts:    "The host cannot be looked at",
+	StagePlan:     "The host cannot be compared with what it shall be like",
+	StageTransfer: "The files that the host needs cannot be sent",
+	StageApply:    "The host cannot be set up",
+	StageCleanup:  "The host cannot be cleaned",
+}
+
+func isAfterLogin(at Stage) bool { return doing[at] != "" }
+
+// afterLogin is a failure of a stage after the login.
+func afterLogin(at Stage, format string, args ...any) Diagnosis {
+	switch at {
+	case StagePlan, StageTransfer, StageApply:
+		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...)
+	case StageCleanup:
+		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed, format, args...)
+	}
+	return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentFailed, format, args...)
+}
+
+// diagnoseDelivery is for what only sending files can meet.
+func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis, bool) {
+	say := func(format string, args ...any) (Diagnosis, bool) {
+		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...), true
+	}
+	var missing *PayloadError
+	switch {
+	case errors.As(err, &missing):
+		return say("The host cannot be sent what it needs: %s. Hosts are set up with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
+	case errors.Is(err, transfer.ErrDiskFull):
+		return say("There is no room on the host for the programs of a node: %s. Free space on its drive C, or make it larger.", cause(err))
+	case errors.Is(err, transfer.ErrDigest):
+		return say("What arrives on the host is not what was sent: %s. Its disk or its memory cannot be trusted, or a program on it changes files: check both, and what its security software does.", cause(err))
+	case errors.Is(err, transfer.ErrInUse):
+		return say("A file on the host cannot be replaced, because a program has it open: %s. Find out which one, for example security software, and have it leave C:\\Windows\\windows-node-agent alone.", cause(err))
+	case errors.Is(err, transfer.ErrSourceChanged):
+		return say("The payload changed while it was sent: %s. Nobody may write to a payload that is in use: restart the controller with one that is whole.", cause(err))
+	case errors.Is(err, transfer.ErrWrite):
+		return say("The host does not let files be written: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and the disk must have room.", cause(err), instance.Spec.Username)
+	}
+	return Diagnosis{}, false
+}
+
+func diagnoseAgent(at Stage, agent *AgentError, instance *v1alpha1.WindowsInstance) Diagnosis {
+	switch agent.Step {
+	case StepRun:
+		return afterLogin(at, "The program windows-node-agent failed on the host: %s.", cause(agent.Err))
+	case StepRemove:
+		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed,
+			"The host was cleaned, but for the program windows-node-agent: %s. It is tried again; end what uses the file, or remove it by hand.", cause(agent.Err))
 	}
 	return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentNotInstalled,
 		"The program windows-node-agent could not be put on the host: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and security software must let the program be there and run.", cause(agent.Err), instance.Spec.Username)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
 
 // hostKeyOf derives a host key from a name.
@@ -87,6 +88,22 @@ func TestDiagnose(t *testing.T) {
 		{"the probe took too long", StageFacts, fmt.Errorf("facts: %w", context.DeadlineExceeded), "PreflightPassed=Unknown/AgentFailed", "did not answer in time"},
 		{"a reason of the future", StageHostKey, sshErr(sshpool.LayerHandshake, "Surprise"), "Reachable=False/HandshakeFailed", "Surprise"},
 		{"a session error of the future", StageFacts, sshErr(sshpool.LayerShell, "Surprise"), "PreflightPassed=Unknown/AgentFailed", "Surprise"},
+		{"no payload", StageTransfer, &PayloadError{Name: "kubelet.exe", Err: errors.New("which the payload of this process does not have")}, "Configured=False/ConfigurationFailed", "the host needs kubelet.exe, which the payload of this process does not have. Hosts are set up with what the flag --payload"},
+		{"no room", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: fmt.Errorf("%w: C: has 1 MiB free", transfer.ErrDiskFull)}, "Configured=False/ConfigurationFailed", "Free space on its drive C"},
+		{"other content on the host", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrDigest}, "Configured=False/ConfigurationFailed", "cannot be trusted"},
+		{"file in use", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrInUse}, "Configured=False/ConfigurationFailed", "a program has it open"},
+		{"payload that changes", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrSourceChanged}, "Configured=False/ConfigurationFailed", "restart the controller"},
+		{"host that does not let files be written", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrWrite}, "Configured=False/ConfigurationFailed", `User Administrator needs to be able to write to C:\Windows\windows-node-agent`},
+		{"connection lost while sending", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: sshErr(sshpool.LayerSession, sshpool.ReasonConnectionLost)}, "Authenticated=False/ConnectionLost", "restarting"},
+		{"agent that cannot compare", StagePlan, &AgentError{Step: StepRun, Err: errors.New("boom.")}, "Configured=False/ConfigurationFailed", "failed on the host: boom."},
+		{"agent that says nothing new", StageApply, &AgentError{Step: StepRun, Err: &silenceError{"it told nothing new for 10m0s"}}, "Configured=False/ConfigurationFailed", "told nothing new for 10m"},
+		{"agent that cannot be put there", StageApply, &AgentError{Step: StepUpload, Err: errors.New("access is denied")}, "PreflightPassed=Unknown/AgentNotInstalled", "could not be put on the host"},
+		{"silent while it is set up", StageApply, sshErr(sshpool.LayerSession, sshpool.ReasonTimedOut), "Configured=False/ConfigurationFailed", "did not answer in time"},
+		{"anything while it is set up", StageApply, errors.New("boom"), "Configured=False/ConfigurationFailed", "The host cannot be set up: boom."},
+		{"anything while it is cleaned", StageCleanup, errors.New("boom"), "Removed=False/RemovalFailed", "The host cannot be cleaned: boom."},
+		{"agent that cannot clean", StageCleanup, &AgentError{Step: StepRun, Err: errors.New("boom")}, "Removed=False/RemovalFailed", "boom"},
+		{"agent that cannot be removed", StageCleanup, &AgentError{Step: StepRemove, Err: errors.New("it runs")}, "Removed=False/RemovalFailed", "cleaned, but for the program windows-node-agent: it runs."},
+		{"gone while it is cleaned", StageCleanup, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", "firewall"},
 		{"an error of no known kind", StageLogin, errors.New("reading pool p: boom"), "Authenticated=False/CredentialsMissing", "reading pool p: boom"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

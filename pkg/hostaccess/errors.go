@@ -33,6 +33,8 @@ const (
 	StepVerify = "Verify"
 	// StepRun is running it.
 	StepRun = "Run"
+	// StepRemove is taking it off the host.
+	StepRemove = "Remove"
 )
 
 // AgentError means that the agent could not be put on a host or failed there.
@@ -49,11 +51,26 @@ func (e *AgentError) Error() string {
 		StepUpload: "putting it on the host",
 		StepVerify: "verifying it on the host",
 		StepRun:    "running it on the host",
+		StepRemove: "removing it from the host",
 	}[e.Step], e.Err)
 }
 
 // Unwrap returns the failure.
 func (e *AgentError) Unwrap() error { return e.Err }
+
+// PayloadError means that a host needs a file that this process cannot send. Nothing was sent.
+type PayloadError struct {
+	// Name is that of the file in the payload.
+	Name string
+	// Err says why.
+	Err error
+}
+
+// Error implements error.
+func (e *PayloadError) Error() string { return fmt.Sprintf("the host needs %s, %v", e.Name, e.Err) }
+
+// Unwrap returns the reason.
+func (e *PayloadError) Unwrap() error { return e.Err }
 
 // LogRefusedError means that the host answered and refuses to show a log.
 type LogRefusedError struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 )
 
 // Inspect has the agent look at the host more closely than Facts does. Errors are
@@ -44,10 +45,11 @@ func clockSkew(theirs hostagent.TimeFacts, ours exchange) time.Duration {
 
 func inspectionOf(f *hostagent.Facts, times exchange) *v1alpha1.WindowsInstanceInspection {
 	out := &v1alpha1.WindowsInstanceInspection{
-		Time:      metav1.NewTime(times.answered),
-		ClockSkew: metav1.Duration{Duration: clockSkew(f.Time, times)},
-		TimeZone:  f.Time.Zone,
-		Agent:     v1alpha1.AgentInspection{Version: f.Agent.Version, SHA256: f.Agent.SHA256, User: f.User.Name, Elevated: f.User.Administrator && f.User.Elevated},
+		Time:          metav1.NewTime(times.answered),
+		ClockSkew:     metav1.Duration{Duration: clockSkew(f.Time, times)},
+		TimeZone:      f.Time.Zone,
+		Agent:         v1alpha1.AgentInspection{Version: f.Agent.Version, SHA256: f.Agent.SHA256, User: f.User.Name, Elevated: f.User.Administrator && f.User.Elevated},
+		Configuration: configurationOf(f.Configuration),
 		System: v1alpha1.SystemInspection{
 			Product: f.System.Product, Edition: f.System.Edition, InstallationType: f.System.InstallationType,
 			Build: f.System.Version, Architecture: f.System.Architecture,
@@ -76,6 +78,27 @@ func inspectionOf(f *hostagent.Facts, times exchange) *v1alpha1.WindowsInstanceI
 	}
 	for _, e := range f.Errors {
 		out.Unknown = append(out.Unknown, v1alpha1.UnknownInspection{Area: e.Area, Message: e.Message})
+	}
+	return out
+}
+
+func configurationOf(c hostagent.ConfigurationFacts) v1alpha1.ConfigurationInspection {
+	out := v1alpha1.ConfigurationInspection{AppliedRevision: c.AppliedRevision, ApplyingRevision: c.ApplyingRevision}
+	if d := c.Drift; d != nil {
+		out.Drift = &v1alpha1.DriftInspection{Time: metav1.NewTime(d.Time), Repaired: driftedItems(d.Repaired), Left: driftedItems(d.Left), Message: d.Error}
+	}
+	return out
+}
+
+// driftedItems are items for people, with what differs.
+func driftedItems(items []engine.Item) []string {
+	var out []string
+	for _, i := range items {
+		text := i.String()
+		if i.Reason != "" {
+			text += ": " + i.Reason
+		}
+		out = append(out, text)
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -96,5 +97,29 @@ func TestClockSkew(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestInspectConfiguration(t *testing.T) {
+	found := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	got := configurationOf(hostagent.ConfigurationFacts{
+		AppliedRevision: "one", ApplyingRevision: "two",
+		Drift: &engine.Drift{
+			Time: found, Revision: "one", Error: "access is denied",
+			Repaired: []engine.Item{{Kind: engine.KindService, Name: "kubelet", Action: engine.ActionUpdate, Reason: "it does not run"}},
+			Left:     []engine.Item{{Kind: engine.KindFile, Name: `C:\k\x`, Action: engine.ActionCreate}},
+		},
+	})
+	want := v1alpha1.ConfigurationInspection{
+		AppliedRevision: "one", ApplyingRevision: "two",
+		Drift: &v1alpha1.DriftInspection{
+			Time: metav1.NewTime(found), Repaired: []string{"Update Service kubelet: it does not run"}, Left: []string{`Create File C:\k\x`}, Message: "access is denied",
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := configurationOf(hostagent.ConfigurationFacts{}); got != (v1alpha1.ConfigurationInspection{}) {
+		t.Errorf("of a host that was never set up: %+v", got)
 	}
 }

@@ -182,7 +182,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > limit {
-			return nil, fmt.Errorf("the line is longer than %d bytes", limit)
+			return nil, &tooLargeError{"a line", limit}
 		}
 		if err == nil {
 			return line[:len(line)-1], nil

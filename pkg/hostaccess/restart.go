@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -67,6 +68,12 @@ type question struct {
 	command string
 	// request is written to its standard input as JSON; nil is none.
 	request any
+	// encoded is written there as it is, in place of a request. Nil: see request.
+	encoded []byte
+	// bundle has the secrets that the request has. They are taken out of the answer.
+	bundle *config.Bundle
+	// bounds are those of the answer; zero is usual.
+	bounds bounds
 	// timeout bounds waiting for the answer; 0 is askTimeout.
 	timeout time.Duration
 }
@@ -78,6 +85,11 @@ func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q 
 	if err != nil {
 		return exchange{}, err
 	}
+	return a.askTarget(ctx, target, q, answer)
+}
+
+// askTarget is ask for who knows how to log in.
+func (a *Access) askTarget(ctx context.Context, target sshpool.Target, q question, answer any) (exchange, error) {
 	times, err := a.askOnce(ctx, target, q, answer)
 	if mayBeGone(err) {
 		a.doubt(target)
@@ -94,27 +106,29 @@ func (a *Access) askOnce(ctx context.Context, target sshpool.Target, q question,
 	if err != nil {
 		return exchange{}, err
 	}
-	var in bytes.Buffer
+	in := bytes.NewBuffer(q.encoded)
 	if q.request != nil {
-		if err := json.NewEncoder(&in).Encode(q.request); err != nil {
+		if err := json.NewEncoder(in).Encode(q.request); err != nil {
 			return exchange{}, fmt.Errorf("encoding the request to the agent: %w", err)
 		}
 	}
 	times := exchange{asked: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.timeout, askTimeout))
 	defer cancel()
-	out := answerBuffer{what: fmt.Sprintf("its answer to %q", q.command), limit: maxAnswer}
-	ran := a.options.Pool.Run(ctx, target, program+" "+q.command, &in, &out)
+	limits := cmp.Or(q.bounds, usual)
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", q.command), limit: limits.bytes}
+	ran := a.options.Pool.Run(ctx, target, program+" "+q.command, in, &out)
 	times.answered = time.Now()
+	hide := redactorOf(q.bundle)
 	if failed := agentFailure(ran); isAgentError(failed) {
-		return times, failed
+		return times, hide.failure(failed)
 	}
 	// Whoever restarts a host may lose the connection after the answer and before the exit
 	// code. The answer counts if it is whole, which its last byte says.
 	if ran != nil && !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
 		return times, ran
 	}
-	if err := decodeAnswer(out.Bytes(), answer); err != nil {
+	if err := decodeAnswer([]byte(hide.text(out.String())), answer, limits); err != nil {
 		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer to %q: %w", q.command, err)}
 	}
 	return times, nil

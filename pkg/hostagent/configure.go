@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
@@ -72,7 +73,11 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 		}
 		lost = errors.Join(lost, err)
 	}
-	result := change(&engine.Engine{System: host.System(), Events: func(e engine.Event) { tell(Progress{Event: &e}) }})
+	e := &engine.Engine{System: host.System(), Events: func(e engine.Event) { tell(Progress{Event: &e}) }}
+	if path, err := host.Executable(); err == nil {
+		e.Executable = filepath.Base(path)
+	}
+	result := change(e)
 	tell(Progress{Result: result})
 	if result.Outcome == engine.OutcomeFailed {
 		return fmt.Errorf("%w: %s", errNotDone, result.Error)
@@ -81,6 +86,16 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 		return fmt.Errorf("writing the answer: %w", lost)
 	}
 	return nil
+}
+
+// collectConfiguration adds what the host is configured with. A host whose inventory is
+// damaged still has its other facts.
+func collectConfiguration(host Host, f *Facts) {
+	f.Collect("configuration", func() error {
+		state, err := engine.ReadState(host.System())
+		f.Configuration = ConfigurationFacts{AppliedRevision: state.AppliedRevision, ApplyingRevision: state.ApplyingRevision, Drift: state.Drift}
+		return err
+	})
 }
 
 // runCommand is the service.

@@ -17,11 +17,14 @@
 //	restart  reads a [RestartRequest], prints a [RestartAnswer], and then the host
 //	         goes down, if it still is in the boot that the request names
 //	routes   reads a [RoutesRequest], prints a [RoutesAnswer]
+//	files    reads a [FilesRequest], prints a [FilesAnswer]: which files are here already
+//	commit   reads a [CommitRequest], prints a [CommitAnswer]: gives a file that was sent
+//	         its name, if it is what it should be
 //	plan     reads a [config.Bundle], prints an [engine.Plan]: what apply would do
 //	apply    reads an [engine.Request], prints lines of [Progress] and keeps a transcript
 //	         in the directory of the logs
 //	cleanup  takes away what apply has made, prints lines of [Progress]
-//	run      is the service that keeps the host as it was applied
+//	run      is the service that keeps the host as it was applied, and rotates logs
 //
 // [Main] is the whole program. Everything it needs of the operating system comes
 // through [Host], so that the same code runs on Windows, on the Unix hosts of

@@ -6,6 +6,8 @@ package hostagent
 import (
 	"fmt"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 )
 
 // Facts is what preflight checks and the inspect subresource need to know about
@@ -45,6 +47,8 @@ type Facts struct {
 	Environment map[string]string `json:"environment,omitempty"`
 	// OpenSSH is how the SSH server starts what it is asked to run.
 	OpenSSH OpenSSHFacts `json:"openSSH"`
+	// Configuration is what the host was set up with.
+	Configuration ConfigurationFacts `json:"configuration,omitzero"`
 	// Certificates are those of the kubelet and of the other programs of a node. Only
 	// "inspect" collects them.
 	Certificates []Certificate `json:"certificates,omitempty"`
@@ -53,6 +57,17 @@ type Facts struct {
 	RecentErrors []LoggedError `json:"recentErrors,omitempty"`
 	// Errors lists what could not be read.
 	Errors []FactError `json:"errors,omitempty"`
+}
+
+// ConfigurationFacts say what a host was set up with, and what became of it.
+type ConfigurationFacts struct {
+	// AppliedRevision is that of the last document that was applied completely. Empty: none was.
+	AppliedRevision string `json:"appliedRevision,omitempty"`
+	// ApplyingRevision is that of the document that is being applied, or was without
+	// getting to its end. Empty: there is none.
+	ApplyingRevision string `json:"applyingRevision,omitempty"`
+	// Drift is what others changed last since then. Nil: nothing.
+	Drift *engine.Drift `json:"drift,omitempty"`
 }
 
 // TimeFacts is a clock and its time zone.

@@ -52,6 +52,10 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		err = restartCommand(ctx, host, stdin, stdout)
 	case CommandRoutes:
 		err = routesCommand(ctx, host, stdin, stdout)
+	case CommandFiles:
+		err = filesCommand(ctx, host, stdin, stdout)
+	case CommandCommit:
+		err = commitCommand(ctx, host, stdin, stdout)
 	case CommandPlan:
 		err = planCommand(ctx, host, stdin, stdout)
 	case CommandApply:
@@ -71,7 +75,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes, CommandPlan, CommandApply, CommandCleanup, CommandRun}
+	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes, CommandFiles, CommandCommit, CommandPlan, CommandApply, CommandCleanup, CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // nowhere left to say it
 	return ExitUsage
 }
@@ -88,6 +92,7 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 func answerFacts(host Host, stdout io.Writer, facts *Facts) error {
+	collectConfiguration(host, facts)
 	facts.Agent = versionOf(host)
 	facts.Time.Answered = host.Now()
 	return writeJSON(stdout, facts)

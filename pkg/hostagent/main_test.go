@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +33,34 @@ type fakeHost struct {
 	routes     []Route
 	events     logs.EventLog
 	eventsErr  error
+	files      stateFiles
 }
 
-func (h *fakeHost) System() engine.System { return nil }
+// stateFiles are the files of a system that has nothing else, by path.
+type stateFiles map[string]string
+
+// system is a host as the engine sees it, with its files alone.
+type system struct {
+	engine.System
+	files stateFiles
+}
+
+func (s system) Open(path string) (io.ReadCloser, error) {
+	text, there := s.files[path]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return io.NopCloser(strings.NewReader(text)), nil
+}
+
+func (s system) Stat(path string) (engine.FileInfo, error) {
+	if _, there := s.files[path]; there {
+		return engine.FileInfo{Kind: engine.FileRegular}, nil
+	}
+	return engine.FileInfo{}, nil
+}
+
+func (h *fakeHost) System() engine.System { return system{files: h.files} }
 func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) error {
 	return run(ctx)
 }
@@ -163,6 +189,76 @@ func TestFactsRoundTrip(t *testing.T) {
 	}
 	if len(got.Errors) != 2 || got.Errors[0].Area != "disks" || !strings.Contains(got.Errors[1].Message, "nil map") {
 		t.Errorf("got errors %+v, want one of the disks and the panic of the service", got.Errors)
+	}
+}
+
+// TestFactsOfConfiguration: whatever the state of the configuration is, there are facts.
+func TestFactsOfConfiguration(t *testing.T) {
+	inventory := func(body string) string {
+		return fmt.Sprintf("windows-node-agent inventory 1 %x\n%s", sha256.Sum256([]byte(body)), body)
+	}
+	const (
+		inventoryPath = `C:\Windows\windows-node-agent\state\inventory.json`
+		driftPath     = `C:\Windows\windows-node-agent\state\drift.json`
+		seen          = `{"time":"2026-03-05T11:00:00Z","revision":"one","repaired":[{"kind":"File","name":"x","action":"Update","impact":"None","reason":"differs"}]}`
+	)
+	drift := &engine.Drift{
+		Time: time.Date(2026, 3, 5, 11, 0, 0, 0, time.UTC), Revision: "one",
+		Repaired: []engine.Item{{Kind: engine.KindFile, Name: "x", Action: engine.ActionUpdate, Impact: "None", Reason: "differs"}},
+	}
+	tests := []struct {
+		name  string
+		files stateFiles
+		want  ConfigurationFacts
+		error string // a part of it
+	}{
+		{name: "never configured"},
+		{name: "applied", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`)}, want: ConfigurationFacts{AppliedRevision: "one"}},
+		{
+			name: "half way to another one", files: stateFiles{inventoryPath: inventory(`{"applied":"one","applying":"two"}`)},
+			want: ConfigurationFacts{AppliedRevision: "one", ApplyingRevision: "two"},
+		},
+		{
+			name: "changed by others", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`), driftPath: seen},
+			want: ConfigurationFacts{AppliedRevision: "one", Drift: drift},
+		},
+		{
+			name: "changed by others before the last one", files: stateFiles{inventoryPath: inventory(`{"applied":"two"}`), driftPath: seen},
+			want: ConfigurationFacts{AppliedRevision: "two"},
+		},
+		{
+			name: "drift is unreadable", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`), driftPath: "{"},
+			want: ConfigurationFacts{AppliedRevision: "one"}, error: "read the drift",
+		},
+		{name: "inventory is damaged", files: stateFiles{inventoryPath: "{}"}, error: "the inventory of the host cannot be read"},
+	}
+	for _, tt := range tests {
+		for _, command := range []string{CommandFacts, CommandInspect} {
+			t.Run(tt.name+", "+command, func(t *testing.T) {
+				h := newFakeHost(t)
+				h.files, h.facts.CPUs = tt.files, 4
+				var out bytes.Buffer
+				if code := Main(t.Context(), h, []string{command}, nil, &out, io.Discard); code != ExitOK {
+					t.Fatalf("code %d", code)
+				}
+				var got Facts
+				if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, got.Configuration); diff != "" || got.CPUs != 4 {
+					t.Errorf("%d CPUs, configuration (-want +got):\n%s", got.CPUs, diff)
+				}
+				var errs []FactError
+				for _, e := range got.Errors {
+					if e.Area == "configuration" {
+						errs = append(errs, e)
+					}
+				}
+				if (len(errs) > 0) != (tt.error != "") || len(errs) > 0 && !strings.Contains(errs[0].Message, tt.error) {
+					t.Errorf("got errors %v, want %q", errs, tt.error)
+				}
+			})
+		}
 	}
 }
 

@@ -19,6 +19,10 @@ const (
 	CommandBoot    = "boot"
 	CommandRestart = "restart"
 	CommandRoutes  = "routes"
+	// CommandFiles is asked a [FilesRequest] and answers a [FilesAnswer].
+	CommandFiles = "files"
+	// CommandCommit is asked a [CommitRequest] and answers a [CommitAnswer].
+	CommandCommit = "commit"
 	// CommandPlan is asked a [config.Bundle] and answers an [engine.Plan].
 	CommandPlan = "plan"
 	// CommandApply is asked an [engine.Request] and answers [Progress].

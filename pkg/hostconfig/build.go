@@ -45,6 +45,9 @@ type Waiting struct {
 	Service string
 	// For says what has to be there.
 	For string
+	// Node says that it is about the Node of the host: it comes by itself once the host has
+	// become one. Everything else has to be brought by somebody.
+	Node bool
 }
 
 // Build returns what a host shall be like. The error says everything that is wrong
@@ -194,6 +197,39 @@ func (b *builder) host() {
 		}
 		b.document.Directories = append(b.document.Directories, directory)
 	}
+	b.document.Directories = append(b.document.Directories,
+		config.Directory{Path: kubeletPKIDir, Access: config.AccessAdministrators},
+		config.Directory{Path: volumePluginsDir})
+	b.document.Generated = generated()
+}
+
+// Directories that programs make by themselves.
+const (
+	kubeletDir = `C:\var\lib\kubelet`
+	// kubeletPKIDir has the keys of the kubelet. What is mounted into pods is beside it, so
+	// that the one above cannot be kept from everybody.
+	kubeletPKIDir = kubeletDir + `\pki`
+	// kubeletClientCert is a link to the certificate by which the kubelet is known to the API
+	// server. Its kubeconfig names the link, and is there as soon as it asks for the
+	// certificate: a kubelet that is restarted before it has got that needs the bootstrap
+	// credentials again.
+	kubeletClientCert = kubeletPKIDir + `\kubelet-client-current.pem`
+	volumePluginsDir  = `C:\usr\libexec\kubernetes`
+	containerdData    = `C:\ProgramData\containerd`
+)
+
+// generated returns what programs leave on a host that was none before: credentials, and
+// with them all by which the next one to use it could be taken for this node; logs, images.
+func generated() []string {
+	paths := []string{
+		legacy.KubeconfigPath, legacy.CNIConfigDir, legacy.CNIStateDir, kubeletDir, containerdData, volumePluginsDir,
+		legacy.LogDir + `\pods`, legacy.LogDir + `\containers`,
+	}
+	for _, log := range []string{containerdLog, kubeletLog, kubeProxyLog, exporterLog, hybridOverlayLog, csiProxyLog} {
+		directory, _ := legacy.SplitPath(log)
+		paths = append(paths, strings.TrimSuffix(directory, `\`))
+	}
+	return paths
 }
 
 // variables adds the variables whose values are known, or will be found on the host.
@@ -223,21 +259,27 @@ func (b *builder) services() {
 	for _, v := range b.document.Variables {
 		known[v.Name] = true
 	}
-	waits := map[string]bool{}
+	waits := map[string]Waiting{}
 	var ready []config.Service
-	for _, s := range services(b.in.Cluster.ServiceOptions) {
-		reason := b.missing(s, known)
+	list := services(b.in.Cluster.ServiceOptions)
+	if path := b.in.AgentPath; path != "" {
+		list = append(list, agent(path))
+	}
+	for _, s := range list {
+		w := b.missing(s, known)
 		for _, dependency := range s.dependencies {
-			if reason == "" && waits[dependency] {
-				reason = "service " + dependency
+			// What somebody has to bring is what people want to know of first.
+			if of, ok := waits[dependency]; ok && (w.For == "" || w.Node && !of.Node) {
+				w = Waiting{For: "service " + dependency, Node: of.Node}
 			}
 		}
-		if reason != "" {
-			waits[s.name] = true
-			b.waiting = append(b.waiting, Waiting{Service: s.name, For: reason})
+		if w.For == "" {
+			ready = append(ready, s.document())
 			continue
 		}
-		ready = append(ready, s.document())
+		w.Service = s.name
+		waits[s.name] = w
+		b.waiting = append(b.waiting, w)
 	}
 	ordered, err := config.StartOrder(ready)
 	if err != nil {
@@ -246,26 +288,27 @@ func (b *builder) services() {
 	b.document.Services = ordered
 }
 
-// missing returns what a service cannot run without and what is not there. Empty: nothing.
-func (b *builder) missing(s service, known map[string]bool) string {
+// missing returns what a service cannot run without and what is not there. For is empty
+// when there is nothing.
+func (b *builder) missing(s service, known map[string]bool) Waiting {
+	switch {
+	case !b.in.Payload.has(s.binary) && s.binary != b.in.AgentPath:
+		return Waiting{For: s.binary + " in the payload"}
+	case s.name == legacy.WindowsExporterService && len(b.in.Cluster.ExporterCertificate) == 0:
+		return Waiting{For: "a certificate to serve metrics with"}
+	case s.name == legacy.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
+		return Waiting{For: "credentials of the cloud node manager"}
+	}
 	for _, name := range s.references() {
 		switch {
 		case known[name]:
 		case name == variableNodeSubnet && b.in.Node != nil:
-			return "annotation " + legacy.SubnetAnnotation + " of node " + b.in.Node.Name
+			return Waiting{For: "annotation " + legacy.SubnetAnnotation + " of node " + b.in.Node.Name, Node: true}
 		default:
-			return "the Node of the host"
+			return Waiting{For: "the Node of the host", Node: true}
 		}
 	}
-	switch {
-	case !b.ships(s.binary):
-		return s.binary + " in the payload"
-	case s.name == legacy.WindowsExporterService && len(b.in.Cluster.ExporterCertificate) == 0:
-		return "a certificate to serve metrics with"
-	case s.name == legacy.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
-		return "credentials of the cloud node manager"
-	}
-	return ""
+	return Waiting{}
 }
 
 // impacts says what a change of a program costs. The others are started anew each time
@@ -282,11 +325,6 @@ func (b *builder) impacts() map[string]config.OnChange {
 		csiProxyPath:       b.change(config.ImpactRestart, legacy.CSIProxyService),
 		nodeManagerPath:    b.change(config.ImpactRestart, legacy.CloudNodeManagerService),
 	}
-}
-
-// ships says whether the payload has a file for the path.
-func (b *builder) ships(path string) bool {
-	return slices.ContainsFunc(b.in.Payload.Files, func(f PayloadFile) bool { return f.Path == path })
 }
 
 // programs returns the programs of hosts of the platform, by path.
@@ -344,11 +382,26 @@ func (b *builder) payload() {
 		slices.Sort(components[name].Files)
 		b.document.Components = append(b.document.Components, *components[name])
 	}
-	for _, path := range wanted {
-		if !b.ships(path) && !slices.Contains(optionalPrograms(), path) {
-			b.errs = append(b.errs, fmt.Errorf("the payload has no %s", path))
+	for _, path := range b.in.Payload.Missing(b.in.Cluster.Platform) {
+		b.errs = append(b.errs, fmt.Errorf("the payload has no %s", path))
+	}
+}
+
+// Missing returns where on a host of the platform there should be a program, and the
+// payload has none. Without those that a site may add, a host is a node all the same.
+func (p Payload) Missing(platform configv1.PlatformType) []string {
+	var missing []string
+	for _, path := range programs(platform) {
+		if !p.has(path) && !slices.Contains(optionalPrograms(), path) {
+			missing = append(missing, path)
 		}
 	}
+	return missing
+}
+
+// has says whether there is a file for the path.
+func (p Payload) has(path string) bool {
+	return slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Path == path })
 }
 
 // configuration adds the files that are the same on all hosts of a pool.
@@ -374,7 +427,7 @@ func (b *builder) configuration() {
 
 	image := cluster.PauseImage
 	if image == "" {
-		image = defaultPauseImage
+		image = DefaultPauseImage
 	}
 	b.text(legacy.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, legacy.ContainerdService))
 	if cluster.Platform == configv1.AWSPlatformType {
@@ -400,7 +453,7 @@ func (b *builder) credentials() {
 	}
 	if b.in.Instance.Bootstrap != nil {
 		if kubeconfig, ok := b.kubeconfig(b.in.Instance.Bootstrap, "kubelet"); ok {
-			b.secret(legacy.BootstrapKubeconfigPath, kubeconfig, noImpact).UntilFile = legacy.KubeconfigPath
+			b.secret(legacy.BootstrapKubeconfigPath, kubeconfig, noImpact).UntilFile = kubeletClientCert
 		}
 	}
 	if b.has(legacy.CloudNodeManagerService) {
@@ -440,7 +493,7 @@ func (b *builder) network() {
 	b.errs = append(b.errs, err)
 	// containerd looks at the directory again by itself.
 	b.expanded(legacy.CNIConfigPath, cni, noImpact)
-	proxy, err := kubeProxyConfig(b.in.Cluster.Debug)
+	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity())
 	b.errs = append(b.errs, err)
 	b.expanded(legacy.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, legacy.KubeProxyService))
 }
@@ -491,7 +544,8 @@ func (b *builder) trust() {
 	b.document.Certificates = trusted
 }
 
-// logs adds the rotation of logs that no program rotates itself.
+// logs adds the rotation of logs that no program rotates itself: kube-log-runner does it
+// for the kubelet and kube-proxy, and hybrid-overlay-node for its own.
 func (b *builder) logs() {
 	rotation := b.in.Cluster.LogRotation
 	size, age := rotation.maxBytes(), int64(rotation.maxAge().Seconds())
@@ -501,7 +555,6 @@ func (b *builder) logs() {
 	for _, log := range []struct{ service, path string }{
 		{legacy.ContainerdService, containerdLog},
 		{legacy.WindowsExporterService, exporterLog},
-		{legacy.HybridOverlayService, hybridOverlayLog},
 		{legacy.CSIProxyService, csiProxyLog},
 	} {
 		if b.has(log.service) {

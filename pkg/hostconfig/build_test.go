@@ -26,7 +26,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
@@ -61,7 +63,10 @@ func options(platform configv1.PlatformType) hostconfig.ServiceOptions {
 	return o
 }
 
-const token = "s3cr3t-token"
+const (
+	token     = "s3cr3t-token"
+	agentPath = `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`
+)
 
 // inputs are those of a host that is a node.
 func inputs(platform configv1.PlatformType) hostconfig.Inputs {
@@ -80,6 +85,7 @@ func inputs(platform configv1.PlatformType) hostconfig.Inputs {
 		Instance:  hostconfig.Instance{NodeIP: netip.MustParseAddr("10.0.0.5")},
 		Node:      &hostconfig.Node{Name: "win-1", Subnet: "10.132.0.0/24"},
 		DigestKey: bytes.Repeat([]byte("k"), 32),
+		AgentPath: agentPath,
 	}
 	switch platform {
 	case configv1.AWSPlatformType:
@@ -178,7 +184,9 @@ func TestPublishedIsTheDocument(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		document := build(t, inputs(platform)).Bundle.Document
+		in := inputs(platform)
+		in.AgentPath = "" // our own service is not published
+		document := build(t, in).Bundle.Document
 		if len(document.Services) != len(commands) {
 			t.Errorf("%s: %d services in the document, %d are published", platform, len(document.Services), len(commands))
 		}
@@ -210,13 +218,15 @@ func TestWaiting(t *testing.T) {
 		change   func(in *hostconfig.Inputs)
 		services []string
 		waiting  []string
+		// node: all of them wait for what is about the Node.
+		node bool
 	}{
 		{name: "everything is there", platform: configv1.NonePlatformType, change: func(*hostconfig.Inputs) {},
 			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
 		{name: "no Node yet", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { in.Node = nil },
-			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"hybrid-overlay-node", "kube-proxy"}},
+			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"hybrid-overlay-node", "kube-proxy"}, node: true},
 		{name: "no subnet yet", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { in.Node.Subnet = "" },
-			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy"}, waiting: []string{"kube-proxy"}},
+			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy"}, waiting: []string{"kube-proxy"}, node: true},
 		{name: "no overlay in the payload", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { removeProgram(in, `C:\k\hybrid-overlay-node.exe`) },
 			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"hybrid-overlay-node", "kube-proxy"}},
 		{name: "no CSI proxy in the payload", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { removeProgram(in, `C:\k\csi-proxy.exe`) },
@@ -230,6 +240,7 @@ func TestWaiting(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := inputs(tt.platform)
+			in.AgentPath = ""
 			tt.change(&in)
 			r := build(t, in)
 			if diff := cmp.Diff(tt.services, names(r.Bundle.Document)); diff != "" {
@@ -238,8 +249,8 @@ func TestWaiting(t *testing.T) {
 			var waiting []string
 			for _, w := range r.Waiting {
 				waiting = append(waiting, w.Service)
-				if w.For == "" {
-					t.Errorf("%s does not say what it waits for", w.Service)
+				if w.For == "" || w.Node != tt.node {
+					t.Errorf("got %+v, want it to be about the Node: %t", w, tt.node)
 				}
 			}
 			if diff := cmp.Diff(tt.waiting, waiting); diff != "" {
@@ -285,7 +296,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	for _, f := range r.Bundle.Document.Files {
-		if f.Path == legacy.BootstrapKubeconfigPath && f.UntilFile != legacy.KubeconfigPath {
+		if f.Path == legacy.BootstrapKubeconfigPath && f.UntilFile != `C:\var\lib\kubelet\pki\kubelet-client-current.pem` {
 			t.Errorf("the bootstrap credential stays until %q", f.UntilFile)
 		}
 	}
@@ -538,7 +549,6 @@ func TestLogRotationInDocument(t *testing.T) {
 	want := []config.LogRotation{
 		{Path: `C:\var\log\containerd\containerd.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
 		{Path: `C:\var\log\csi-proxy\csi-proxy.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
-		{Path: `C:\var\log\hybrid-overlay\hybrid-overlay.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
 		{Path: `C:\var\log\windows_exporter\windows_exporter.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
 	}
 	if diff := cmp.Diff(want, d.LogRotation); diff != "" {
@@ -548,6 +558,140 @@ func TestLogRotationInDocument(t *testing.T) {
 		rotates := slices.Contains(s.Arguments, "-log-file-size=100Mi") && slices.Contains(s.Arguments, "-log-file-age=168h")
 		if want := s.Name == "kubelet" || s.Name == "kube-proxy"; rotates != want {
 			t.Errorf("%s rotates its log itself: %v, want %v", s.Name, rotates, want)
+		}
+	}
+}
+
+// TestAgentService: the agent looks after every host, from its first document on, starts
+// last, and is restarted without anything else.
+func TestAgentService(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(in *hostconfig.Inputs)
+		want   bool
+	}{
+		{name: "node", change: func(*hostconfig.Inputs) {}, want: true},
+		{name: "no node yet", change: func(in *hostconfig.Inputs) { in.Node = nil }, want: true},
+		{name: "no agent", change: func(in *hostconfig.Inputs) { in.AgentPath = "" }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := inputs(configv1.NonePlatformType)
+			tt.change(&in)
+			services := build(t, in).Bundle.Document.Services
+			last := services[len(services)-1]
+			if !tt.want {
+				if slices.Contains(names(config.Document{Services: services}), hostagent.ServiceName) {
+					t.Error("there is the service")
+				}
+				return
+			}
+			want := config.Service{
+				Name: hostagent.ServiceName, Description: "OpenShift managed windows-node-agent",
+				BinaryPath: agentPath, Arguments: []string{"run"}, StartType: config.StartAutomatic, Priority: last.Priority,
+				Recovery: services[0].Recovery,
+				OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{hostagent.ServiceName}},
+			}
+			if diff := cmp.Diff(want, last); diff != "" {
+				t.Errorf("last service (-want +got):\n%s", diff)
+			}
+			for _, s := range services[:len(services)-1] {
+				if s.Priority >= last.Priority || slices.Contains(s.Dependencies, hostagent.ServiceName) {
+					t.Errorf("%s starts with the agent or after it", s.Name)
+				}
+			}
+		})
+	}
+	for _, s := range build(t, inputs(configv1.NonePlatformType)).Bundle.Document.Files {
+		if s.Path == agentPath {
+			t.Error("the document writes the agent, which runs it")
+		}
+	}
+}
+
+// TestGenerated: what the services of a host leave there is known, each log with its
+// directory. A path that is missing stays on a host for ever.
+func TestGenerated(t *testing.T) {
+	d := build(t, inputs(configv1.AzurePlatformType)).Bundle.Document
+	known := func(path string) bool {
+		return slices.ContainsFunc(d.Generated, func(g string) bool { return config.Below(path, g) })
+	}
+	for _, path := range []string{
+		`C:\k\kubeconfig`, `C:\var\lib\kubelet\pki\kubelet-client-current.pem`, `C:\var\lib\kubelet\pods\x`, `C:\k\cni\config\ovnkube-client-1.pem`,
+		`C:\ProgramData\containerd\root\x`, `C:\var\log\pods\x`, `C:\var\log\containers\x.log`, `C:\var\lib\cni\x`,
+	} {
+		if !known(path) {
+			t.Errorf("%s is left", path)
+		}
+	}
+	for _, s := range d.Services {
+		for _, argument := range s.Arguments {
+			if i := strings.Index(argument, `C:\var\log\`); i >= 0 && !known(argument[i:]) {
+				t.Errorf("%s is left by %s", argument[i:], s.Name)
+			}
+		}
+	}
+	for _, path := range []string{`C:\k`, `C:\var\log`, `C:\var\lib`, `C:\var\log\other.log`} {
+		if slices.Contains(d.Generated, path) || known(path) {
+			t.Errorf("%s goes, with what others have there", path)
+		}
+	}
+	for _, dir := range d.Directories {
+		if dir.Path == `C:\var\lib\kubelet\pki` && dir.Access != config.AccessAdministrators {
+			t.Errorf("%s has the access %q", dir.Path, dir.Access)
+		}
+	}
+}
+
+// TestPoolSettings: what a pool may set is in the document, and costs what it should.
+func TestPoolSettings(t *testing.T) {
+	file := func(d config.Document, path string) string {
+		for _, f := range d.Files {
+			if f.Path == path {
+				return *f.Source.Text
+			}
+		}
+		return ""
+	}
+	arguments := func(d config.Document, name string) string {
+		for _, s := range d.Services {
+			if s.Name == name {
+				return strings.Join(s.Arguments, " ")
+			}
+		}
+		return ""
+	}
+	in := inputs(configv1.NonePlatformType)
+	in.Cluster.LogVerbosity = new(int32(6))
+	in.Cluster.ContainerdLogLevel = "warn"
+	in.Cluster.PauseImage = "registry.example.com/pause:1"
+	in.Cluster.LogRotation = hostconfig.NewLogRotation(20<<20, 0)
+	in.Kubelet = hostconfig.KubeletOptions{ClusterDomain: "c.example.com", Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}}}
+	d := build(t, in).Bundle.Document
+	for _, want := range []struct{ where, text, part string }{
+		{"kubelet", arguments(d, "kubelet"), "--v=6"},
+		{"kubelet", arguments(d, "kubelet"), "-log-file-size=20Mi C:\\k"},
+		{"kube-proxy", file(d, legacy.KubeProxyConfigPath), `"verbosity": 6`},
+		{"containerd", arguments(d, "containerd"), "--log-level warn"},
+		{"containerd", file(d, legacy.ContainerdConfigPath), "sandbox_image = 'registry.example.com/pause:1'"},
+		{"kubelet.conf", file(d, legacy.KubeletConfigPath), `"registerWithTaints":[{"key":"a","effect":"NoExecute"}]`},
+		{"kubelet.conf", file(d, legacy.KubeletConfigPath), `"clusterDomain":"c.example.com"`},
+	} {
+		if !strings.Contains(want.text, strings.ReplaceAll(want.part, `\\`, `\`)) {
+			t.Errorf("%s has no %s: %s", want.where, want.part, want.text)
+		}
+	}
+	if slices.ContainsFunc(d.LogRotation, func(l config.LogRotation) bool { return l.MaxBytes != 20<<20 || l.MaxAgeSeconds != 0 }) {
+		t.Errorf("rotation %v", d.LogRotation)
+	}
+	for _, bad := range []func(in *hostconfig.Inputs){
+		func(in *hostconfig.Inputs) { in.Cluster.LogVerbosity = new(int32(11)) },
+		func(in *hostconfig.Inputs) { in.Cluster.ContainerdLogLevel = "loud\" --address" },
+	} {
+		in := inputs(configv1.NonePlatformType)
+		bad(&in)
+		if _, err := hostconfig.Build(in); err == nil {
+			t.Error("there is no error")
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
-// defaultPauseImage is the image that keeps the network of a pod.
-const defaultPauseImage = "mcr.microsoft.com/oss/kubernetes/pause:3.9"
+// DefaultPauseImage is the image that keeps the network of a pod: Microsoft's.
+const DefaultPauseImage = "mcr.microsoft.com/oss/kubernetes/pause:3.9"
 
 // containerdConfig returns the file containerd_conf.toml. Strings in single quotes
 // have no escapes in TOML.
 func containerdConfig(pauseImage string) string {
 	return fmt.Sprintf(`version = 2
-root = 'C:\ProgramData\containerd\root'
-state = 'C:\ProgramData\containerd\state'
+root = '%s\root'
+state = '%s\state'
 
 [grpc]
   address = '\\.\pipe\containerd-containerd'
@@ -41,7 +41,7 @@ state = 'C:\ProgramData\containerd\state'
       config_path = '%s'
   [plugins.'io.containerd.nri.v1.nri']
     disable = true
-`, pauseImage, legacy.CNIDir, legacy.CNIConfigDir, legacy.RegistriesDir)
+`, containerdData, containerdData, pauseImage, legacy.CNIDir, legacy.CNIConfigDir, legacy.RegistriesDir)
 }
 
 // exporterConfig returns the file by which windows_exporter serves with TLS.
@@ -80,7 +80,7 @@ func cniConfig(serviceCIDR string) (string, error) {
 }
 
 // kubeProxyConfig returns the file kube-proxy.conf.
-func kubeProxyConfig(debug bool) (string, error) {
+func kubeProxyConfig(verbosity int) (string, error) {
 	return indented(object{
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
 		"mode":             "kernelspace",
@@ -89,7 +89,7 @@ func kubeProxyConfig(debug bool) (string, error) {
 		"hostnameOverride": ref(variableNodeName),
 		"clusterCIDR":      ref(variableNodeSubnet),
 		"winkernel":        object{"networkName": legacy.OverlayNetwork, "sourceVip": ref(variableSourceVIP), "enableDSR": true},
-		"logging":          object{"verbosity": kubeProxyVerbosity(debug)},
+		"logging":          object{"verbosity": verbosity},
 	})
 }
 

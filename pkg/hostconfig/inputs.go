@@ -18,6 +18,9 @@ type Inputs struct {
 	Cluster  Cluster
 	Kubelet  KubeletOptions // of the pool
 	Instance Instance
+	// AgentPath is where the agent is on the host: it runs from there as a service, too.
+	// It gets there before any document. Empty: it does not run as a service.
+	AgentPath string
 	// Node of the host. Nil: it is none yet, and gets only what makes it one.
 	Node *Node
 	// DigestKey is the key of the digests of secret contents. Whoever knows it and
@@ -85,7 +88,7 @@ type Cluster struct {
 	ImageTagMirrors    []configv1.ImageTagMirrors
 	// PullSecret has the credentials of registries.
 	PullSecret PullSecret
-	// PauseImage is the image that keeps the network of a pod. Empty: Microsoft's.
+	// PauseImage is the image that keeps the network of a pod. Empty: [DefaultPauseImage].
 	PauseImage string
 }
 

@@ -4,9 +4,12 @@
 package hostconfig
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,35 +40,56 @@ func ClusterDNS(serviceCIDR string) (netip.Addr, error) {
 	return address, nil
 }
 
-// KubeletOptions are the settings of the kubelet that hosts of different pools may differ in.
+// DefaultClusterDomain is the domain of the names of services.
+const DefaultClusterDomain = "cluster.local"
+
+// DefaultMaxPods is how many pods a host may run.
+const DefaultMaxPods = 250
+
+// Defaults of [KubeletOptions].
+var (
+	defaultSystemReserved = map[string]string{
+		string(corev1.ResourceCPU): "500m", string(corev1.ResourceMemory): "2Gi", string(corev1.ResourceEphemeralStorage): "1Gi",
+	}
+	defaultEvictionHard = map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}
+	defaultTaints       = []corev1.Taint{{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}}
+)
+
+// KubeletOptions are the settings in the configuration of the kubelet that hosts of
+// different pools may differ in. How much it logs is in [ServiceOptions].
 type KubeletOptions struct {
-	// MaxPods is how many pods a host may run. Zero: 250.
+	// ClusterDomain is the domain of the names of services, which all pools share.
+	// Empty: [DefaultClusterDomain].
+	ClusterDomain string
+	// MaxPods is how many pods a host may run. Zero: [DefaultMaxPods].
 	MaxPods int32
 	// SystemReserved is what the host keeps for itself. A resource that is missing:
 	// cpu 500m, memory 2Gi, ephemeral-storage 1Gi.
 	SystemReserved map[corev1.ResourceName]string
+	// KubeReserved is what the kubelet and containerd keep for themselves. A resource
+	// that is missing: nothing.
+	KubeReserved map[corev1.ResourceName]string
+	// EvictionHard says, by signal, when pods are evicted. A signal that is missing:
+	// nodefs.available 10%, imagefs.available 15%.
+	EvictionHard map[string]string
+	// Taints are those that the Node has from its first moment on; on a Node that is
+	// there the kubelet changes none. Empty: os=Windows:NoSchedule, which keeps pods of
+	// Linux away.
+	Taints []corev1.Taint
 }
 
 // KubeletConfiguration returns the configuration of the kubelet of a host.
 func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1beta1.KubeletConfiguration {
-	reserved := map[string]string{
-		string(corev1.ResourceCPU):              "500m",
-		string(corev1.ResourceMemory):           "2Gi",
-		string(corev1.ResourceEphemeralStorage): "1Gi",
-	}
-	for name, quantity := range o.SystemReserved {
-		reserved[string(name)] = quantity
-	}
-	maxPods := o.MaxPods
-	if maxPods == 0 {
-		maxPods = 250
+	taints := o.Taints
+	if len(taints) == 0 {
+		taints = slices.Clone(defaultTaints)
 	}
 	return &kubeletv1beta1.KubeletConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: kubeletv1beta1.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 
 		// Who it is, and who may talk to it.
 		RegisterNode:       ptr.To(true),
-		RegisterWithTaints: []corev1.Taint{{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}},
+		RegisterWithTaints: taints,
 		RotateCertificates: true,
 		ServerTLSBootstrap: true,
 		KubeAPIQPS:         ptr.To[int32](50),
@@ -77,11 +101,11 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 
 		// Pods.
 		ContainerRuntimeEndpoint: "npipe://./pipe/containerd-containerd",
-		ClusterDomain:            "cluster.local",
+		ClusterDomain:            cmp.Or(o.ClusterDomain, DefaultClusterDomain),
 		ClusterDNS:               []string{clusterDNS.String()},
 		// Windows keeps its resolver in the registry, not in a file.
 		ResolverConfig:        ptr.To(""),
-		MaxPods:               maxPods,
+		MaxPods:               cmp.Or(o.MaxPods, DefaultMaxPods),
 		SerializeImagePulls:   ptr.To(false),
 		RuntimeRequestTimeout: metav1.Duration{Duration: 10 * time.Minute},
 
@@ -89,8 +113,9 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		// can be allocated all the same.
 		CgroupsPerQOS:          ptr.To(false),
 		EnforceNodeAllocatable: []string{"none"},
-		EvictionHard:           map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"},
-		SystemReserved:         reserved,
+		EvictionHard:           with(defaultEvictionHard, o.EvictionHard),
+		SystemReserved:         with(defaultSystemReserved, o.SystemReserved),
+		KubeReserved:           with(nil, o.KubeReserved),
 
 		// Logs.
 		ContainerLogMaxSize:    "50Mi",
@@ -101,6 +126,18 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 			FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true},
 		},
 	}
+}
+
+// with returns the defaults with values in their places. Nil: there are none at all.
+func with[K ~string](defaults map[string]string, values map[K]string) map[string]string {
+	all := maps.Clone(defaults)
+	if all == nil && len(values) > 0 {
+		all = map[string]string{}
+	}
+	for name, value := range values {
+		all[string(name)] = value
+	}
+	return all
 }
 
 // kubeletConfigText returns the file kubelet.conf.

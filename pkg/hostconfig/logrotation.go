@@ -23,6 +23,28 @@ type LogRotation struct {
 	flush string
 }
 
+// Defaults of the rotation of logs.
+const (
+	// DefaultLogSize is the size at which a log is rotated, in bytes.
+	DefaultLogSize = 100 << 20
+	// DefaultLogAge is the age at which a rotated log is removed.
+	DefaultLogAge = 7 * 24 * time.Hour
+)
+
+// NewLogRotation returns the rotation of logs that reach size bytes, which are kept for
+// age, rounded to seconds. A size that is not positive rotates nothing, and then there is
+// nothing to remove either; with an age that is not positive they are kept for ever.
+func NewLogRotation(size int64, age time.Duration) LogRotation {
+	if size <= 0 {
+		return LogRotation{}
+	}
+	r := LogRotation{size: resource.NewQuantity(size, resource.BinarySI).String()}
+	if age = age.Round(time.Second); age > 0 {
+		r.age = age.String()
+	}
+	return r
+}
+
 // ParseLogRotation reads the settings SERVICES_LOG_FILE_SIZE, SERVICES_LOG_FILE_AGE and
 // SERVICES_LOG_FLUSH_INTERVAL. The error says everything that is wrong with them.
 func ParseLogRotation(size, age, flush string) (LogRotation, error) {

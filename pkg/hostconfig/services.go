@@ -4,6 +4,7 @@
 package hostconfig
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
@@ -56,9 +58,23 @@ type ServiceOptions struct {
 	VXLANPort uint16
 	// LogRotation of the services that can rotate their logs.
 	LogRotation LogRotation
-	// Debug makes the services write more to their logs.
+	// Debug makes the services write more to their logs, as far as the next two do not
+	// say otherwise.
 	Debug bool
+	// LogVerbosity is how much the kubelet and kube-proxy log, from 0 to 10. Nil: 2 and
+	// 0, or 4 for both with Debug.
+	LogVerbosity *int32
+	// ContainerdLogLevel is how much containerd logs: trace, debug, info, warn or error.
+	// Empty: info, or debug with Debug.
+	ContainerdLogLevel string
 }
+
+// containerdLogLevels are the values of [ServiceOptions.ContainerdLogLevel].
+var containerdLogLevels = []string{"trace", "debug", "info", "warn", "error"}
+
+// maxVerbosity is the greatest value of [ServiceOptions.LogVerbosity] that means
+// something to any of the programs.
+const maxVerbosity = 10
 
 // validate returns everything that cannot be part of a command line.
 func (o ServiceOptions) validate() error {
@@ -71,6 +87,12 @@ func (o ServiceOptions) validate() error {
 			// A line break here was once a whole line of a systemd unit.
 			errs = append(errs, fmt.Errorf("the argument --%s of the kubelet has white space or a quote: %q", name, value))
 		}
+	}
+	if v := o.LogVerbosity; v != nil && (*v < 0 || *v > maxVerbosity) {
+		errs = append(errs, fmt.Errorf("the verbosity %d of logs is not from 0 to %d", *v, maxVerbosity))
+	}
+	if l := o.ContainerdLogLevel; l != "" && !slices.Contains(containerdLogLevels, l) {
+		errs = append(errs, fmt.Errorf("the log level %q of containerd is none of %s", l, strings.Join(containerdLogLevels, ", ")))
 	}
 	return errors.Join(errs...)
 }
@@ -149,7 +171,7 @@ func containerd(o ServiceOptions) service {
 		binary: containerdPath,
 		arguments: []string{
 			"--config", legacy.ContainerdConfigPath, "--log-file", containerdLog,
-			"--run-service", "--log-level", level(o.Debug),
+			"--run-service", "--log-level", cmp.Or(o.ContainerdLogLevel, level(o.Debug)),
 		},
 		bootstrap: true,
 		priority:  0,
@@ -169,7 +191,7 @@ func kubelet(o ServiceOptions) service {
 		"--node-labels=node.openshift.io/os_id=Windows",
 		// Pods that use all processors must not keep the kubelet from running.
 		"--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS",
-		verbosity(o.Debug),
+		o.kubeletVerbosity(),
 	)
 	if provider, ok := o.KubeletArguments[argumentCloudProvider]; ok {
 		arguments = append(arguments, "--"+argumentCloudProvider+"="+provider)
@@ -292,12 +314,24 @@ func csiProxy(o ServiceOptions) service {
 	}
 }
 
-// kubeProxyVerbosity is how much kube-proxy logs; its configuration says it.
-func kubeProxyVerbosity(debug bool) int {
-	if debug {
-		return 4
+// kubeletVerbosity is the argument that says how much the kubelet logs.
+func (o ServiceOptions) kubeletVerbosity() string {
+	if o.LogVerbosity != nil {
+		return "--v=" + strconv.Itoa(int(*o.LogVerbosity))
 	}
-	return 0
+	return verbosity(o.Debug)
+}
+
+// kubeProxyVerbosity is how much kube-proxy logs; its configuration says it.
+func (o ServiceOptions) kubeProxyVerbosity() int {
+	switch {
+	case o.LogVerbosity != nil:
+		return int(*o.LogVerbosity)
+	case o.Debug:
+		return 4
+	default:
+		return 0
+	}
 }
 
 func kubeProxy(o ServiceOptions) service {
@@ -319,7 +353,7 @@ func kubeProxy(o ServiceOptions) service {
 				{variableNodeSubnet, "{.metadata.annotations." + strings.ReplaceAll(legacy.SubnetAnnotation, ".", `\.`) + "}"},
 				{"KUBE_CONFIG_PATH", legacy.KubeconfigPath},
 				{"KUBE_PROXY_CONFIG_PATH", legacy.KubeProxyConfigPath},
-				{"VERBOSITY", strconv.Itoa(kubeProxyVerbosity(o.Debug))},
+				{"VERBOSITY", strconv.Itoa(o.kubeProxyVerbosity())},
 			},
 		}},
 	}
@@ -335,6 +369,18 @@ func cloudNodeManager() service {
 		},
 		priority: 3,
 		impact:   config.ImpactRestart,
+	}
+}
+
+// agent is the service that keeps a host as it shall be. It is ours alone, so it is not
+// among those that are published. It is the last to start, when what it keeps is there.
+func agent(path string) service {
+	return service{
+		name:      hostagent.ServiceName,
+		binary:    path,
+		arguments: []string{"run"},
+		priority:  4,
+		impact:    config.ImpactRestart,
 	}
 }
 

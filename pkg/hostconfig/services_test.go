@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
@@ -233,6 +234,8 @@ func TestClusterDNS(t *testing.T) {
 func TestKubeletOptions(t *testing.T) {
 	got := hostconfig.KubeletConfiguration(netip.MustParseAddr("172.30.0.10"), hostconfig.KubeletOptions{
 		MaxPods: 30, SystemReserved: map[corev1.ResourceName]string{corev1.ResourceMemory: "4Gi"},
+		KubeReserved: map[corev1.ResourceName]string{corev1.ResourceCPU: "100m"},
+		EvictionHard: map[string]string{"memory.available": "500Mi", "nodefs.available": "5%"},
 	})
 	if got.MaxPods != 30 {
 		t.Errorf("%d pods, want 30", got.MaxPods)
@@ -240,6 +243,18 @@ func TestKubeletOptions(t *testing.T) {
 	want := map[string]string{"cpu": "500m", "memory": "4Gi", "ephemeral-storage": "1Gi"}
 	if diff := cmp.Diff(want, got.SystemReserved); diff != "" {
 		t.Errorf("reserved (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"cpu": "100m"}, got.KubeReserved); diff != "" {
+		t.Errorf("reserved for the kubelet (-want +got):\n%s", diff)
+	}
+	want = map[string]string{"memory.available": "500Mi", "nodefs.available": "5%", "imagefs.available": "15%"}
+	if diff := cmp.Diff(want, got.EvictionHard); diff != "" {
+		t.Errorf("thresholds (-want +got):\n%s", diff)
+	}
+	// What one pool sets is not what another one has.
+	got = hostconfig.KubeletConfiguration(netip.MustParseAddr("172.30.0.10"), hostconfig.KubeletOptions{})
+	if got.MaxPods != 250 || got.SystemReserved["memory"] != "2Gi" || got.EvictionHard["nodefs.available"] != "10%" || got.KubeReserved != nil {
+		t.Errorf("the defaults changed: %v", got)
 	}
 }
 
@@ -268,6 +283,28 @@ func TestKubeconfig(t *testing.T) {
 			text, err := credentials.Kubeconfig(apiServer, "kubelet")
 			if err != nil || !json.Valid(text) {
 				t.Errorf("got %s, %v", text, err)
+			}
+		})
+	}
+}
+
+func TestNewLogRotation(t *testing.T) {
+	tests := []struct {
+		name string
+		size int64
+		age  time.Duration
+		want string
+	}{
+		{name: "both", size: hostconfig.DefaultLogSize, age: hostconfig.DefaultLogAge, want: "-log-file-size=100Mi -log-file-age=168h0m0s "},
+		{name: "for ever", size: 5 << 30, want: "-log-file-size=5Gi "},
+		{name: "never", age: time.Hour},
+		{name: "less than a second", size: 1 << 20, age: time.Millisecond, want: "-log-file-size=1Mi "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := `C:\k\kube-log-runner.exe -log-file=x ` + tt.want + "y"
+			if got := hostconfig.NewLogRotation(tt.size, tt.age).RunnerCommand("x", "y"); got != want {
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}

@@ -193,8 +193,6 @@ var permanent = map[sshpool.Reason]bool{
 
 // transient says whether err is about the connection.
 func transient(err error) bool {
-	if e, ok := sshpool.AsError(err); ok {
-		return !permanent[e.Reason]
-	}
-	return errors.Is(err, errLost)
+	e, ok := sshpool.AsError(err)
+	return ok && !permanent[e.Reason]
 }

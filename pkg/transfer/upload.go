@@ -4,13 +4,16 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/pkg/sftp"
@@ -27,9 +30,6 @@ const requestsInFlight = 64
 // writes in another order than they arrive, and the ones that were under way when the connection
 // broke are some of the last. One more than requestsInFlight is under way at a time.
 const unsure = (requestsInFlight + 1) * 32 << 10
-
-// errLost means that an SFTP session ended while it was used.
-var errLost = errors.New("the connection was lost during the transfer")
 
 // upload is a transfer to one host.
 type upload struct {
@@ -59,11 +59,11 @@ func (u *upload) survey(ctx context.Context, jobs []*job, states []State) error 
 	defer func() { _ = client.Close() }() // gives the session back; nothing was left unsaid
 	for dir, jobs := range byDir {
 		if err := client.MkdirAll(dir); err != nil {
-			return fmt.Errorf("creating the directory %s: %w", dir, lost(err))
+			return fmt.Errorf("creating the directory %s: %w", dir, u.lost(err))
 		}
 		entries, err := client.ReadDir(dir)
 		if err != nil {
-			return fmt.Errorf("reading the directory %s: %w", dir, lost(err))
+			return fmt.Errorf("reading the directory %s: %w", dir, u.lost(err))
 		}
 		for _, e := range entries {
 			for _, j := range jobs {
@@ -186,10 +186,10 @@ func (w *worker) attempt(ctx context.Context, j *job) (offset int64, err error) 
 	case errors.Is(err, fs.ErrNotExist):
 		exists = false
 	case err != nil:
-		return -1, fmt.Errorf("looking for the temporary file: %w", lost(err))
+		return -1, fmt.Errorf("looking for the temporary file: %w", w.lost(err))
 	case info.Size() > j.wire.Size: // by something else than a transfer
 		if err := w.client.Remove(temp); err != nil {
-			return -1, fmt.Errorf("removing a temporary file that is too long: %w", lost(err))
+			return -1, fmt.Errorf("removing a temporary file that is too long: %w", w.lost(err))
 		}
 		exists = false
 	default:
@@ -221,7 +221,7 @@ func (w *worker) write(ctx context.Context, j *job, temp string, offset int64) e
 	// Not truncated: what is there is the beginning of the same content.
 	file, err := w.client.OpenFile(temp, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
-		return w.refused(ctx, j, 0, fmt.Errorf("creating the temporary file: %w", lost(err)))
+		return w.refused(ctx, j, 0, fmt.Errorf("creating the temporary file: %w", w.lost(err)))
 	}
 	in := &limited{ctx: ctx, r: src, limits: w.limits}
 	_, err = file.Seek(offset, io.SeekStart)
@@ -240,7 +240,7 @@ func (w *worker) write(ctx context.Context, j *job, temp string, offset int64) e
 	case in.err != nil:
 		return in.err
 	case err != nil:
-		return w.refused(ctx, j, offset, fmt.Errorf("writing the temporary file: %w", lost(err)))
+		return w.refused(ctx, j, offset, fmt.Errorf("writing the temporary file: %w", w.lost(err)))
 	case src.read < j.wire.Size:
 		return src.changed("it ends after %d bytes", src.read)
 	}
@@ -283,13 +283,17 @@ func (w *worker) removeTemporary(ctx context.Context, j *job) {
 	}
 }
 
+// defaultPort is the one that a target without a port has.
+const defaultPort = 22
+
 // lost marks errors of an SFTP session that ended. Answers of the host are left alone.
-func lost(err error) error {
+func (u *upload) lost(err error) error {
 	var status *sftp.StatusError
 	switch {
 	case errors.As(err, &status), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrExist):
 		return err
 	default:
-		return fmt.Errorf("%w: %w", errLost, err)
+		address := net.JoinHostPort(u.target.Address, strconv.Itoa(cmp.Or(u.target.Port, defaultPort)))
+		return &sshpool.Error{Layer: sshpool.LayerSession, Reason: sshpool.ReasonConnectionLost, Address: address, Err: err}
 	}
 }

@@ -75,6 +75,8 @@ func (cp *ControlPlane) apiServerArgs(port int) []string {
 		"--proxy-client-key-file=" + cp.frontProxy.KeyFile,
 		"--kubelet-client-certificate=" + cp.kubeletClient.CertFile,
 		"--kubelet-client-key=" + cp.kubeletClient.KeyFile,
+		// The default is the host name first, which no DNS of this machine knows.
+		"--kubelet-preferred-address-types=InternalIP,Hostname",
 		"--allow-privileged=true",
 		"--enable-aggregator-routing=" + strconv.FormatBool(cp.options.AggregatorRouting),
 	}

@@ -53,6 +53,10 @@ type Options struct {
 	// a network namespace with addresses of its own; see APIService.Endpoints.
 	AggregatorRouting bool
 
+	// ExtraSANs are names and IP addresses besides its own that the API server's
+	// certificate is good for, such as that of a relay in front of it.
+	ExtraSANs []string
+
 	// Arguments for the processes, after those that Start sets and winning over
 	// them.
 	EtcdArgs              []string
@@ -207,10 +211,10 @@ func (cp *ControlPlane) createPKI() error {
 		{&cp.apiServerPair, cp.clusterCA, "kube-apiserver", leaf{
 			commonName: "kube-apiserver",
 			usage:      serverAuth,
-			hosts: []string{
+			hosts: append([]string{
 				"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 				"localhost", host, cp.block.serviceIP(1).String(),
-			},
+			}, cp.options.ExtraSANs...),
 		}},
 		{&cp.kubeletClient, cp.clusterCA, "kube-apiserver-kubelet-client", leaf{
 			commonName: "kube-apiserver-kubelet-client", organizations: []string{"system:masters"}, usage: clientAuth,
@@ -443,6 +447,9 @@ func (cp *ControlPlane) URL() string { return cp.apiServerURL }
 // EtcdURL returns the address of etcd, http://<ip>:<port>, for a server that
 // shares it. etcd asks nobody on this machine who they are.
 func (cp *ControlPlane) EtcdURL() string { return cp.etcdURL }
+
+// ServiceRange returns the network of Services.
+func (cp *ControlPlane) ServiceRange() netip.Prefix { return cp.block.serviceRange() }
 
 // ServiceIP returns the nth address of the Service range, which a process on
 // this machine can listen on. 1 is that of the Service kubernetes; 2 to 15 are

@@ -106,7 +106,7 @@ var roleTable = []struct {
 }{
 	{"windowsinstances", readVerbs, readersMay},
 	{"windowsinstances", writeVerbs, hostAdminMay},
-	{"windowsinstances", []string{"trust-host-key"}, hostAdminMay},
+	{"windowsinstances", []string{"trust-host-key", "abandon"}, hostAdminMay},
 	{"windowsinstances/status", []string{"get"}, readersMay},
 	{"windowsinstances/status", []string{"update", "patch"}, nobodyMay}, // the controller only
 	{"windowsinstances/log", []string{"get"}, logsMay},
@@ -133,7 +133,7 @@ var roleTable = []struct {
 const credentialsResource = "windowscredentials"
 
 // everyVerb is each verb that is asked about, on each resource.
-var everyVerb = slices.Concat(readVerbs, writeVerbs, []string{"trust-host-key", "use", "connect", "*"})
+var everyVerb = slices.Concat(readVerbs, writeVerbs, []string{"trust-host-key", "abandon", "use", "connect", "*"})
 
 // mayDo is the table for one role: resource, then verb.
 func mayDo(role string) map[string]map[string]bool {

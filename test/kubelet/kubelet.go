@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package kubelet stands in for the kubelet of a Node that no machine is behind: the
-// Node reports that it is ready, pods that are bound to it run, and pods that are
-// being deleted end. Tests, benchmarks and the demo import it; it imports nothing of
-// ours.
+// Package kubelet stands in for kubelets. Pods that are bound to the Node run, and pods
+// that are being deleted end. [Start] is for a Node that no machine is behind, and [Join]
+// for a host that was configured: it reads the files of the host and makes a Node of it,
+// with certificates and all. Tests, benchmarks and the demo import it; it imports nothing
+// of ours.
 package kubelet
 
 import (
@@ -47,6 +48,10 @@ type Options struct {
 	Up func() bool
 	// Logf is told of requests that failed; they are tried again. Nil: nobody is.
 	Logf func(format string, args ...any)
+
+	// report writes the status of the Node and says whether it is done. Nil: it only says
+	// that the Node is ready.
+	report func(ctx context.Context) bool
 }
 
 // Kubelet is a running stand-in. Its methods may be called concurrently.
@@ -77,6 +82,9 @@ func Start(o Options) (*Kubelet, error) {
 	}
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
+	}
+	if o.report == nil {
+		o.report = o.reportReady
 	}
 	selector := fields.OneTermEqualSelector("spec.nodeName", o.Node).String()
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0,
@@ -141,7 +149,7 @@ func (k *Kubelet) enqueue(object any) {
 	}
 }
 
-// report says that the Node is ready until ctx is done.
+// report reports the Node until ctx is done.
 func (k *Kubelet) report(ctx context.Context) {
 	ticker := time.NewTicker(min(k.options.ReportInterval, lookForHost))
 	defer ticker.Stop()
@@ -154,7 +162,7 @@ func (k *Kubelet) report(ctx context.Context) {
 		case silent || !k.options.Up():
 			reported = time.Time{}
 		case time.Since(reported) >= k.options.ReportInterval:
-			if k.reportOnce(ctx) {
+			if k.options.report(ctx) {
 				reported = time.Now()
 			}
 		}
@@ -166,12 +174,12 @@ func (k *Kubelet) report(ctx context.Context) {
 	}
 }
 
-func (k *Kubelet) reportOnce(ctx context.Context) bool {
+func (o *Options) reportReady(ctx context.Context) bool {
 	now := time.Now().UTC().Format(time.RFC3339)
 	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"kubelet is posting ready status","lastHeartbeatTime":%q}]}}`, now)
-	_, err := k.options.Client.CoreV1().Nodes().PatchStatus(ctx, k.options.Node, patch)
+	_, err := o.Client.CoreV1().Nodes().PatchStatus(ctx, o.Node, patch)
 	if err != nil && ctx.Err() == nil {
-		k.options.Logf("reporting Node %s: %v", k.options.Node, err)
+		o.Logf("reporting Node %s: %v", o.Node, err)
 	}
 	return err == nil
 }

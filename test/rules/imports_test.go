@@ -62,7 +62,10 @@ var layers = map[string][]string{
 	"pkg/payload":  {},
 	"pkg/transfer": {"pkg/sshpool"},
 	// What is done on a host, for the API server and the controller alike.
-	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/version", "pkg/winshell"},
+	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
+	// What hosts of this cluster shall be like. The controller and the API server must agree.
+	"pkg/desired":        {"pkg/apis", "pkg/hostagent/config", "pkg/hostconfig", "pkg/legacy", "pkg/payload"},
+	"pkg/bootstraptoken": {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
 	"pkg/registry":  {"pkg/apis", "pkg/hostagent", "pkg/sessionrecording", "pkg/streamserver"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
@@ -73,9 +76,16 @@ var layers = map[string][]string{
 	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply"},
-	"pkg/controller/csr":       {"pkg/apis", "pkg/csr", "pkg/controller/source"},
-	"pkg/controller/options":   {"pkg/legacy", "pkg/hostaccess", "pkg/controller"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/hostconfig", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply"},
+	// Which Node is that of a host, by what others than its kubelet say.
+	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/source"},
+	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/source"},
+	// It decides and records; what reaches hosts is elsewhere.
+	"pkg/controller/configuration": {"pkg/apis"},
+	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired", "pkg/hostconfig"},
+	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/legacy", "pkg/controller/identity", "pkg/controller/source"},
+	"pkg/controller/services":      {"pkg/hostconfig", "pkg/legacy", "pkg/controller/source"},
+	"pkg/controller/options":       {"pkg/desired", "pkg/legacy", "pkg/hostaccess", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,9 @@ type Options struct {
 	// ExternalEtcd keeps the objects in the etcd of the control plane instead of in
 	// the embedded one.
 	ExternalEtcd bool
+	// Payload is the directory of the payload that hosts are set up with; the cluster then
+	// has what kubeadm leaves in one. Empty: hosts are watched only.
+	Payload string
 	// WithoutController leaves windows-controller out.
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
@@ -131,6 +135,7 @@ func (s *System) start(ctx context.Context) error {
 	}{
 		{"applying the manifests of artifacts", s.applyArtifacts},
 		{"installing the Machine API", s.installMachineAPI},
+		{"creating what kubeadm creates", s.createKubeadm},
 		{"creating the Secret with the key", s.createKey},
 		{"starting windows-apiserver", s.startServer},
 		{"starting windows-controller", s.startController},
@@ -249,6 +254,7 @@ func (s *System) startServer(ctx context.Context) error {
 		// The stand-ins are on loopback; nothing else is opened.
 		"--allowed-host-cidrs=127.0.0.0/8",
 	}
+	args = append(args, s.payloadArgs()...)
 	if s.options.ExternalEtcd {
 		args = append(args, "--etcd-servers="+s.EtcdURL())
 	} else {
@@ -298,14 +304,14 @@ func (s *System) startController(ctx context.Context) error {
 	s.Controller, err = s.StartProcess(ctx, controlplane.Command{
 		Name: "windows-controller",
 		Path: s.programs.controller,
-		Args: append([]string{
+		Args: slices.Concat([]string{
 			"--kubeconfig=" + kubeconfig,
 			"--namespace=" + Namespace,
 			"--agent-dir=" + s.programs.agentDir,
 			"--allowed-host-cidrs=127.0.0.0/8",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
-		}, s.options.ControllerArgs...),
+		}, s.payloadArgs(), s.options.ControllerArgs),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
 		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
 	})

@@ -104,6 +104,9 @@ func (b *base) Port() int { return b.front.Addr().Port }
 // Connections implements [Host].
 func (b *base) Connections() int { return b.front.Connections() }
 
+// Received implements [Host].
+func (b *base) Received() int64 { return b.front.Received() }
+
 // HostKey implements [Host].
 func (b *base) HostKey() ssh.PublicKey {
 	b.mu.Lock()

@@ -10,12 +10,13 @@
 //   - [TierOpenSSH]: Debian's own sshd in namespaces of its own, running the Linux build of
 //     the agent: the truth about the SSH protocol. Needs root.
 //   - [TierWine]: Windows programs, unmodified, under Wine: services, the registry, files
-//     as Windows locks them, a machine that loses power and boots. One to twenty at a time.
+//     as Windows locks them, a machine that loses power and boots. One to twenty at a time,
+//     each with a network of its own if it shall become a Node.
 //
 // What stands between a stand-in and a real host is listed with each tier's source, so
 // that nobody takes a green test for more than it is.
 //
-// Hosts listen on loopback addresses only. Every process that is started here is ended by
-// its ID, at the latest when this process ends, however it ends. The package is imported by
-// tests and the demo only, never by the product.
+// Hosts listen on loopback addresses and in network namespaces of their own only. Every
+// process that is started here is ended by its ID, at the latest when this process ends,
+// however it ends. The package is imported by tests and the demo only, never by the product.
 package winhost

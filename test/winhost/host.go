@@ -38,8 +38,9 @@ type Host interface {
 	Name() string
 	// Tier is TierInProcess, TierOpenSSH or TierWine.
 	Tier() string
-	// Address is a loopback IP address, Port the TCP port of the SSH server and User the
-	// account to log in with. They stay the same for the host's whole life.
+	// Address is a loopback IP address, or that in the host's own network; Port is the TCP
+	// port of the SSH server and User the account to log in with. They stay the same for the
+	// host's whole life.
 	Address() string
 	Port() int
 	User() string
@@ -89,6 +90,9 @@ type Host interface {
 	Running() int
 	// Connections is how many TCP connections to the SSH port are open now.
 	Connections() int
+	// Received is how many bytes clients have sent to the SSH port so far, as they are on
+	// the wire.
+	Received() int64
 
 	// Close switches the host off, ends everything it started, and removes its files.
 	Close() error
@@ -105,6 +109,11 @@ type Options struct {
 	// Address is an IPv4 loopback address. Empty: the next of 127.0.2.1, 127.0.2.2, …
 	// that this process has not used.
 	Address string
+	// Network gives the host a network of its own, in which it has one address besides
+	// 127.0.0.1, and a default route; Address is not used then. This machine is [Gateway] to
+	// it, and [NewRelay] lets it reach servers of this machine. TierWine only: see
+	// [NetworkAvailable].
+	Network bool
 	// Port is the SSH port. Zero: any free one.
 	Port int
 	// AuthorizedKeys may log in.
@@ -139,6 +148,9 @@ func Start(ctx context.Context, o Options) (Host, error) {
 	}
 	if !computerName.MatchString(o.Name) {
 		return nil, fmt.Errorf("winhost: %q is no computer name", o.Name)
+	}
+	if o.Network && o.Tier != TierWine {
+		return nil, fmt.Errorf("winhost: starting %s: a network of its own: %w", o.Name, ErrCannotExpress)
 	}
 	if o.Address == "" {
 		o.Address = addressOf(n)

@@ -48,6 +48,12 @@ type InProcessOptions struct {
 	// be told from how it answers package winshell's probe, reads the command lines of that package, and refuses a
 	// command that does not exist.
 	PowerShell bool
+	// Services are what the programs of services do, by the name of the service. A service
+	// that is not among them runs and does nothing.
+	Services map[string]ServiceFunc
+	// RunAgent makes the service of the agent keep the host as it was configured, instead
+	// of doing nothing.
+	RunAgent bool
 }
 
 // CommandLine is one command with its standard streams: Line as the client sent it, the
@@ -58,8 +64,9 @@ type CommandLine = sshserver.Command
 //
 // Real on it: nothing but the SSH and SFTP protocols and the agent's portable code. Its
 // files have Windows paths and are found without regard to case, a running program cannot
-// be replaced, and commands that do not exist are refused in cmd.exe's words; everything
-// else about Windows, its shells and terminals included, is made up.
+// be replaced, and commands that do not exist are refused in cmd.exe's words. Services can be
+// given programs, which are functions of this process: they start with the host and end with
+// its power. Everything else about Windows, its shells and terminals included, is made up.
 type inProcessHost struct {
 	*base
 	opts   InProcessOptions
@@ -71,6 +78,13 @@ type inProcessHost struct {
 	routes   map[netip.Prefix]hostagent.Route // made since the start
 	commands []string
 	running  map[string]int // local paths of programs, how often each runs
+	// processes are the services that were started in this boot, by name in lower case.
+	processes    map[string]*process
+	removeAtBoot []string        // paths on the host
+	bootContext  context.Context // ends with the boot
+	endBoot      context.CancelFunc
+
+	programs sync.WaitGroup // of the boot: what may change the host. Added to with mu while on.
 
 	sessions atomic.Int64 // commands and shells that run
 }
@@ -90,6 +104,7 @@ func startInProcess(o Options) (Host, error) {
 		o.InProcess.Clock = func() time.Time { return time.Now().UTC() }
 	}
 	h := &inProcessHost{base: b, opts: o.InProcess, driveC: filepath.Join(b.dir, "drive_c"), running: map[string]int{}}
+	h.bootContext, h.endBoot = context.WithCancel(context.Background())
 	if err := h.create(o); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
@@ -102,11 +117,14 @@ func (h *inProcessHost) create(o Options) error {
 			return err
 		}
 	}
+	if err := h.nameHost(o.Name); err != nil {
+		return err
+	}
 	if err := h.RotateHostKey(); err != nil {
 		return err
 	}
 	server := h.server(o.Password)
-	front, err := faultnet.New(o.Address, o.Port, server.Conn)
+	front, err := faultnet.New(nil, o.Address, o.Port, server.Conn)
 	if err != nil {
 		return err
 	}
@@ -171,8 +189,10 @@ func (h *inProcessHost) Running() int { return int(h.sessions.Load()) }
 
 func (h *inProcessHost) busy(local string) bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.running[local] > 0
+	running := h.running[local] > 0
+	h.mu.Unlock()
+	below, err := filepath.Rel(h.driveC, local)
+	return running || err == nil && h.hasProgram(`C:\`+strings.ReplaceAll(below, "/", `\`))
 }
 
 // lock keeps a program's file as it is while the program runs.
@@ -251,7 +271,12 @@ func (h *inProcessHost) powerOn() error {
 	h.on = true
 	h.routes = map[netip.Prefix]hostagent.Route{}
 	h.boots = slices.Insert(h.boots, 0, newBoot(h.opts.Clock(), h.boots))
+	h.processes = map[string]*process{}
+	h.bootContext, h.endBoot = context.WithCancel(context.Background())
 	h.mu.Unlock()
+	if err := h.startServices(); err != nil {
+		return err
+	}
 	return h.front.Up()
 }
 
@@ -275,10 +300,12 @@ func (h *inProcessHost) PowerOff() error {
 func (h *inProcessHost) powerOff() {
 	h.mu.Lock()
 	h.on = false
+	h.endBoot()
 	h.mu.Unlock()
 	if h.front != nil {
 		h.front.Down()
 	}
+	h.programs.Wait()
 }
 
 // Reboot implements [Host].

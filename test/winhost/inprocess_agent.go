@@ -12,7 +12,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
 )
 
 // windowsVersion is that of the hosts of every tier: Windows Server 2022 with an update
@@ -102,13 +101,8 @@ func (a *agentHost) EnsureRoute(_ context.Context, r hostagent.Route) (bool, err
 	return !present || was != r, nil
 }
 
-// System implements [hostagent.Host] with the files of the host and everything else made up.
-func (a *agentHost) System() engine.System {
-	return platform.NewUnixSystem(a.driveC, func() (string, error) {
-		boot, err := a.Boot(context.Background())
-		return boot.ID, err
-	})
-}
+// System implements [hostagent.Host].
+func (a *agentHost) System() engine.System { return a.system() }
 
 // Serve implements [hostagent.Host].
 func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) error {
@@ -137,12 +131,22 @@ func (a *agentHost) Details(_ context.Context, f *hostagent.Facts) {
 	}
 }
 
+// netBIOS is the NetBIOS name of a computer.
+func netBIOS(name string) string { return strings.ToUpper(name[:min(len(name), 15)]) }
+
 // healthyFacts describe a host that passes every preflight check.
 func (a *agentHost) healthyFacts(last boot) *hostagent.Facts {
 	const gib = 1 << 30
 	now := a.Now()
 	zone, offset := now.Zone()
 	no := false
+	name, next := a.hostname()
+	names := hostagent.NameFacts{Hostname: name, FQDN: name, NetBIOS: netBIOS(name)}
+	var pending hostagent.PendingReboot
+	if next != name {
+		names.Pending = next
+		pending = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootComputerRename}}
+	}
 	return &hostagent.Facts{
 		Time: hostagent.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset},
 		System: hostagent.SystemFacts{
@@ -150,18 +154,19 @@ func (a *agentHost) healthyFacts(last boot) *hostagent.Facts {
 			Product: "Windows Server 2022 Datacenter", Edition: "ServerDatacenter", InstallationType: "Server Core", Release: "21H2",
 			Version: windowsVersion, Build: windowsBuild, Revision: windowsRevision, Server: true,
 		},
-		Name:   hostagent.NameFacts{Hostname: a.name, FQDN: a.name, NetBIOS: strings.ToUpper(a.name)},
-		CPUs:   4,
-		Memory: hostagent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
-		Disks:  []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
-		Boot:   a.bootFacts(last),
-		User:   hostagent.UserFacts{Name: strings.ToUpper(a.name) + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
-		Services: []hostagent.Service{
+		Name:          names,
+		CPUs:          4,
+		Memory:        hostagent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
+		Disks:         []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
+		Boot:          a.bootFacts(last),
+		User:          hostagent.UserFacts{Name: names.NetBIOS + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
+		PendingReboot: pending,
+		Services: append(a.serviceFacts(), []hostagent.Service{
 			{Name: "sshd", DisplayName: "OpenSSH SSH Server", State: "Running", StartType: "Automatic", PID: 1804, Path: `C:\Windows\System32\OpenSSH\sshd.exe`, Account: "LocalSystem"},
 			{Name: "vmcompute", DisplayName: "Hyper-V Host Compute Service", State: "Running", StartType: "Manual", PID: 2012, Path: `C:\Windows\system32\vmcompute.exe`, Account: "LocalSystem"},
 			{Name: "hns", DisplayName: "Host Network Service", State: "Running", StartType: "Manual", PID: 2044, Path: `C:\Windows\system32\svchost.exe -k NetSvcs -p`, Account: "LocalSystem"},
 			{Name: "W32Time", DisplayName: "Windows Time", State: "Running", StartType: "Automatic", PID: 988, Path: `C:\Windows\system32\svchost.exe -k LocalService`, Account: `NT AUTHORITY\LocalService`},
-		},
+		}...),
 		Network: hostagent.NetworkFacts{
 			Interfaces: []hostagent.Interface{{
 				Name: "Ethernet", Index: 4, MAC: "00:50:56:9a:10:01", MTU: 1500, Up: true, DHCP: &no,

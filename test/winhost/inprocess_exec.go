@@ -99,7 +99,30 @@ func (h *inProcessHost) runAgent(ctx context.Context, program string, args []str
 	}
 	unlock := h.lock(local)
 	defer unlock()
+	ctx, done, on := h.inBoot(ctx)
+	if !on {
+		return 1, true
+	}
+	defer done()
 	return uint32(hostagent.Main(ctx, &agentHost{h, local}, args, c.Stdin, c.Stdout, c.Stderr)), true
+}
+
+// inBoot is a context that also ends with the present boot, which does not end before done
+// was called. It reports false if the host is off.
+func (h *inProcessHost) inBoot(ctx context.Context) (_ context.Context, done func(), on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.on {
+		return nil, nil, false
+	}
+	h.programs.Add(1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(h.bootContext, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+		h.programs.Done()
+	}, true
 }
 
 // builtin runs the few commands that tests of exec and of connections need: those of Windows
@@ -115,7 +138,8 @@ func (h *inProcessHost) builtin(ctx context.Context, program, rest string, c Com
 	case "ver":
 		out = "\r\nMicrosoft Windows [Version " + windowsVersion + "]\r\n"
 	case "hostname":
-		out = h.name + "\r\n"
+		name, _ := h.hostname()
+		out = name + "\r\n"
 	case "echo":
 		out = rest + "\r\n"
 	case "more": // prints its standard input

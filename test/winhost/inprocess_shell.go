@@ -166,7 +166,8 @@ func (h *inProcessHost) env(name string) (string, bool) {
 	case "OS":
 		return "Windows_NT", true
 	case "COMPUTERNAME":
-		return strings.ToUpper(h.name), true
+		name, _ := h.hostname()
+		return strings.ToUpper(name), true
 	case "CD":
 		return `C:\Users\` + h.user, true
 	}

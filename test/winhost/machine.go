@@ -27,7 +27,7 @@ import (
 //   - the host name,
 //   - mounts.
 //
-// The network is that of this process.
+// The network is that of this process, unless it is given one.
 type machine struct {
 	cmd     *exec.Cmd
 	console *os.File
@@ -45,6 +45,7 @@ type machineSpec struct {
 	dir      string
 	console  string   // file that takes what the machine prints
 	after    *machine // the boot before, if there was one
+	network  *network // nil: that of this process
 }
 
 // machineAvailable says what machines need and this computer lacks.
@@ -133,8 +134,16 @@ func startMachine(s machineSpec) (*machine, error) {
 		// Pdeathsig is about the thread that forked, not about the process: the thread
 		// must live as long as the child.
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
+		var err error
+		if s.network == nil {
+			defer runtime.UnlockOSThread()
+		} else {
+			// Of no use to others any more: it ends with this goroutine.
+			err = s.network.enter()
+		}
+		if err == nil {
+			err = cmd.Start()
+		}
 		started <- err
 		if err == nil {
 			_ = cmd.Wait() // killed, as a rule

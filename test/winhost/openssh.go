@@ -142,7 +142,7 @@ func (h *opensshHost) create(o Options) (err error) {
 		return err
 	}
 	upstream := h.sshd.Addr().String()
-	h.front, err = faultnet.New(o.Address, o.Port, func(ctx context.Context, client net.Conn) {
+	h.front, err = faultnet.New(nil, o.Address, o.Port, func(ctx context.Context, client net.Conn) {
 		faultnet.Forward(ctx, client, upstream)
 	})
 	if err != nil {
@@ -355,6 +355,8 @@ func (h *opensshHost) SetFault(f Fault) error {
 		return fmt.Errorf("winhost: ResetAt %s: %w", f.ResetAt, ErrCannotExpress)
 	case slices.Contains(sshds, f.HangAt):
 		return fmt.Errorf("winhost: HangAt %s: %w", f.HangAt, ErrCannotExpress)
+	case f.OnServices():
+		return fmt.Errorf("winhost: no service runs here: %w", ErrCannotExpress)
 	case f.ExecExit > 255:
 		return fmt.Errorf("winhost: ExecExit %d: %w", f.ExecExit, ErrCannotExpress)
 	}

@@ -6,11 +6,14 @@ package winhost
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,22 +45,40 @@ read -r _
 
 // wineHost is a host of TierWine.
 //
-// Real on it: the service control manager (create, configure, start, stop, delete), the
-// registry and the machine environment, certificate stores, files as Windows locks and
-// renames them, job objects, mutexes, adapters, the clock since boot, a rename that takes
-// effect with the next boot.
+// Real on it: the service control manager (create, configure, start, stop, delete; also the
+// kubelet behind kube-log-runner), the registry and the machine environment, certificate
+// stores, files as Windows locks and renames them, job objects, mutexes, adapters and routes,
+// named pipes, the clock since boot, a rename that takes effect with the next boot. The real
+// kubelet.exe becomes a Ready Node on it, in a network of its own.
 //
 // Its cmd.exe is Wine's, and sessions have no terminal: one that asks for it gets pipes.
 //
-// Not there: PowerShell, netsh, the event log's content, ACLs beyond mode bits, junctions,
-// HNS and HCS, dependency order and recovery actions of services, the account LocalSystem.
-// The shim DLL makes four calls kinder than Wine has them (see shim/bcryptprimitives.c):
-// a green test proves nothing about Windows for those.
+// Stand-ins of ours (directory shim) make up for what Wine has not, as far as the agent and
+// the kubelet need it; each says what it does:
+//   - bcryptprimitives.dll: ProcessPrng, and kinder versions of AF_UNIX listeners,
+//     CreateSymbolicLinkW, QueryServiceStatusEx and InitiateSystemShutdownExW;
+//   - dismapi.dll: the optional feature Containers, which can be enabled and is pending until
+//     the next boot. Nothing comes with it;
+//   - firewallapi.dll: INetFwPolicy2, INetFwRules and INetFwRule with their state in the
+//     registry. Nothing is filtered;
+//   - pdh.dll: every performance counter, with one value.
+//
+// A test that is green by them proves that the calls are made as documented, and nothing else
+// about Windows.
+//
+// Not there: PowerShell, netsh, the event log's content, ACLs beyond mode bits, junctions and
+// symbolic links (so the kubelet cannot rotate a certificate), HNS and HCS (the kubelet says
+// so in its log every 10 seconds), dependency order and recovery actions of services, the
+// account LocalSystem, antivirus, containers. RegFlushKey does nothing: what was changed in
+// the registry within 30 seconds before the power is lost is lost with it. Clients of a named
+// pipe that go-winio listens on are never accepted; go-winio's own clients work.
 type wineHost struct {
 	*base
 	prefix, sockets, control string
+	network                  *network // nil: that of this process
+	hardware                 string   // a UUID
 
-	booted bool // ever; guarded by power
+	boots int // so far; guarded by power
 
 	mu       sync.Mutex // guards what follows
 	machine  *machine   // nil: off
@@ -77,11 +98,18 @@ func startWine(ctx context.Context, o Options) (Host, error) {
 	if err != nil {
 		return nil, err
 	}
+	var network *network
+	if o.Network {
+		if network, err = newNetwork(ctx); err != nil {
+			return nil, err
+		}
+		o.Address = network.address.String()
+	}
 	b, err := newBase(o, "Administrator")
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, network.close())
 	}
-	h := &wineHost{base: b, prefix: filepath.Join(b.dir, "prefix"), sockets: filepath.Join(b.dir, "sockets")}
+	h := &wineHost{base: b, network: network, hardware: newUUID(), prefix: filepath.Join(b.dir, "prefix"), sockets: filepath.Join(b.dir, "sockets")}
 	h.control = filepath.Join(h.prefix, "drive_c", wineproto.Rel)
 	if err := h.create(o, template, sshd); err != nil {
 		return nil, errors.Join(err, h.Close())
@@ -122,7 +150,7 @@ func (h *wineHost) create(o Options, template string, sshd []byte) (err error) {
 	if err := h.replaceHostKey(); err != nil {
 		return err
 	}
-	h.front, err = faultnet.New(o.Address, o.Port, h.forward)
+	h.front, err = faultnet.New(h.network.within(), o.Address, o.Port, h.forward)
 	return err
 }
 
@@ -172,7 +200,7 @@ func (h *wineHost) powerOn(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, wineBootTimeout)
 	defer cancel()
-	hostname, err := h.nextHostname()
+	hostname, err := h.prepareBoot()
 	if err != nil {
 		return err
 	}
@@ -189,6 +217,7 @@ func (h *wineHost) powerOn(ctx context.Context) error {
 		dir:      filepath.Join(h.prefix, "drive_c"),
 		console:  filepath.Join(h.dir, "console.log"),
 		after:    h.previous(),
+		network:  h.network,
 	})
 	if err != nil {
 		return err
@@ -250,21 +279,41 @@ func (h *wineHost) takeMachine() *machine {
 	return m
 }
 
-// nextHostname is the computer name that the host boots with. Wine always takes the name
-// of the machine below; a SetComputerNameEx is only kept in the registry, and takes effect
-// with the next boot as on Windows because it is fed back here.
-func (h *wineHost) nextHostname() (string, error) {
-	b, err := os.ReadFile(filepath.Join(h.prefix, "system.reg"))
+// prepareBoot changes in the registry, while that is a file, what changes with a boot, and
+// returns the computer name that the host boots with. Wine always takes the name of the
+// machine below; a SetComputerNameEx is only kept in the registry, and takes effect with the
+// next boot as on Windows because it is fed back here.
+func (h *wineHost) prepareBoot() (hostname string, err error) {
+	path := filepath.Join(h.prefix, "system.reg")
+	registry, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
-	if h.booted {
-		if name := pendingComputerName(b); name != "" {
-			return name, nil
-		}
+	hostname = h.name
+	if name := pendingComputerName(registry); h.boots > 0 && name != "" {
+		hostname = name
 	}
-	h.booted = true
-	return h.name, nil
+	h.boots++
+	return hostname, replaceFile(path, withBoot(registry, h.boots, h.hardware))
+}
+
+// bootNumber and hardwareID match what Windows numbers its boots with and what it tells
+// computers apart by. The kubelet reports both.
+var (
+	bootNumber = regexp.MustCompile(`(?m)^"BootId"=dword:[0-9a-f]{8}`)
+	hardwareID = regexp.MustCompile(`(?m)^"LastConfig"="[^"]*"`)
+)
+
+func newUUID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // it never fails
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// withBoot returns a registry file of Wine for one boot of one computer.
+func withBoot(systemReg []byte, boot int, hardware string) []byte {
+	systemReg = bootNumber.ReplaceAll(systemReg, fmt.Appendf(nil, `"BootId"=dword:%08x`, boot))
+	return hardwareID.ReplaceAll(systemReg, fmt.Appendf(nil, `"LastConfig"="{%s}"`, hardware))
 }
 
 // pendingComputerName finds the computer name in a registry file of Wine, or "".
@@ -306,6 +355,9 @@ func (h *wineHost) SetFault(f Fault) error {
 	f, err := checkFault(f)
 	if err != nil {
 		return err
+	}
+	if f.OnServices() {
+		return fmt.Errorf("winhost: the services of Wine are real: %w", ErrCannotExpress)
 	}
 	h.power.Lock()
 	defer h.power.Unlock()
@@ -386,7 +438,7 @@ func (h *wineHost) Close() error {
 		m.kill()
 	}
 	if h.front == nil {
-		return h.removeFiles()
+		return closeAll(h.network.close, h.removeFiles)
 	}
-	return closeAll(h.front.Close, h.removeFiles)
+	return closeAll(h.front.Close, h.network.close, h.removeFiles)
 }

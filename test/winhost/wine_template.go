@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -43,7 +42,7 @@ const templateScript = `set -e
 wine64=` + wineProgram + ` server=` + wineServer + `
 "$wine64" wineboot -i </dev/null >/dev/null 2>&1
 "$server" -w
-cp "$1/bcryptprimitives.dll" "$WINEPREFIX/drive_c/windows/system32/"
+cp -f "$1"/*.dll "$WINEPREFIX/drive_c/windows/system32/"
 "$wine64" winecfg /v win10 </dev/null >/dev/null 2>&1 || true
 "$wine64" regedit /S "$2" </dev/null
 "$server" -w
@@ -221,10 +220,6 @@ func buildTemplate(ctx context.Context, work string) error {
 			return err
 		}
 	}
-	// Kept for programs that need it beside them, such as kubelet.exe.
-	if err := copyFile(filepath.Join(prefix, "pdh.dll"), filepath.Join(bin, "pdh.dll")); err != nil {
-		return err
-	}
 	// The hosts have a drive C: and no way to the files of this machine, and each has
 	// sockets of its own.
 	for _, gone := range []string{"dosdevices/z:", "dosdevices/z::", "wineserver"} {
@@ -249,7 +244,7 @@ func buildShims(ctx context.Context, dir string) error {
 		dll := filepath.Join(dir, strings.TrimSuffix(filepath.Base(src), ".c")+".dll")
 		// No C run-time library, and no compiler that makes memset of a loop and then misses it.
 		cmd := exec.CommandContext(ctx, mingwGCC, "-shared", "-nostdlib", "-Os", "-fno-tree-loop-distribute-patterns",
-			"-fno-builtin", "-s", "-o", dll, "-x", "c", "-", "-ladvapi32", "-lkernel32", "-Wl,-e,DllMainCRTStartup")
+			"-fno-builtin", "-s", "-o", dll, "-x", "c", "-", "-loleaut32", "-ladvapi32", "-lkernel32", "-Wl,-e,DllMainCRTStartup")
 		cmd.Stdin = bytes.NewReader(b)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if out, err := cmd.CombinedOutput(); err != nil {
@@ -288,18 +283,4 @@ func sameContent(a, b string) (bool, error) {
 	}
 	x, err := os.ReadFile(a)
 	return bytes.Equal(x, y), err
-}
-
-func copyFile(dst, src string) (err error) {
-	in, err := os.Open(src)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(dst, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o700)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }

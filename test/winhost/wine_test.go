@@ -25,3 +25,11 @@ func TestPendingComputerName(t *testing.T) {
 		})
 	}
 }
+
+func TestWithBoot(t *testing.T) {
+	const registry = "[System\\\\HardwareConfig] 1\n\"LastConfig\"=\"{old}\"\n\n[PrefetchParameters] 1\n#time=1\n\"BootId\"=dword:00000001\n\"Other\"=dword:00000001\n"
+	const want = "[System\\\\HardwareConfig] 1\n\"LastConfig\"=\"{new}\"\n\n[PrefetchParameters] 1\n#time=1\n\"BootId\"=dword:0000001f\n\"Other\"=dword:00000001\n"
+	if got := string(withBoot([]byte(registry), 31, "new")); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -76,7 +76,11 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hos
 		return err
 	}
 	defer closePool()
-	config.Extra.Hosts = hosts{access}
+	configurations, err := hostOptions.configurations(ctx, config.Generic.ClientConfig, own, access.AgentPath())
+	if err != nil {
+		return err
+	}
+	config.Extra.Hosts = hosts{access, configurations}
 	sessionEvents, closeEvents := newSessionEvents(ctx, kube)
 	defer closeEvents()
 	config.Extra.SessionEvents = sessionEvents

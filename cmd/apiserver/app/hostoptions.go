@@ -13,11 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
@@ -32,6 +34,7 @@ type hostOptions struct {
 	refused        []string
 	dialTimeout    time.Duration
 	maxConnections int
+	desired        flags.Flags
 }
 
 func newHostOptions() *hostOptions {
@@ -52,6 +55,7 @@ func (o *hostOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.refused, "refused-host-cidrs", o.refused, "Address ranges in which no host may be: set it to the service and pod networks of the cluster. It wins over --allowed-host-cidrs.")
 	fs.DurationVar(&o.dialTimeout, "dial-timeout", o.dialTimeout, "How long a host gets to answer: once for the TCP connection, once for the SSH handshake and once for logging in.")
 	fs.IntVar(&o.maxConnections, "max-host-connections", o.maxConnections, "How many SSH connections are open at one time.")
+	o.desired.AddFlags(fs)
 }
 
 // validate reports everything that is wrong with the flags.
@@ -63,6 +67,7 @@ func (o *hostOptions) validate() error {
 	if o.dialTimeout <= 0 || o.maxConnections <= 0 {
 		errs = append(errs, errors.New("--dial-timeout and --max-host-connections must be greater than 0"))
 	}
+	errs = append(errs, o.desired.Validate()...)
 	return errors.Join(errs...)
 }
 
@@ -113,6 +118,20 @@ func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface)
 			klog.ErrorS(err, "Closing the connections to hosts")
 		}
 	}, nil
+}
+
+// configurations returns what knows what hosts shall be like; nil without a payload.
+func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, own versioned.Interface, agentPath string) (*configurations, error) {
+	shipped, err := o.desired.Open(ctx)
+	if shipped == nil || err != nil {
+		return nil, err
+	}
+	settings := o.desired.Settings(shipped, agentPath, o.namespace)
+	// The manifest is all that a plan needs.
+	if err := shipped.Close(); err != nil {
+		return nil, fmt.Errorf("--payload: %w", err)
+	}
+	return newConfigurations(config, own, settings)
 }
 
 // registerPoolMetrics shows the connections to hosts on /metrics.

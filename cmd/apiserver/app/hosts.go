@@ -20,6 +20,8 @@ import (
 // hosts is hostaccess as the registry wants it.
 type hosts struct {
 	access *hostaccess.Access
+	// configurations are nil when nothing but our agent is put on hosts.
+	configurations *configurations
 }
 
 var _ windowsinstance.Hosts = hosts{}
@@ -50,15 +52,6 @@ func (h hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstan
 // DialPort implements [windowsinstance.SessionOpener].
 func (h hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
 	return h.access.Dial(ctx, instance, port)
-}
-
-// Plan implements [windowsinstance.Planner].
-func (h hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
-	changes, err := h.access.Plan(ctx, instance)
-	if err != nil {
-		return nil, hostaccess.StatusError(instance.Name, err)
-	}
-	return changes, nil
 }
 
 // Inspect implements [windowsinstance.Inspector].

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -127,7 +128,7 @@ func TestPoolCollector(t *testing.T) {
 
 func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", legacy.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.NodeSpec{ProviderID: "p"},
 		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
 	}
@@ -136,7 +137,10 @@ func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u"}, Spec: corev1.NodeSpec{ProviderID: "p"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "win-1", UID: "u", Annotations: map[string]string{legacy.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{},
+		},
+		Spec:   corev1.NodeSpec{ProviderID: "p"},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
 	}
 	if diff := cmp.Diff(any(want), got); diff != "" {

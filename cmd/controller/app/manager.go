@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -31,12 +31,10 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
-	"github.com/openshift/windows-instance-api/pkg/controller/instance"
-	"github.com/openshift/windows-instance-api/pkg/controller/machine"
-	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
-	"github.com/openshift/windows-instance-api/pkg/controller/pool"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -70,12 +68,13 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if ctx.Err() != nil {
 		return nil
 	}
-	connections := sshpool.New(sshpool.Options{
+	connectionOptions := sshpool.Options{
 		DialTimeout:      o.DialTimeout,
 		HandshakeTimeout: o.DialTimeout,
 		MaxConns:         o.MaxHostConnections,
 		AllowAddress:     rules.Policy(ours),
-	})
+	}
+	connections := sshpool.New(connectionOptions)
 	defer func() {
 		if err := connections.Close(); err != nil {
 			klog.ErrorS(err, "Closing the connections to hosts")
@@ -88,12 +87,20 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if err != nil {
 		return err
 	}
+	shipped, err := openPayload(ctx, connectionOptions, o)
+	if err != nil {
+		return err
+	}
+	defer shipped.close()
 	hosts := hostaccess.New(hostaccess.Options{
 		Pool:               connections,
 		ReadSecret:         secretReader(mgr.GetAPIReader()),
 		ReadPool:           poolReader(mgr.GetClient()),
 		ClusterCredentials: types.NamespacedName{Namespace: o.Namespace, Name: o.PrivateKeySecret},
 		Agents:             agents,
+		Payload:            shipped.payload,
+		Transfer:           shipped.limits,
+		TransferPool:       shipped.connections,
 	})
 	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -101,7 +108,13 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	}
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
-	if err := addControllers(ctx, mgr, hosts, kube, recorder, o); err != nil {
+	c := controllers{Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, options: o}
+	if shipped.payload != nil {
+		if err := c.configure(shipped.payload); err != nil {
+			return err
+		}
+	}
+	if err := c.add(ctx); err != nil {
 		return err
 	}
 	health.setSynced(mgr.GetCache().WaitForCacheSync)
@@ -109,43 +122,6 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 		return fmt.Errorf("running the controllers: %w", err)
 	}
 	return nil
-}
-
-// addControllers adds every controller to the manager.
-func addControllers(ctx context.Context, mgr ctrl.Manager, hosts *hostaccess.Access, kube kubernetes.Interface, recorder record.EventRecorder, o *options.Options) error {
-	configMaps := configMapOptions(o)
-	configMaps.Recorder = recorder
-	if err := configmap.SetupWithManager(mgr, configMaps); err != nil {
-		return err
-	}
-	if err := machine.SetupWithManager(mgr, machine.Options{Recorder: recorder}); err != nil {
-		return err
-	}
-	if err := pool.SetupWithManager(mgr, pool.Options{}); err != nil {
-		return err
-	}
-	if err := operation.SetupWithManager(mgr, operation.Options{
-		Hosts:      hosts,
-		Kube:       kube,
-		Recorder:   recorder,
-		Concurrent: o.ConcurrentOperations,
-		Registerer: ctrlmetrics.Registry,
-	}); err != nil {
-		return err
-	}
-	if err := csr.SetupWithManager(mgr, csr.Options{Kube: kube, Recorder: recorder, Registerer: ctrlmetrics.Registry}); err != nil {
-		return err
-	}
-	return instance.SetupWithManager(ctx, mgr, instance.Options{
-		Hosts:                hosts,
-		Recorder:             recorder,
-		Namespace:            o.Namespace,
-		ConcurrentProbes:     o.ConcurrentProbes,
-		ConcurrentSlowProbes: o.ConcurrentSlowProbes,
-		ProbeTimeout:         o.ProbeTimeout,
-		RecheckInterval:      o.RecheckInterval,
-		Registerer:           ctrlmetrics.Registry,
-	})
 }
 
 func configMapOptions(o *options.Options) configmap.Options {
@@ -192,12 +168,15 @@ func newManager(config *rest.Config, o *options.Options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
+// annotations of Nodes that the controllers read.
+var annotations = append(nodecontroller.Annotations(), legacy.SubnetAnnotation)
+
 // stripNode keeps of a Node what the controllers read: in a large cluster most of
 // the memory of Nodes is in lists of images.
 func stripNode(object any) (any, error) {
 	if node, ok := object.(*corev1.Node); ok {
-		node.ManagedFields = nil
-		node.Annotations = nil
+		nodecontroller.TrimManagedFields(node)
+		maps.DeleteFunc(node.Annotations, func(key, _ string) bool { return !slices.Contains(annotations, key) })
 		node.Status.Images = nil
 		node.Status.VolumesAttached = nil
 		node.Status.VolumesInUse = nil

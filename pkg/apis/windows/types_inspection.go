@@ -20,6 +20,7 @@ type WindowsInstanceInspection struct {
 	ClockSkew     metav1.Duration
 	TimeZone      string
 	Agent         AgentInspection
+	Configuration ConfigurationInspection
 	System        SystemInspection
 	Boot          BootInspection
 	PendingReboot RebootInspection
@@ -39,6 +40,21 @@ type AgentInspection struct {
 	SHA256   string
 	User     string
 	Elevated bool
+}
+
+// ConfigurationInspection says what a host was set up with, and what became of it.
+type ConfigurationInspection struct {
+	AppliedRevision  string
+	ApplyingRevision string
+	Drift            *DriftInspection
+}
+
+// DriftInspection is what others changed on a host since it was set up.
+type DriftInspection struct {
+	Time     metav1.Time
+	Repaired []string
+	Left     []string
+	Message  string
 }
 
 // SystemInspection is an operating system.

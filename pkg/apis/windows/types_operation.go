@@ -17,6 +17,7 @@ const (
 	OperationUncordon    OperationType = "Uncordon"
 	OperationReboot      OperationType = "Reboot"
 	OperationReconfigure OperationType = "Reconfigure"
+	OperationRemove      OperationType = "Remove"
 )
 
 // OperationPhase says how far an operation is.
@@ -62,6 +63,8 @@ type Operation struct {
 	Reboot            *RebootOptions
 	Node              *OperationNode
 	BootID            string
+	Revision          string
+	Impact            ChangeImpact
 	CancelRequestedBy string
 	CancelRequestedAt *metav1.Time
 }

@@ -34,6 +34,23 @@ type WindowsInstanceSpec struct {
 	PoolRef              *PoolReference
 	Paused               bool
 	ProviderID           string
+	NodeName             string
+	Removal              *RemovalOptions
+}
+
+// RemovalPolicy says what becomes of a host whose WindowsInstance is deleted.
+type RemovalPolicy string
+
+// The values are documented in v1alpha1.
+const (
+	RemovalClean   RemovalPolicy = "Clean"
+	RemovalAbandon RemovalPolicy = "Abandon"
+)
+
+// RemovalOptions say what becomes of a host whose WindowsInstance is deleted.
+type RemovalOptions struct {
+	Policy RemovalPolicy
+	After  *metav1.Duration
 }
 
 // SecretReference names a Secret in the namespace of the object that refers to it.
@@ -56,6 +73,8 @@ const (
 	InstanceConnecting  WindowsInstancePhase = "Connecting"
 	InstanceConnected   WindowsInstancePhase = "Connected"
 	InstanceReady       WindowsInstancePhase = "Ready"
+	InstanceJoining     WindowsInstancePhase = "Joining"
+	InstanceRemoving    WindowsInstancePhase = "Removing"
 	InstanceUnreachable WindowsInstancePhase = "Unreachable"
 	InstanceFailed      WindowsInstancePhase = "Failed"
 	InstanceDraining    WindowsInstancePhase = "Draining"

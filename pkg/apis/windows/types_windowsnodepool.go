@@ -3,7 +3,11 @@
 
 package windows
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
@@ -43,6 +47,61 @@ type InstancesSource struct{}
 // PoolTemplate is what every host of a pool gets.
 type PoolTemplate struct {
 	CredentialsSecretRef *SecretReference
+	NodeLabels           map[string]string
+	NodeTaints           []NodeTaint
+	Kubelet              *KubeletTemplate
+	Containerd           *ContainerdTemplate
+	LogRotation          *LogRotationTemplate
+}
+
+// NodeTaintEffect says what a taint does to pods that do not tolerate it.
+type NodeTaintEffect string
+
+// The values are documented in v1alpha1.
+const (
+	NodeTaintNoSchedule       NodeTaintEffect = "NoSchedule"
+	NodeTaintPreferNoSchedule NodeTaintEffect = "PreferNoSchedule"
+	NodeTaintNoExecute        NodeTaintEffect = "NoExecute"
+)
+
+// NodeTaint is a taint of a Node.
+type NodeTaint struct {
+	Key    string
+	Value  string
+	Effect NodeTaintEffect
+}
+
+// KubeletTemplate has the settings of the kubelets of a pool.
+type KubeletTemplate struct {
+	MaxPods        *int32
+	SystemReserved corev1.ResourceList
+	KubeReserved   corev1.ResourceList
+	EvictionHard   map[string]string
+	LogVerbosity   *int32
+}
+
+// ContainerdLogLevel says how much containerd logs.
+type ContainerdLogLevel string
+
+// The values are documented in v1alpha1.
+const (
+	ContainerdLogTrace ContainerdLogLevel = "trace"
+	ContainerdLogDebug ContainerdLogLevel = "debug"
+	ContainerdLogInfo  ContainerdLogLevel = "info"
+	ContainerdLogWarn  ContainerdLogLevel = "warn"
+	ContainerdLogError ContainerdLogLevel = "error"
+)
+
+// ContainerdTemplate has the settings of containerd on the hosts of a pool.
+type ContainerdTemplate struct {
+	SandboxImage string
+	LogLevel     ContainerdLogLevel
+}
+
+// LogRotationTemplate says when the logs of the services of a host are rotated.
+type LogRotationTemplate struct {
+	MaxSize *resource.Quantity
+	MaxAge  *metav1.Duration
 }
 
 // WindowsNodePoolPhase is a one-word summary of a pool for people.

@@ -6,12 +6,7 @@
 // Package pkg/csr decides; this package finds out what it decides by, and carries it out.
 //
 // What a host is called and where it is must come from elsewhere than from its kubelet,
-// which writes the addresses of its Node itself (identity.go):
-//
-//   - spec.address, which is written by whoever may make instances, and the addresses
-//     that it resolves to (status.addresses);
-//   - the addresses that the platform gave to its Machine, where there is one;
-//   - the name that our agent found on the host, over SSH (status.system).
+// which writes the addresses of its Node itself: package identity knows from whom.
 //
 // The Node of an instance is found by its addresses, that is by what a kubelet says. So
 // the instance is that Node here only if one of these sources, or DNS, knows the host
@@ -19,10 +14,11 @@
 // a certificate for it. The name of another Node is never a name of the host, whatever
 // the host calls itself, and neither are the names of Services.
 //
-// The first client certificate of a host, asked for with a bootstrap credential, is
-// approved by nothing here: no instance names the users that its host may join as,
-// because this project does not put bootstrap credentials on hosts in this version.
-// Hosts that others made nodes are different from none: they ask as themselves, with the
+// The first client certificate of a host is asked for with a bootstrap token. It is
+// approved only for the user of the token that this very host was given, as long as the
+// token is valid ([Options.Bootstrappers]), and only if there is no Node of that name yet
+// or it is that of the host: a host may be told to call itself as a node that it is not.
+// Hosts that others made nodes never were given one; they ask as themselves, with the
 // certificate that they have.
 //
 // A request that is refused is not denied, because somebody else may be responsible for

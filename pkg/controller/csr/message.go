@@ -11,6 +11,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/csr"
 )
 
@@ -25,14 +26,14 @@ func describe(d policy.Decision) string {
 
 // approvalMessage says by what a request that is approved was recognized: who asks, and
 // who knows the host by each of the names and addresses.
-func approvalMessage(request *certificatesv1.CertificateSigningRequest, d policy.Decision, h *host) (string, error) {
+func approvalMessage(request *certificatesv1.CertificateSigningRequest, d policy.Decision, h *identity.Host) (string, error) {
 	parsed, err := policy.Parse(request.Spec.Request)
 	if err != nil {
 		return "", err
 	}
 	var known []string
 	add := func(value string) {
-		if text := fmt.Sprintf("%s from %s", value, h.sources[value]); !slices.Contains(known, text) {
+		if text := fmt.Sprintf("%s from %s", value, h.Sources[value]); !slices.Contains(known, text) {
 			known = append(known, text)
 		}
 	}
@@ -42,7 +43,7 @@ func approvalMessage(request *certificatesv1.CertificateSigningRequest, d policy
 	}
 	for _, ip := range parsed.IPAddresses {
 		if addr, ok := netip.AddrFromSlice(ip); ok {
-			add(canonical(addr).String())
+			add(identity.Canonical(addr).String())
 		}
 	}
 	return fmt.Sprintf("The %s, asked for by %s. WindowsInstance %s is that host: %s.",

@@ -8,23 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
 )
 
 // DefaultPatience is the default of [Options.Patience].
 const DefaultPatience = 10 * time.Second
-
-// Resolver looks up names in DNS. [net.Resolver] is one.
-type Resolver interface {
-	// LookupNetIP returns the addresses of a name. Network is "ip".
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
 
 // Options configure the controller.
 type Options struct {
@@ -36,8 +32,13 @@ type Options struct {
 	// node that just joined asks before its instance knows of its Node, and where others
 	// approve requests too, they need a moment. Default [DefaultPatience].
 	Patience time.Duration
+	// Bootstrappers returns the users that the host of an instance may ask for its first
+	// client certificate as: those whose credentials it was given and that are still
+	// valid. It is asked only about requests of such users that are about the instance.
+	// Nil: there are none, and no host joins.
+	Bootstrappers func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error)
 	// Resolver confirms names of Nodes. Default [net.DefaultResolver].
-	Resolver Resolver
+	Resolver identity.Resolver
 	// Registerer takes the metrics. Nil: there are none.
 	Registerer prometheus.Registerer
 

@@ -7,38 +7,40 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	policy "github.com/openshift/windows-instance-api/pkg/csr"
 )
 
-const (
-	// reconsiderInterval is how often a request that is refused is decided again
-	// without an instance having changed: Machines, Nodes and DNS change, too.
-	reconsiderInterval = time.Minute
-	// lookupTimeout bounds a lookup in DNS.
-	lookupTimeout = 5 * time.Second
-)
+// reconsiderInterval is how often a request that is refused is decided again
+// without an instance having changed: Machines, Nodes and DNS change, too.
+const reconsiderInterval = time.Minute
 
 // reasonNodeNameUnknown is the reason of a refusal besides those of package policy, which
 // compares requests with instances. This one is about which instance it is: see
-// [host.disputed].
+// [identity.Host.Disputed].
 const reasonNodeNameUnknown policy.Reason = "NodeNameUnknown"
+
+// reasonNodeNameTaken is the reason to refuse the first certificate of a host that calls
+// itself as another one that is a node already.
+const reasonNodeNameTaken policy.Reason = "NodeNameTaken"
+
+// bootstrapUserPrefix and the id of a bootstrap token are the user that its bearer is.
+const bootstrapUserPrefix = "system:bootstrap:"
 
 // Reconciler has requests decided about and approved. See the comment of the package.
 type Reconciler struct {
@@ -104,7 +106,7 @@ func concerns(request *certificatesv1.CertificateSigningRequest) bool {
 }
 
 // decide decides about a request, and returns the hosts that it may be of.
-func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (policy.Decision, []*host, error) {
+func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (policy.Decision, []*identity.Host, error) {
 	// Which node it is about can be told without hosts. Most requests of a cluster are
 	// not about hosts of ours, and these end here or after one look at the instances.
 	decision := policy.Decide(request, nil)
@@ -115,12 +117,22 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	if err != nil || len(hosts) == 0 {
 		return decision, nil, err
 	}
+	taken := false
+	if bootstraps(request) {
+		if taken, err = r.admit(ctx, hosts, decision.NodeName); err != nil {
+			return decision, nil, err
+		}
+	}
 	instances := make([]policy.Instance, len(hosts))
 	for i, h := range hosts {
 		instances[i] = h.Instance
 	}
 	decision = policy.Decide(request, instances)
 	switch {
+	case taken && decision.Reason == policy.ReasonNotJoining:
+		decision.Reason = reasonNodeNameTaken
+		decision.Message = fmt.Sprintf("the host calls itself %s and is joining, but there is a Node of that name, which is not that of the host: "+
+			"rename the host, or delete the Node if it is a left-over", decision.NodeName)
 	case decision.Reason == policy.ReasonNotOurs:
 		// hostsOf returns those whose Node is disputed, too.
 		decision.Verdict, decision.Reason = policy.Refuse, reasonNodeNameUnknown
@@ -133,26 +145,62 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	return decision, hosts, nil
 }
 
+// bootstraps says whether a request is for the first client certificate of a kubelet, by
+// whom a bootstrap token makes its bearer.
+func bootstraps(request *certificatesv1.CertificateSigningRequest) bool {
+	return request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName &&
+		strings.HasPrefix(request.Spec.Username, bootstrapUserPrefix)
+}
+
+// admit finds out for each of the hosts whom it may join as. Where the Node of that name is
+// that of another host, nobody may, and taken says so if somebody could otherwise: a host
+// calls itself as it likes, and must not become the control plane by that.
+func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName string) (taken bool, err error) {
+	if r.Bootstrappers == nil {
+		return false, nil
+	}
+	node, err := source.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
+	if err != nil {
+		return false, err
+	}
+	for _, h := range hosts {
+		if !h.IsNamed(nodeName) {
+			continue
+		}
+		users, err := r.Bootstrappers(ctx, h.Object)
+		if err != nil {
+			return false, fmt.Errorf("instance %s: finding out whom its host may join as: %w", h.ID, err)
+		}
+		if node != nil && h.Node != nodeName {
+			taken = taken || len(users) > 0
+			continue
+		}
+		h.Bootstrappers = users
+	}
+	return taken, nil
+}
+
 // hostsOf returns the hosts that can be the node, and those that are it only as far as
 // the node says.
-func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*host, error) {
+func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.Host, error) {
 	var instances windowsv1alpha1.WindowsInstanceList
 	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
-	var hosts []*host
+	var hosts []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]
 		if !instance.DeletionTimestamp.IsZero() {
 			continue
 		}
-		machine, err := r.machine(ctx, instance)
+		machine, err := identity.Machine(ctx, r.client, instance)
 		if err != nil {
 			return nil, err
 		}
-		h := newHost(instance, machine)
-		if h.disputed(nodeName) {
-			r.lookUp(ctx, h, nodeName)
+		h := identity.New(instance, machine)
+		if h.Disputed(nodeName) {
+			// What is not confirmed is refused with a reason that says so, and tried again.
+			h.LookUp(ctx, r.Resolver, nodeName)
 		} else if !h.IsNamed(nodeName) {
 			continue
 		}
@@ -164,46 +212,9 @@ func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*host, err
 	return hosts, nil
 }
 
-// machine reads the Machine that an instance comes from, nil if there is none.
-func (r *Reconciler) machine(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
-	owner := machineOf(instance)
-	if owner == nil {
-		return nil, nil //nolint:nilnil // no Machine is an ordinary answer
-	}
-	machine, err := source.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}, &machinev1beta1.Machine{})
-	if meta.IsNoMatchError(err) {
-		return nil, nil //nolint:nilnil // the Machine API was removed
-	}
-	if err != nil {
-		return nil, err
-	}
-	if machine == nil || machine.UID != owner.UID {
-		return nil, nil //nolint:nilnil // see above
-	}
-	return machine, nil
-}
-
-// lookUp asks DNS whether the host has the name of the Node, which only the Node says so
-// far: platforms name Nodes as their DNS does, whatever the host calls itself.
-func (r *Reconciler) lookUp(ctx context.Context, h *host, nodeName string) {
-	name, ok := absolute(nodeName)
-	if !ok {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	addresses, err := r.Resolver.LookupNetIP(ctx, "ip", name)
-	if err != nil {
-		// The request is refused with a reason that says so, and it is tried again.
-		log.FromContext(ctx).V(2).Info("DNS does not confirm the name of a Node", "node", nodeName, "instance", klog.KObj(h.instance), "cause", err.Error())
-		return
-	}
-	h.confirm(nodeName, addresses)
-}
-
 // dropNamesOfOthers takes those names from a host that are names of other Nodes. A host
 // calls itself as it likes, and must not get a certificate to serve as another Node.
-func (r *Reconciler) dropNamesOfOthers(ctx context.Context, h *host, nodeName string) error {
+func (r *Reconciler) dropNamesOfOthers(ctx context.Context, h *identity.Host, nodeName string) error {
 	for _, name := range slices.Clone(h.Names) {
 		if name == nodeName {
 			continue
@@ -213,15 +224,15 @@ func (r *Reconciler) dropNamesOfOthers(ctx context.Context, h *host, nodeName st
 			return err
 		}
 		if node != nil {
-			h.drop(name)
+			h.Drop(name)
 		}
 	}
 	return nil
 }
 
 // approve approves a request, unless it is not any more what was decided about.
-func (r *Reconciler) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*host) error {
-	i := slices.IndexFunc(hosts, func(h *host) bool { return h.ID == d.Instance })
+func (r *Reconciler) approve(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*identity.Host) error {
+	i := slices.IndexFunc(hosts, func(h *identity.Host) bool { return h.ID == d.Instance })
 	message, err := approvalMessage(request, d, hosts[i])
 	if err != nil {
 		return err
@@ -247,7 +258,7 @@ func (r *Reconciler) approve(ctx context.Context, request *certificatesv1.Certif
 }
 
 // refuse says once why a request is not approved, and when to decide again.
-func (r *Reconciler) refuse(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*host) reconcile.Result {
+func (r *Reconciler) refuse(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*identity.Host) reconcile.Result {
 	if rest := r.Patience - r.clock.Since(request.CreationTimestamp.Time); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}
 	}
@@ -256,7 +267,7 @@ func (r *Reconciler) refuse(ctx context.Context, request *certificatesv1.Certifi
 		r.metrics.decided(d)
 		log.FromContext(ctx).Info("CSR refused, it stays pending", "reason", d.Reason, "cause", d.Message, "node", d.NodeName, "kind", d.Kind, "requester", request.Spec.Username)
 		for _, h := range concerned(d, hosts) {
-			r.Recorder.Event(h.instance, corev1.EventTypeWarning, string(d.Reason), source.EventNote(message))
+			r.Recorder.Event(h.Object, corev1.EventTypeWarning, string(d.Reason), source.EventNote(message))
 		}
 	}
 	return reconcile.Result{RequeueAfter: reconsiderInterval}
@@ -283,8 +294,8 @@ func (r *Reconciler) forget(name string) {
 
 // concerned returns the hosts that a refusal is about: the one that the request was
 // compared with, or those among which there is none to compare it with.
-func concerned(d policy.Decision, hosts []*host) []*host {
-	var out []*host
+func concerned(d policy.Decision, hosts []*identity.Host) []*identity.Host {
+	var out []*identity.Host
 	for _, h := range hosts {
 		if h.ID == d.Instance || d.Instance == "" && (h.IsNamed(d.NodeName) || d.Reason == reasonNodeNameUnknown) {
 			out = append(out, h)
@@ -293,6 +304,6 @@ func concerned(d policy.Decision, hosts []*host) []*host {
 	return out
 }
 
-func sameNamespace(hosts []*host) bool {
-	return !slices.ContainsFunc(hosts, func(h *host) bool { return h.instance.Namespace != hosts[0].instance.Namespace })
+func sameNamespace(hosts []*identity.Host) bool {
+	return !slices.ContainsFunc(hosts, func(h *identity.Host) bool { return h.Object.Namespace != hosts[0].Object.Namespace })
 }

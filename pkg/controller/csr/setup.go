@@ -6,7 +6,6 @@ package csr
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/csr"
 )
 
@@ -115,7 +115,7 @@ var identityChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
-		return okBefore && okAfter && (before.UID != after.UID || !reflect.DeepEqual(identityOf(before), identityOf(after)))
+		return okBefore && okAfter && identity.Changed(before, after)
 	},
 }
 

@@ -32,8 +32,15 @@ type world struct {
 	observation *observation
 	// node is the Node of the host. Nil: there is none.
 	node *corev1.Node
-	// revision is the content that hosts shall be set up with.
+	// managed: the host is set up, and not only watched.
+	managed bool
+	// revision names what the host shall be set up with: where hosts are only watched, the
+	// agent. Empty: not known.
 	revision string
+	// waiting is what cannot be set up yet.
+	waiting []string
+	// inputs is why it cannot be said what the host shall be set up with. Nil: it can.
+	inputs error
 	// now becomes the transition time of conditions that change.
 	now time.Time
 }
@@ -49,10 +56,12 @@ var checks = []string{
 
 // conditionOrder is the order in which a status lists its conditions.
 var conditionOrder = append(slices.Clone(checks),
+	windowsv1alpha1.ConditionConfigured,
 	windowsv1alpha1.ConditionRebootRequired,
 	windowsv1alpha1.ConditionUpToDate,
 	windowsv1alpha1.ConditionNodeReady,
 	windowsv1alpha1.ConditionReady,
+	windowsv1alpha1.ConditionRemoved,
 )
 
 // maxConditionMessage is the limit of metav1.Condition.
@@ -85,12 +94,14 @@ func evaluate(w world) windowsv1alpha1.WindowsInstanceStatus {
 		e.generation = e.status.ObservedGeneration
 	}
 	e.status.ObservedGeneration = e.generation
-	e.status.DesiredRevision = w.revision
 	for _, step := range []func(*evaluation){
+		(*evaluation).switched,
+		(*evaluation).desired,
 		(*evaluation).addresses,
 		(*evaluation).hostKeys,
 		(*evaluation).system,
 		(*evaluation).chain,
+		(*evaluation).configured,
 		(*evaluation).reboot,
 		(*evaluation).upToDate,
 		(*evaluation).nodeReady,
@@ -197,7 +208,11 @@ func (e *evaluation) system() {
 	}
 	e.status.System = mergeSystem(e.status.System, o.report.system)
 	e.status.Version = o.report.agentVersion
-	e.status.CurrentRevision = shortDigest(o.report.agentDigest, e.revision)
+	if e.managed {
+		e.status.CurrentRevision = o.report.configuration.AppliedRevision
+	} else {
+		e.status.CurrentRevision = shortDigest(o.report.agentDigest, e.revision)
+	}
 }
 
 // chain records the conditions that a probe finds out.
@@ -339,7 +354,11 @@ func (e *evaluation) upToDate() {
 	switch {
 	case e.duplicate != "":
 		e.wait(condition)
-	case e.observation == nil || e.paused != "":
+	case e.paused != "":
+		e.keep(condition)
+	case e.managed:
+		e.revisionCurrent()
+	case e.observation == nil:
 		e.keep(condition)
 	case e.observation.report == nil:
 		e.wait(condition)
@@ -388,6 +407,9 @@ func (e *evaluation) ready() {
 		return
 	}
 	c := e.obstacle(checks)
+	if c == nil && e.managed {
+		c = e.obstacle([]string{windowsv1alpha1.ConditionConfigured})
+	}
 	if c == nil {
 		c = e.obstacle([]string{windowsv1alpha1.ConditionNodeReady})
 	}
@@ -418,8 +440,9 @@ func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
 	return waiting
 }
 
-// phase is one word for people: what is being done, else how the host is. A Node that is not ready leaves the phase at
-// Connected: it may be starting, and the condition says more.
+// phase is one word for people: what is being done, else how the host is. A Node that
+// is not ready leaves the phase at Connected, and that of a host that was set up at
+// Joining: it may be starting, and the condition says more.
 func (e *evaluation) phase() {
 	c := e.obstacle(checks)
 	switch {
@@ -429,8 +452,12 @@ func (e *evaluation) phase() {
 		e.status.Phase = windowsv1alpha1.InstancePending
 	case c != nil:
 		e.status.Phase = phaseOf(c)
+	case e.managed && !e.holds(windowsv1alpha1.ConditionConfigured):
+		e.status.Phase = unconfiguredPhase(e.get(windowsv1alpha1.ConditionConfigured))
 	case e.holds(windowsv1alpha1.ConditionNodeReady):
 		e.status.Phase = windowsv1alpha1.InstanceReady
+	case e.managed:
+		e.status.Phase = windowsv1alpha1.InstanceJoining
 	default:
 		e.status.Phase = windowsv1alpha1.InstanceConnected
 	}
@@ -449,9 +476,29 @@ func operationPhase(o *windowsv1alpha1.Operation) windowsv1alpha1.WindowsInstanc
 		return windowsv1alpha1.InstanceRebooting
 	case windowsv1alpha1.OperationReconfigure:
 		return windowsv1alpha1.InstanceConfiguring
+	case windowsv1alpha1.OperationRemove:
+		return windowsv1alpha1.InstanceRemoving
 	case windowsv1alpha1.OperationUncordon: // over in no time
 	}
 	return ""
+}
+
+// unconfiguredPhase is the phase of a host that is fit and not set up, as c says.
+func unconfiguredPhase(c *metav1.Condition) windowsv1alpha1.WindowsInstancePhase {
+	switch c.Reason {
+	case windowsv1alpha1.ReasonConfigurationFailed, windowsv1alpha1.ReasonInputsMissing:
+		return windowsv1alpha1.InstanceFailed
+	}
+	return windowsv1alpha1.InstanceConnected // it is about to be set up
+}
+
+// leaving is the status of an instance that was deleted and whose host is still to be
+// cleaned. All that is known of the host stays: it is needed to reach it.
+func leaving(instance *windowsv1alpha1.WindowsInstance, now time.Time) windowsv1alpha1.WindowsInstanceStatus {
+	e := &evaluation{world: world{instance: instance, now: now}, status: *instance.Status.DeepCopy(), generation: instance.Generation}
+	e.set(windowsv1alpha1.ConditionReady, metav1.ConditionFalse, windowsv1alpha1.ReasonRemoving, "The instance was deleted, and its host is being removed.")
+	e.status.Phase = windowsv1alpha1.InstanceRemoving
+	return e.status
 }
 
 // phaseOf is the phase of a host that c keeps from being used.

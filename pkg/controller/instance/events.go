@@ -59,6 +59,15 @@ func transitions(before, after *windowsv1alpha1.WindowsInstanceStatus) []transit
 	if c := becameTrue(before, after, windowsv1alpha1.ConditionRebootRequired); c != nil {
 		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonRebootPending, c.Message)
 	}
+	if c := becameTrue(before, after, windowsv1alpha1.ConditionConfigured); c != nil {
+		add(corev1.EventTypeNormal, c.Reason, c.Message)
+	}
+	// That an operation failed is told by who carries it out.
+	if c := meta.FindStatusCondition(after.Conditions, windowsv1alpha1.ConditionConfigured); c != nil && c.Reason == windowsv1alpha1.ReasonInputsMissing {
+		if was := meta.FindStatusCondition(before.Conditions, c.Type); was == nil || was.Reason != c.Reason {
+			add(corev1.EventTypeWarning, c.Reason, c.Message)
+		}
+	}
 	nodeBefore := meta.FindStatusCondition(before.Conditions, windowsv1alpha1.ConditionNodeReady)
 	if c := becameTrue(before, after, windowsv1alpha1.ConditionNodeReady); c != nil {
 		add(corev1.EventTypeNormal, windowsv1alpha1.ReasonNodeReady, c.Message)

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -174,7 +175,7 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *windowsv
 		}
 		for i := range others.Items {
 			other := &others.Items[i]
-			if other.UID == instance.UID || !other.DeletionTimestamp.IsZero() || !precedes(other, instance, home) {
+			if other.UID == instance.UID || !standsFor(other, instance, home) {
 				continue
 			}
 			if first == nil || precedes(other, first, home) {
@@ -183,6 +184,18 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *windowsv
 		}
 	}
 	return first, nil
+}
+
+// standsFor says whether other stands for the host that it has in common with instance.
+// One that was deleted and did so before goes on until its host is clean, whoever comes:
+// meanwhile nobody else may set the host up.
+func standsFor(other, instance *windowsv1alpha1.WindowsInstance, home string) bool {
+	if other.DeletionTimestamp.IsZero() {
+		return precedes(other, instance, home)
+	}
+	resolved := meta.FindStatusCondition(other.Status.Conditions, windowsv1alpha1.ConditionResolved)
+	duplicate := resolved != nil && resolved.Reason == windowsv1alpha1.ReasonDuplicateHost
+	return slices.Contains(other.Finalizers, windowsv1alpha1.HostFinalizer) && !duplicate
 }
 
 // precedes says which of two instances of the same host stands for it: one in the
@@ -205,6 +218,9 @@ func precedes(a, b *windowsv1alpha1.WindowsInstance, home string) bool {
 func describeDuplicate(instance, other *windowsv1alpha1.WindowsInstance) string {
 	if other.Namespace != instance.Namespace {
 		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address or spec.port."
+	}
+	if !other.DeletionTimestamp.IsZero() {
+		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. It is waited for; its condition Removed says how far that is.", other.Name, hostaccess.Endpoint(other))
 	}
 	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address or spec.port.", other.Name, hostaccess.Endpoint(other))
 }

@@ -93,6 +93,44 @@ func TestPrecedes(t *testing.T) {
 	}
 }
 
+func TestStandsFor(t *testing.T) {
+	mine := newInstance("mine", "10.1.42.1")
+	mine.Namespace = homeNamespace
+	other := func(changes ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
+		instance := newInstance("other", "10.1.42.1")
+		for _, c := range changes {
+			c(instance)
+		}
+		return instance
+	}
+	home := func(i *windowsv1alpha1.WindowsInstance) {
+		i.Namespace, i.CreationTimestamp = homeNamespace, metav1.NewTime(testNow.Add(-2*time.Hour))
+	}
+	deleted := func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }
+	held := func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{windowsv1alpha1.HostFinalizer} }
+	heldByOthers := func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }
+	duplicate := func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.Conditions = []metav1.Condition{{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonDuplicateHost}}
+	}
+	for _, test := range []struct {
+		name  string
+		other *windowsv1alpha1.WindowsInstance
+		want  bool
+	}{
+		{"precedes", other(home), true},
+		{"does not precede", other(held), false},
+		{"being cleaned, and does not precede", other(deleted, held), true},
+		{"deleted, and nothing is on the host", other(home, deleted, heldByOthers), false},
+		{"deleted, and never stood for the host", other(deleted, held, duplicate), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := standsFor(test.other, mine, homeNamespace); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
 // The other instance is named only to those who can read its namespace anyway.
 func TestDescribeDuplicateTellsNothingOfOtherNamespaces(t *testing.T) {
 	instance, other := newInstance("mine", "10.1.42.1"), newInstance("secret-name", "10.1.42.1")

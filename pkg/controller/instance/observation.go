@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/preflight"
 )
 
@@ -71,6 +72,8 @@ type report struct {
 	// agentVersion and agentDigest are those of the agent that answered.
 	agentVersion string
 	agentDigest  string
+	// configuration is what the host was set up with.
+	configuration hostagent.ConfigurationFacts
 }
 
 // outcome sums an observation up for the schedule.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // Defaults of [Options].
@@ -36,6 +37,11 @@ type Options struct {
 	// Namespace is that of the operator: of two instances of the same host, one in this
 	// namespace stands for it. Required.
 	Namespace string
+	// Desired says what hosts shall be set up with. Nil: hosts are watched and not set up.
+	Desired Desired
+	// Changed has a value, whatever it is, each time that the answers of Desired may have
+	// changed for all hosts. Nil: they change with instances, pools and Nodes alone.
+	Changed <-chan event.GenericEvent
 	// ConcurrentProbes is how many hosts that are new or answered last time are looked
 	// at at the same time. Default [DefaultConcurrentProbes].
 	ConcurrentProbes int

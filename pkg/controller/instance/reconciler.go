@@ -82,8 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
 	}
 	if !instance.DeletionTimestamp.IsZero() {
-		r.forget(req.NamespacedName)
-		return reconcile.Result{}, nil
+		return r.leave(ctx, req.NamespacedName, instance)
 	}
 	pool, err := r.pool(ctx, instance)
 	if err != nil {
@@ -106,7 +105,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return r.proceed(ctx, req.NamespacedName, written, w, known, &before), nil
+	result := r.proceed(ctx, req.NamespacedName, written, w, known, &before)
+	if w.inputs != nil && w.paused == "" && (result.RequeueAfter == 0 || result.RequeueAfter > inputsRetry) {
+		result.RequeueAfter = inputsRetry
+	}
+	return result, nil
+}
+
+// leave ends what is under way for an instance that was deleted and is still there, as
+// its host is to be cleaned: what is known of the host, and the connections to it, are
+// needed for that. The end of the object brings the last pass.
+func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance) (reconcile.Result, error) {
+	r.prober.cancel(key)
+	_, err := r.writeStatus(ctx, instance, leaving(instance, r.clock.Now()))
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return reconcile.Result{}, client.IgnoreNotFound(err)
 }
 
 // pool returns the pool of an instance, nil if it names none or one that is not there.
@@ -129,6 +144,9 @@ func (r *Reconciler) pool(ctx context.Context, instance *windowsv1alpha1.Windows
 // contacted in another way.
 func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) host {
 	known, replaced := r.tracker.sync(key, instance, contactDigest(instance, pool), func() history {
+		if r.Desired != nil && unsettled(instance) {
+			return history{} // it waits for what this look finds out
+		}
 		return restore(instance, r.RecheckInterval, r.clock.Now(), rand.Float64()) //nolint:gosec // spreads load, guards nothing
 	})
 	if replaced != nil {
@@ -141,7 +159,6 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha
 // look gathers what decides about the status. It reads the cache only.
 func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known host) (world, error) {
 	w := world{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
-	_, w.revision = r.Hosts.Revision()
 	if known.last != nil && applies(known.last, instance) {
 		w.observation = known.last
 	}
@@ -167,6 +184,7 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 		}
 		w.node = node
 	}
+	r.want(ctx, &w, pool)
 	return w, nil
 }
 
@@ -234,14 +252,22 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	if lostNode(before, &instance.Status) && now.Sub(known.history.at) > lostNodeGrace {
 		due = now
 	}
-	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && known.history.at.Before(o.FinishedAt.Time) {
-		due = now // whatever was done to the host, what was seen of it before may be wrong
+	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && lookedAt(known).Before(settled(o)) {
+		due = settled(o) // whatever was done to the host, what was seen of it before may be wrong
 	}
 	if wait := due.Sub(now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}
 	}
 	r.probe(ctx, key, instance, known)
 	return reconcile.Result{}
+}
+
+// lookedAt is since when what the last look at a host saw is valid.
+func lookedAt(known host) time.Time {
+	if known.last != nil && known.last.finished.Equal(known.history.at) {
+		return known.last.started
+	}
+	return known.history.at
 }
 
 // lostNode says whether the Node of a host has stopped being ready.

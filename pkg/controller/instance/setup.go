@@ -6,6 +6,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,16 +49,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(r.prober); err != nil {
 		return fmt.Errorf("adding the prober: %w", err)
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&windowsv1alpha1.WindowsInstance{}).
 		Watches(&windowsv1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(endpointsChanged)).
 		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
-		Complete(r)
-	if err != nil {
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
+	if r.Changed != nil {
+		b = b.WatchesRawSource(source.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
+	}
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding the instance controller: %w", err)
 	}
 	return nil
@@ -82,6 +85,11 @@ func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconc
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
 	return r.instancesWith(ctx, client.InNamespace(pool.GetNamespace()), client.MatchingFields{indexPool: pool.GetName()})
+}
+
+// everyone is every instance.
+func (r *Reconciler) everyone(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.instancesWith(ctx)
 }
 
 // hostsOf maps a Node to the instances whose Node it may be.
@@ -121,8 +129,8 @@ var endpointsChanged = predicate.Funcs{
 	},
 }
 
-// nodeChanged lets pass what the status of an instance tells of a Node, and not
-// its heartbeats.
+// nodeChanged lets pass what the status of an instance tells of a Node, and what its host
+// is set up by, and not its heartbeats.
 var nodeChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*corev1.Node)
@@ -134,7 +142,7 @@ var nodeChanged = predicate.Funcs{
 		if (was == nil) != (is == nil) || was != nil && (was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message) {
 			return true
 		}
-		return before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID ||
+		return before.UID != after.UID || !maps.Equal(before.Annotations, after.Annotations) || !slices.Equal(before.Spec.PodCIDRs, after.Spec.PodCIDRs) || before.Spec.ProviderID != after.Spec.ProviderID ||
 			!equality.Semantic.DeepEqual(before.Status.Addresses, after.Status.Addresses)
 	},
 }

@@ -29,6 +29,7 @@ func newReport(facts *hostagent.Facts, asked, received time.Time) *report {
 		rebootReasons: facts.PendingReboot.Reasons,
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
+		configuration: facts.Configuration,
 	}
 }
 

@@ -6,6 +6,7 @@ package machine
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -46,13 +47,22 @@ func ownedBy(kind string, obj client.Object) *acmetav1.OwnerReferenceApplyConfig
 		WithController(true)
 }
 
+// removeAfter is for how long the host of a Machine that goes is waited for while it
+// cannot be reached. Usually the virtual machine goes with its Machine: there is nothing
+// left to be cleaned, and nobody who would say so.
+const removeAfter = 5 * time.Minute
+
 // instanceFor is what the controller wants of the instance of a Machine. What it
-// leaves out, such as credentials or host keys, belongs to people.
-func instanceFor(machine *machinev1beta1.Machine, pool string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
+// leaves out, such as credentials or host keys, belongs to people. current is the
+// instance as it is, nil when there is none.
+func instanceFor(machine *machinev1beta1.Machine, current *windowsv1alpha1.WindowsInstance, pool string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
 	spec := acwindowsv1alpha1.WindowsInstanceSpec().
 		WithAddress(Address(machine.Status.Addresses)).
 		WithPort(windowsv1alpha1.DefaultPort).
 		WithUsername(legacy.MachineUsername(platform))
+	if !removalChosen(current) {
+		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfter(metav1.Duration{Duration: removeAfter}))
+	}
 	if pool != "" {
 		spec.WithPoolRef(acwindowsv1alpha1.PoolReference().WithName(pool))
 	}
@@ -63,6 +73,15 @@ func instanceFor(machine *machinev1beta1.Machine, pool string, platform configv1
 		WithAnnotations(map[string]string{windowsv1alpha1.SourceAnnotation: sourceOf(kindMachine, machine)}).
 		WithOwnerReferences(ownedBy(kindMachine, machine)).
 		WithSpec(spec)
+}
+
+// removalChosen says whether somebody has set another time than [removeAfter], which
+// then stays: it is a default.
+func removalChosen(current *windowsv1alpha1.WindowsInstance) bool {
+	if current == nil || current.Spec.Removal == nil || current.Spec.Removal.After == nil {
+		return false
+	}
+	return current.Spec.Removal.After.Duration != removeAfter
 }
 
 // pausedInstance is what the controller wants of an instance whose Machine is

@@ -94,7 +94,7 @@ func (r *machineReconciler) apply(ctx context.Context, machine *machinev1beta1.M
 	if err != nil {
 		return err
 	}
-	written, err := r.applier.Instance(ctx, instance, instanceFor(machine, pool, platform))
+	written, err := r.applier.Instance(ctx, instance, instanceFor(machine, instance, pool, platform))
 	if err != nil {
 		return err
 	}

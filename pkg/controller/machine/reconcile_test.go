@@ -204,6 +204,7 @@ func TestMachineBecomesInstance(t *testing.T) {
 	wantSpec := windowsv1alpha1.WindowsInstanceSpec{
 		Address: "10.0.0.5", Port: 22, Username: "Administrator", ProviderID: "vsphere://42",
 		PoolRef: &windowsv1alpha1.PoolReference{Name: "winworker"},
+		Removal: &windowsv1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	if diff := cmp.Diff(wantSpec, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -393,6 +394,63 @@ func TestMachineIsReplaced(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	if got := f.instance("m"); got.OwnerReferences[0].UID != "another" || got.Status.Phase != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The time after which a host is given up is a default: what people choose stays, until
+// they choose nothing any more.
+func TestRemovalIsADefault(t *testing.T) {
+	const hour = time.Hour
+	after := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	for _, step := range []struct {
+		name      string
+		set, want *windowsv1alpha1.RemovalOptions
+	}{
+		{"a policy besides", &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon, After: after(removeAfter)}, &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon, After: after(removeAfter)}},
+		{"another time", &windowsv1alpha1.RemovalOptions{After: after(hour)}, &windowsv1alpha1.RemovalOptions{After: after(hour)}},
+		{"nothing", nil, &windowsv1alpha1.RemovalOptions{After: after(removeAfter)}},
+	} {
+		change(f, "m", &windowsv1alpha1.WindowsInstance{}, func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Removal = step.set })
+		f.settle("m")
+		if diff := cmp.Diff(step.want, f.instance("m").Spec.Removal); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// The instance of a Machine that was deleted stays until its host is clean or given up;
+// one of a new Machine of the same name is made when it is gone.
+func TestMachineIsReplacedWhileItsHostIsCleaned(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	change(f, "m", &windowsv1alpha1.WindowsInstance{}, func(i *windowsv1alpha1.WindowsInstance) {
+		i.Finalizers = []string{windowsv1alpha1.HostFinalizer}
+	})
+	if err := f.WithWatch.Delete(t.Context(), windowsMachine("m", "")); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("m")
+	machine := windowsMachine("m", "")
+	machine.UID = "another"
+	if err := f.Create(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	if writes := f.settle("m"); len(writes) > 0 {
+		t.Errorf("writes while the host is cleaned: %v", writes)
+	}
+	old := f.instance("m")
+	if old == nil || old.DeletionTimestamp.IsZero() || old.OwnerReferences[0].UID == "another" {
+		t.Fatalf("got %+v", old)
+	}
+
+	change(f, "m", &windowsv1alpha1.WindowsInstance{}, func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = nil })
+	if diff := cmp.Diff([]string{"apply m"}, f.settle("m")); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if got := f.instance("m"); got == nil || got.OwnerReferences[0].UID != "another" {
 		t.Errorf("got %+v", got)
 	}
 }

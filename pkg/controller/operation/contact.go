@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
@@ -55,18 +56,36 @@ func unsentFor(err error) bool {
 	return errors.As(err, &credentials) || errors.As(err, &agent) && !errors.Is(err, context.DeadlineExceeded)
 }
 
+// stages of the steps whose errors are not about looking at the host.
+var stages = map[string]hostaccess.Stage{
+	stepPlan: hostaccess.StagePlan, stepTransfer: hostaccess.StageTransfer, stepApply: hostaccess.StageApply,
+	stepFinish: hostaccess.StageApply, stepNetwork: hostaccess.StageApply, stepCleanup: hostaccess.StageCleanup,
+}
+
 // diagnose puts an error of [Hosts] into the words of the conditions, with the layer
 // that failed.
 func (e *execution) diagnose(err error) string {
-	d := hostaccess.Diagnose(hostaccess.StageFacts, err, e.instance)
+	stage, ok := stages[e.current]
+	if !ok {
+		stage = hostaccess.StageFacts
+	}
+	d := hostaccess.Diagnose(stage, err, e.instance)
+	if d.Condition == windowsv1alpha1.ConditionConfigured || d.Condition == windowsv1alpha1.ConditionRemoved {
+		return d.Message // the reason says what failed, and that is known here
+	}
 	return d.Reason + ": " + d.Message
 }
 
 // ask puts a question to the host until it is answered, or the error is no blip, or the
 // time is over. The error is that of the host, or the cause of ctx.
 func ask[T any](ctx context.Context, e *execution, until time.Time, question func(ctx context.Context) (T, error)) (T, error) {
+	return askPatiently(ctx, e, until, askTimeout, question)
+}
+
+// askPatiently is ask for a question whose answer takes longer.
+func askPatiently[T any](ctx context.Context, e *execution, until time.Time, timeout time.Duration, question func(ctx context.Context) (T, error)) (T, error) {
 	for {
-		answer, err := once(ctx, question)
+		answer, err := within(ctx, timeout, question)
 		if err == nil || !blip(err) || !e.clock.Now().Add(pollInterval).Before(until) {
 			if ctx.Err() != nil {
 				return answer, context.Cause(ctx)
@@ -81,7 +100,11 @@ func ask[T any](ctx context.Context, e *execution, until time.Time, question fun
 
 // once puts a question to the host and bounds the time for its answer.
 func once[T any](ctx context.Context, question func(ctx context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	return within(ctx, askTimeout, question)
+}
+
+func within[T any](ctx context.Context, timeout time.Duration, question func(ctx context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return question(ctx)
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package operation carries out what somebody asked to be done with a host: drain,
-// uncordon, reboot, reconfigure. The API server has recorded it in status.operation of
-// the WindowsInstance; this package does it, writes down how far it is, and goes on
-// where another process, or an earlier run of this one, was interrupted.
+// Package operation carries out what is to be done with a host: drain, uncordon, reboot,
+// reconfigure, remove. The API server, for people, or the controller of configurations has
+// recorded it in status.operation of the WindowsInstance; this package does it, writes
+// down how far it is, and goes on where another process, or an earlier run of this one,
+// was interrupted.
 //
 // What makes that safe:
 //
@@ -17,16 +18,31 @@
 //     of package instance writes the same status; neither undoes the other's writes.
 //   - The host restarts only if it still is in the boot that was recorded. An answer
 //     that was lost is asked for again without a second restart.
+//   - What has to be done to a host in order to configure it is not remembered: the host
+//     is asked for the difference again, which is empty for what is done. Only one process
+//     at a time can change a host, as its agent has a lock for that.
 //   - Only the leader works, and its context ends before another one begins.
+//
+// A configuration takes no more than it costs: a Node is cordoned and drained only if
+// pods have to leave for what is planned, Windows is restarted only if it says so, and
+// not more hosts at the same time than [Options.Disruptive] are out of service for it
+// (turns.go). One that ends without success after the host was begun to be changed
+// leaves the Node cordoned, and the next one that succeeds uncordons it. A Node that
+// people have cordoned stays so.
 //
 // The reconciler (reconciler.go) reads the cache and starts executions; the runner
 // (runner.go) owns their goroutines, at most one for each instance; an execution
-// (execution.go) walks through the steps (node.go, reboot.go, reconfigure.go).
+// (execution.go) walks through the steps (node.go, reboot.go, reconfigure.go,
+// configure.go, join.go, remove.go). What configuring and removing have in common, an
+// agent that is followed while it changes its host, is in apply.go.
 //
 // An instance that is paused, or whose pool is, is left alone: an operation on it fails
 // at once and says so. One that is being carried out when the pause begins is completed,
-// because a host that is half way is worse than either end; it can be canceled.
+// because a host that is half way is worse than either end; it can be canceled. Once an
+// instance is being deleted its host is removed and nothing else: every other operation
+// ends as if it had been canceled.
 //
-// Hosts are reached through the interface [Hosts] only. The package must not import
+// Hosts are reached through the interface [Hosts] only, and what they shall be like is
+// known to a [Configuration]. The package must not import
 // another controller nor the packages that serve the API.
 package operation

@@ -20,6 +20,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
 )
 
 // execution carries one operation out. It is used by one goroutine.
@@ -27,10 +28,15 @@ type execution struct {
 	*stored
 
 	hosts Hosts
-	kube  kubernetes.Interface
-	// cached reads Nodes and pools.
-	cached   client.Reader
-	drainer  drainer
+	// configuration is nil if hosts are not configured.
+	configuration Configuration
+	kube          kubernetes.Interface
+	// cached reads Nodes, pools and instances.
+	cached  client.Reader
+	drainer drainer
+	turns   *turns
+	// yield lets other executions go first, see [runner.yield].
+	yield    func()
 	recorder record.EventRecorder
 	metrics  *metrics
 
@@ -42,6 +48,13 @@ type execution struct {
 	interrupted bool
 	// unsent: the restart was recorded, and not asked for.
 	unsent bool
+	// facts are what the host said of itself before it was planned what to do to it. Nil: it
+	// was not asked by this execution.
+	facts *hostagent.Facts
+	// planned is what the step Plan found out, for the one after it. Nil: it is found out anew.
+	planned *planned
+	// replans is how often this execution went back to the step Plan.
+	replans int
 	// told has the budgets and pods that there was an event about.
 	told map[string]bool
 }
@@ -65,6 +78,10 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 	if err := e.load(ctx); err != nil {
 		return err
 	}
+	defer e.turns.release(e.key)
+	if disrupts(e.operation()) {
+		e.turns.hold(e.key) // an execution before this one took it
+	}
 	if e.operation().Phase == windowsv1alpha1.OperationPending {
 		if err := e.start(ctx); err != nil {
 			return err
@@ -86,7 +103,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 		if step == nil {
 			return e.conclude(ctx, windowsv1alpha1.OperationSucceeded, e.summary())
 		}
-		if e.operation().CancelRequestedAt != nil {
+		if e.unwanted() {
 			cancel(errCanceled)
 		}
 		e.interrupted = first && step.State == windowsv1alpha1.StepRunning
@@ -98,7 +115,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 		case errors.Is(err, errCanceled):
 			return e.cancel(ctx)
 		default:
-			return e.conclude(ctx, windowsv1alpha1.OperationFailed, e.failure(err))
+			return e.fail(ctx, err)
 		}
 	}
 	return errOver
@@ -119,7 +136,7 @@ func (e *execution) start(ctx context.Context) error {
 			refusal = "The host has no Node: no Node has its address or its provider ID, so that there is nothing to drain or uncordon."
 		}
 	}
-	names := plan(e.operation())
+	names := plan(e.operation(), e.configuration != nil)
 	if names == nil && refusal == "" {
 		refusal = fmt.Sprintf("This version of the controller does not know operations of type %s.", e.operation().Type)
 	}
@@ -216,11 +233,23 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 	}
 	ended := e.clock.Now()
 	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+		// What the step waited for last is over.
+		op.Message, op.BlockedBy = done.message, nil
+		if done.again != "" {
+			rewind(op, done.again, name)
+			return
+		}
 		if step := findStep(op, name); step != nil {
 			end(step, state, done.message, ended)
 		}
-		// What the step waited for last is over.
-		op.Message, op.BlockedBy = done.message, nil
+		if done.node != nil {
+			op.Node = done.node
+		}
+		for other, why := range done.skips {
+			if step := findStep(op, other); step != nil && step.State == windowsv1alpha1.StepPending {
+				end(step, windowsv1alpha1.StepSkipped, why, ended)
+			}
+		}
 	}); err != nil {
 		return err
 	}
@@ -236,7 +265,7 @@ func (e *execution) confirm(ctx context.Context) error {
 	if err := e.load(ctx); err != nil {
 		return err
 	}
-	if e.operation().CancelRequestedAt != nil {
+	if e.unwanted() {
 		return errCanceled
 	}
 	return ctx.Err()
@@ -255,27 +284,102 @@ func (e *execution) cancel(ctx context.Context) error {
 	}
 	op := e.operation()
 	message := "Canceled by " + op.CancelRequestedBy + "."
+	if deleted(e.instance) {
+		message = "Canceled, as the WindowsInstance is being deleted."
+	}
+	note, err := e.putBack(ctx)
+	if err != nil {
+		return err
+	}
+	return e.conclude(ctx, windowsv1alpha1.OperationCanceled, message+note)
+}
+
+// putBack undoes what an operation that ends early has done, as far as that can be
+// undone, and says what is left of it.
+func (e *execution) putBack(ctx context.Context) (string, error) {
+	op := e.operation()
 	switch {
+	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, stepApply):
+		return e.leave(ctx)
+	case op.Type == windowsv1alpha1.OperationRemove && begun(op, stepCleanup):
+		return " The host is half way: part of what is ours may still be on it. Remove it again.", nil
 	case e.mayBeSent():
-		message += " The restart of the host was asked for before, which cannot be taken back."
+		message := " The restart of the host was asked for before, which cannot be taken back."
 		if cordonedByUs(op) {
 			message += fmt.Sprintf(" Node %s stays cordoned: uncordon it when the host is back and well.", op.Node.Name)
 		}
+		return message, nil
 	case cordonedByUs(op):
-		restored, err := e.restore(ctx)
-		if err != nil {
-			if ctx.Err() != nil || errors.Is(err, errOver) {
-				return err
-			}
-			restored = fmt.Sprintf("Node %s stays cordoned, as it cannot be uncordoned: %v.", op.Node.Name, err)
-		}
-		message += evicted(op) + " " + restored
+		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
+		return evicted(op) + restored, err
 	case op.Node != nil && op.Node.WasUnschedulable:
-		message += evicted(op) + fmt.Sprintf(" Node %s stays cordoned, as it was before.", op.Node.Name)
-	default:
-		message += " Nothing was changed."
+		return evicted(op) + fmt.Sprintf(" Node %s stays cordoned, as it was before.", op.Node.Name), nil
 	}
-	return e.conclude(ctx, windowsv1alpha1.OperationCanceled, message)
+	return " Nothing was changed.", nil
+}
+
+// leave says how a host is left whose configuration ends without success after it was
+// begun, and keeps new pods away from it until one succeeds.
+func (e *execution) leave(ctx context.Context) (string, error) {
+	op := e.operation()
+	message := " The host is configured, and whether it is a node that works was not found out."
+	if finish := findStep(op, stepFinish); !ended(finish) {
+		message = " The host is half way between two configurations: reconfigure it again, or remove it."
+	}
+	if e.mayBeSent() && !ended(findStep(op, stepBoot)) {
+		message += " It was asked to restart."
+	}
+	note, err := e.orWhyNot(ctx, "cordoned", e.isolate)
+	return message + note, err
+}
+
+// isolate cordons the Node of the host, if there is one by now, and says so.
+func (e *execution) isolate(ctx context.Context) (string, error) {
+	node := e.operation().Node
+	if node == nil {
+		var err error
+		if err = e.load(ctx); err != nil {
+			return "", err
+		}
+		if node, err = e.findNode(ctx); err != nil || node == nil {
+			return "", err
+		}
+	}
+	var found drain.Cordoned
+	err := e.onNode(ctx, func() (err error) {
+		found, err = drain.Cordon(ctx, e.kube, node.Name, node.UID, markOf(e.operation()))
+		return err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	case found.ByOther:
+		return fmt.Sprintf("Node %s stays cordoned, as it was before.", node.Name), nil
+	}
+	return fmt.Sprintf("Node %s stays cordoned until the host is reconfigured with success.", node.Name), nil
+}
+
+// orWhyNot does something to the Node, and says why it cannot be done if that is so. Its
+// error is that of the record.
+func (e *execution) orWhyNot(ctx context.Context, done string, do func(context.Context) (string, error)) (string, error) {
+	note, err := do(ctx)
+	switch {
+	case err == nil && note == "":
+		return "", nil
+	case err == nil:
+		return " " + note, nil
+	case ctx.Err() != nil || errors.Is(err, errOver):
+		return "", err
+	}
+	return fmt.Sprintf(" The Node cannot be %s: %v.", done, err), nil
+}
+
+// begun says whether a step was carried out, at least in part.
+func begun(op *windowsv1alpha1.Operation, name string) bool {
+	step := findStep(op, name)
+	return step != nil && step.StartedAt != nil
 }
 
 // evicted says which pods are gone although the operation was broken off.
@@ -291,6 +395,9 @@ func evicted(op *windowsv1alpha1.Operation) string {
 
 // conclude records the end, and says it to everybody else.
 func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.OperationPhase, message string) error {
+	if phase != windowsv1alpha1.OperationSucceeded {
+		e.revoke(ctx)
+	}
 	now := e.clock.Now()
 	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
 		if op.Active() {
@@ -313,20 +420,41 @@ func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.Operatio
 	return nil
 }
 
-// failure says why the operation failed, in what state the host was left and what to do.
-func (e *execution) failure(err error) string {
+// fail ends the operation without success. It says why, in what state the host was left
+// and what to do.
+func (e *execution) fail(ctx context.Context, cause error) error {
+	message := sentence(cause.Error())
+	note, err := e.aftermath(ctx)
+	if err != nil {
+		return err
+	}
+	return e.conclude(ctx, windowsv1alpha1.OperationFailed, message+note)
+}
+
+// aftermath says in what state an operation that failed leaves the host.
+func (e *execution) aftermath(ctx context.Context) (string, error) {
 	op := e.operation()
-	message := sentence(err.Error())
+	note := ""
 	if op.Type == windowsv1alpha1.OperationReboot && !e.mayBeSent() {
-		message += " The host was not restarted."
+		note = " The host was not restarted."
 	}
-	if !cordonedByUs(op) {
-		return message
+	switch {
+	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, stepApply):
+		return e.orWhyNot(ctx, "cordoned", e.isolate)
+	case !cordonedByUs(op):
+		return note, nil
+	case op.Type == windowsv1alpha1.OperationReconfigure:
+		// Nothing was done to the host, so that its Node works as it did.
+		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
+		return " The host was not changed." + restored, err
+	case op.Type == windowsv1alpha1.OperationRemove && e.current == stepDrain:
+		return fmt.Sprintf(" Node %[1]s stays cordoned, as its host is to be removed, which is tried again: have the pods leave meanwhile, for example with kubectl drain %[1]s and its options.", op.Node.Name), nil
+	case op.Type == windowsv1alpha1.OperationRemove:
+		return fmt.Sprintf(" Node %s stays cordoned, as its host is to be removed.", op.Node.Name), nil
+	case op.Type == windowsv1alpha1.OperationDrain:
+		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
 	}
-	if op.Type == windowsv1alpha1.OperationDrain {
-		return message + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name)
-	}
-	return message + fmt.Sprintf(" Node %s stays cordoned: put right what is wrong, then reboot again or uncordon it.", op.Node.Name)
+	return note + fmt.Sprintf(" Node %s stays cordoned: put right what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
 }
 
 // mayBeSent says whether the restart of the host was, or may have been, asked for.
@@ -335,7 +463,7 @@ func (e *execution) mayBeSent() bool { return e.operation().BootID != "" && !e.u
 // cordonedByUs says whether the Node is, or may be, cordoned because of the operation.
 func cordonedByUs(op *windowsv1alpha1.Operation) bool {
 	step := findStep(op, stepCordon)
-	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil
+	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil && step.State != windowsv1alpha1.StepSkipped
 }
 
 // summary is how an operation that went well ended.
@@ -381,7 +509,16 @@ func doing(name string, op *windowsv1alpha1.Operation) string {
 		stepFacts:         "Looking at the host.",
 		stepPreflight:     "Judging whether the host is fit to be a node.",
 		stepAgent:         "Putting our agent on the host.",
+		stepPlan:          "Finding out what is to be done to the host.",
+		stepTransfer:      "Sending files to the host.",
+		stepApply:         "Configuring the host.",
+		stepFinish:        "Configuring the host after its restart.",
+		stepJoin:          "Waiting until the host has become a Node.",
+		stepNetwork:       "Configuring what needs the Node.",
 		stepVerify:        "Verifying the host.",
+		stepCleanup:       "Taking everything of ours off the host.",
+		stepDeleteNode:    "Deleting " + node + ".",
+		stepForget:        "Closing the connections to the host.",
 	}[name]
 }
 

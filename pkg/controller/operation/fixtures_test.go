@@ -18,7 +18,6 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +81,8 @@ type scriptedHost struct {
 	asked      []string
 	forced     bool
 	unanswered int
+
+	configured
 }
 
 var (
@@ -132,6 +133,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 		Boot:          hostagent.BootFacts{ID: h.id(), Time: h.started},
 		PendingReboot: hostagent.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      h.services,
+		Configuration: hostagent.ConfigurationFacts{AppliedRevision: h.recorded},
 	}, nil
 }
 
@@ -161,6 +163,7 @@ func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 	if err := h.ask(ctx, "Restart"); err != nil {
 		return hostagent.RestartAnswer{}, err
 	}
+	h.agentThere = true
 	if request.BootID == "" || request.Reason == "" {
 		return hostagent.RestartAnswer{}, errors.New("the request is not complete")
 	}
@@ -242,12 +245,17 @@ func (d *scriptedDrain) Run(ctx context.Context, _ string, o drain.Options, repo
 type fixture struct {
 	record.EventRecorder
 
-	t      *testing.T
+	t *testing.T
+	// client is that of the controller, raw that of everybody else.
 	client client.Client
+	raw    client.Client
 	kube   *fake.Clientset
-	host   *scriptedHost
-	drain  *scriptedDrain
-	clock  hasty
+	// configuration is nil unless hosts are configured.
+	configuration Configuration
+	disruptive    int
+	host          *scriptedHost
+	drain         *scriptedDrain
+	clock         hasty
 
 	mu     sync.Mutex
 	events []string
@@ -302,39 +310,39 @@ func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others 
 	}}
 	f.kube = fake.NewClientset(node.DeepCopy())
 	scheme := kruntime.NewScheme()
-	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*kruntime.Scheme) error{corev1.AddToScheme, windowsv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.client = ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, instance, node)...).
-		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-				written, _ := obj.(*windowsv1alpha1.WindowsInstance)
-				if written.ResourceVersion == "" {
-					t.Error("a status was written without a resource version, so that it could overwrite another")
-				}
-				f.mu.Lock()
-				hook := f.onWrite
-				f.mu.Unlock()
-				if hook != nil {
-					if err := hook(false, written); err != nil {
-						return err
-					}
-				}
-				if err := c.SubResource(sub).Update(ctx, obj, opts...); err != nil {
+	raw := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, instance, node)...).
+		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).Build()
+	f.raw, f.client = raw, interceptor.NewClient(raw, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			written, _ := obj.(*windowsv1alpha1.WindowsInstance)
+			if written.ResourceVersion == "" {
+				t.Error("a status was written without a resource version, so that it could overwrite another")
+			}
+			f.mu.Lock()
+			hook := f.onWrite
+			f.mu.Unlock()
+			if hook != nil {
+				if err := hook(false, written); err != nil {
 					return err
 				}
-				if hook != nil {
-					return hook(true, written)
-				}
-				return nil
-			},
-			Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
-				return errors.New("a spec was written")
-			},
-		}).Build()
+			}
+			if err := c.SubResource(sub).Update(ctx, obj, opts...); err != nil {
+				return err
+			}
+			if hook != nil {
+				return hook(true, written)
+			}
+			return nil
+		},
+		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
+			return errors.New("a spec was written")
+		},
+	})
 	return f
 }
 
@@ -342,7 +350,8 @@ func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others 
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
 	r, err := newReconciler(f.client, f.client, logr.Discard(), Options{
-		Recorder: f, Hosts: f.host, Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
+		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptive: f.disruptive,
+		Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -381,7 +390,7 @@ func (f *fixture) reconcile(r *Reconciler) {
 func (f *fixture) get() *windowsv1alpha1.WindowsInstance {
 	f.t.Helper()
 	instance := &windowsv1alpha1.WindowsInstance{}
-	if err := f.client.Get(context.Background(), testKey, instance); err != nil {
+	if err := f.raw.Get(context.Background(), testKey, instance); err != nil {
 		f.t.Fatal(err)
 	}
 	return instance
@@ -402,7 +411,7 @@ func (f *fixture) edit(change func(*windowsv1alpha1.WindowsInstance)) {
 	for {
 		instance := f.get()
 		change(instance)
-		err := f.client.Status().Update(context.Background(), instance)
+		err := f.raw.Status().Update(context.Background(), instance)
 		if err == nil {
 			return
 		}
@@ -431,7 +440,7 @@ func (f *fixture) eventually(what string, holds func() bool) {
 			f.t.Fatalf("waited for %s; the operation is %+v", what, f.get().Status.Operation)
 		}
 		select {
-		case <-time.After(time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		case <-f.t.Context().Done():
 		}
 	}

@@ -6,8 +6,14 @@ package operation
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
 
 // Hosts is what operations need of the way to hosts. Its methods are called
@@ -28,9 +34,31 @@ type Hosts interface {
 	Restart(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request hostagent.RestartRequest) (hostagent.RestartAnswer, error)
 	// EnsureRoutes makes sure that routes exist, and returns those that were missing.
 	EnsureRoutes(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, routes []hostagent.Route) (changed []hostagent.Route, err error)
+	// PlanConfiguration has the host say what would have to be done for it to be as bundle
+	// says. It changes nothing but that our agent is there.
+	PlanConfiguration(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, bundle *config.Bundle) (*engine.Plan, error)
+	// Deliver puts files of the payload on the host. What is there already is not sent
+	// again; what broke off goes on where it did.
+	Deliver(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, files []engine.PayloadFile, progress func(transfer.Progress)) error
+	// Apply has the host carry the request out. An error means that no result came; what
+	// the host has done by then is not known, and the same can be applied again.
+	Apply(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request *engine.Request, report func(engine.Event)) (*engine.Result, error)
+	// Cleanup takes everything of ours off the host, our agent last. Errors are as those
+	// of Apply. A host that has nothing of ours is Removed as well.
+	Cleanup(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error)
 	// Revision names the agent that is put on hosts: its version for people, and the
 	// beginning of its SHA-256 digest.
 	Revision() (version, revision string)
 	// Forget closes the connections to the host, and has the agent on it verified anew.
 	Forget(instance *windowsv1alpha1.WindowsInstance)
+}
+
+// Configuration says what hosts shall be like. Its methods are called concurrently.
+type Configuration interface {
+	// Build returns what the host shall be like. node is its Node, nil if it has none. With
+	// join the host also gets credentials to become a node, the same ones again as long as
+	// they are good.
+	Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*hostconfig.Result, error)
+	// Joined revokes the credentials that Build has given to the host, if there are any.
+	Joined(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
 }

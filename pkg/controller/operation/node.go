@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,19 +18,20 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
-const (
-	// progressInterval is how often at most the progress of a drain is written.
-	progressInterval = time.Second
-	// maxBlockedBy is the limit of status.operation.blockedBy.
-	maxBlockedBy = 16
-)
+// maxBlockedBy is the limit of status.operation.blockedBy.
+const maxBlockedBy = 16
 
 // noNode is how the steps for Nodes end for a host without one.
 var noNode = result{skipped: true, message: "The host has no Node."}
 
-// markOf is the trace that the operation leaves on its Node.
+// markOf is the trace that the operation leaves on its Node. A configuration that failed
+// leaves the Node cordoned, until one succeeds: theirs is a purpose of its own.
 func markOf(op *windowsv1alpha1.Operation) drain.Mark {
-	return drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
+	mark := drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
+	if op.Type == windowsv1alpha1.OperationReconfigure {
+		mark.Purpose = string(op.Type)
+	}
+	return mark
 }
 
 // cordon cordons the Node, unless it is already.
@@ -39,6 +39,11 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	node := e.operation().Node
 	if node == nil {
 		return noNode, nil
+	}
+	if e.operation().Type == windowsv1alpha1.OperationReconfigure {
+		if err := e.takeTurn(ctx); err != nil {
+			return result{}, err
+		}
 	}
 	if err := e.confirm(ctx); err != nil {
 		return result{}, err
@@ -49,6 +54,9 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return err
 	}); err != nil {
 		return result{}, err
+	}
+	if found.TakenOver {
+		return result{message: fmt.Sprintf("Node %s is cordoned, as it was since a configuration that did not get to its end.", node.Name)}, nil
 	}
 	if !found.ByOther {
 		return result{message: fmt.Sprintf("Node %s is cordoned.", node.Name)}, nil
@@ -111,7 +119,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		counter.before = *op.Progress
 	}
 	latest := drain.Progress{}
-	err := e.following(ctx, func(ctx context.Context, report func(drain.Progress)) error {
+	err := follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o.Deadline, func() error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
 	}, func(p drain.Progress) error {
 		latest = p
@@ -149,61 +157,6 @@ func retryDrain(ctx context.Context, c clock.Clock, deadline time.Time, run func
 		}
 		return err
 	})
-}
-
-// following runs a drain in a goroutine of its own and writes its progress, at most
-// once in progressInterval and the last one always.
-func (e *execution) following(ctx context.Context, run func(context.Context, func(drain.Progress)) error, write func(drain.Progress) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel(nil)
-	latest := make(chan drain.Progress, 1)
-	done := make(chan error, 1)
-	wg.Go(func() {
-		done <- run(ctx, func(p drain.Progress) {
-			select {
-			case <-latest: // nobody has taken the one before, and need not any more
-			default:
-			}
-			latest <- p
-		})
-	})
-	for {
-		var err error
-		ended := false
-		var p drain.Progress
-		select {
-		case p = <-latest:
-		case err = <-done:
-			ended = true
-			select {
-			case p = <-latest:
-			default:
-				return err
-			}
-		}
-		if writeErr := write(p); writeErr != nil {
-			return writeErr
-		}
-		if ended {
-			return err
-		}
-		timer := e.clock.NewTimer(progressInterval)
-		select {
-		case <-timer.C():
-		case err := <-done:
-			timer.Stop()
-			select {
-			case p = <-latest:
-				if writeErr := write(p); writeErr != nil {
-					return writeErr
-				}
-			default:
-			}
-			return err
-		}
-	}
 }
 
 // progressCounter counts pods across interruptions: a drain that goes on knows only
@@ -254,7 +207,8 @@ func describeBlocked(b drain.Blocked) string {
 }
 
 // uncordon makes the Node schedulable: by whomever it was cordoned if that is what was
-// asked for, and otherwise only if it was by this operation.
+// asked for, and otherwise only if it was by this operation, or by a configuration that
+// failed before this one, which succeeds.
 func (e *execution) uncordon(ctx context.Context) (result, error) {
 	op := e.operation()
 	if op.Node == nil {
@@ -264,7 +218,9 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if op.Type != windowsv1alpha1.OperationUncordon {
-		if op.Node.WasUnschedulable {
+		if op.Type == windowsv1alpha1.OperationReconfigure {
+			defer e.turns.release(e.key)
+		} else if op.Node.WasUnschedulable {
 			return result{skipped: true, message: fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)}, nil
 		}
 		message, err := e.restore(ctx)
@@ -296,6 +252,8 @@ func (e *execution) restore(ctx context.Context) (string, error) {
 		return fmt.Sprintf("Node %s was deleted meanwhile.", op.Node.Name), nil
 	case err != nil:
 		return "", err
+	case !schedulable && op.Node.WasUnschedulable:
+		return fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name), nil
 	case !schedulable:
 		return fmt.Sprintf("Node %s stays cordoned, as somebody else has cordoned it meanwhile.", op.Node.Name), nil
 	}

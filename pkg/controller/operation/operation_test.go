@@ -340,7 +340,7 @@ func (f *fixture) ended() <-chan struct{} {
 	go func() {
 		defer close(done)
 		for deadline := time.Now().Add(testDeadline); f.get().Status.Operation.Active() && time.Now().Before(deadline); {
-			<-time.After(time.Millisecond)
+			<-time.After(5 * time.Millisecond)
 		}
 	}()
 	return done

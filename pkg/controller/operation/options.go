@@ -18,12 +18,22 @@ import (
 // DefaultConcurrent is the default of [Options.Concurrent].
 const DefaultConcurrent = 64
 
+// DefaultDisruptive is the default of [Options.Disruptive].
+const DefaultDisruptive = 1
+
 // Options configure the controller.
 type Options struct {
 	// Hosts is the way to hosts. Required.
 	Hosts Hosts
 	// Kube reads and writes Nodes and Pods, not from a cache. Required.
 	Kube kubernetes.Interface
+	// Configuration says what hosts shall be like. Nil: a Reconfigure brings the agent to
+	// the host and nothing else.
+	Configuration Configuration
+	// Disruptive is for how many hosts at the same time a Node may be cordoned and drained
+	// because of its configuration; the others wait for their turn. Hosts without a Node
+	// do not count. Default [DefaultDisruptive].
+	Disruptive int
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 a second reboot
 	// would be the first one once more, with what was said of that. Required.
 	Recorder record.EventRecorder
@@ -56,6 +66,12 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Concurrent < 0 {
 		errs = append(errs, fmt.Errorf("Concurrent is %d, which is less than 1", o.Concurrent))
+	}
+	if o.Disruptive == 0 {
+		o.Disruptive = DefaultDisruptive
+	}
+	if o.Disruptive < 0 {
+		errs = append(errs, fmt.Errorf("Disruptive is %d, which is less than 1", o.Disruptive))
 	}
 	if o.clock == nil {
 		o.clock = clock.RealClock{}

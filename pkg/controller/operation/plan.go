@@ -29,7 +29,16 @@ const (
 	stepFacts         = "Facts"
 	stepPreflight     = "Preflight"
 	stepAgent         = "Agent"
+	stepPlan          = "Plan"
+	stepTransfer      = "Transfer"
+	stepApply         = "Apply"
+	stepFinish        = "Finish"
+	stepJoin          = "Join"
+	stepNetwork       = "Network"
 	stepVerify        = "Verify"
+	stepCleanup       = "Cleanup"
+	stepDeleteNode    = "DeleteNode"
+	stepForget        = "Forget"
 )
 
 // stepFunc carries a step out. It may be called again after an interruption. An error
@@ -44,6 +53,14 @@ type result struct {
 	skipped bool
 	// enough: the operation has succeeded without the steps that follow.
 	enough bool
+	// skips has which of the steps that follow are not needed, and why.
+	skips map[string]string
+	// node is what the operation works on from now on. It is recorded together with the end
+	// of the step, so that the step is done again if that is interrupted. Nil: as before.
+	node *windowsv1alpha1.OperationNode
+	// again is an earlier step from which on the operation is carried out again, this one
+	// included. Empty: it goes on.
+	again string
 }
 
 // stepFuncs are the steps of all operations, by name.
@@ -59,14 +76,24 @@ var stepFuncs = map[string]stepFunc{
 	stepMetadataRoute: (*execution).metadataRoute,
 	stepNodeReady:     (*execution).nodeReady,
 	stepUncordon:      (*execution).uncordon,
-	stepFacts:         (*execution).facts,
+	stepFacts:         (*execution).look,
 	stepPreflight:     (*execution).preflight,
 	stepAgent:         (*execution).agent,
+	stepPlan:          (*execution).planConfiguration,
+	stepTransfer:      (*execution).transfer,
+	stepApply:         (*execution).apply,
+	stepFinish:        (*execution).finish,
+	stepJoin:          (*execution).join,
+	stepNetwork:       (*execution).network,
 	stepVerify:        (*execution).verify,
+	stepCleanup:       (*execution).cleanup,
+	stepDeleteNode:    (*execution).deleteNode,
+	stepForget:        (*execution).forget,
 }
 
 // plan returns the names of the steps of an operation, nil for one that nobody knows.
-func plan(op *windowsv1alpha1.Operation) []string {
+// Hosts are configured if it is known with what.
+func plan(op *windowsv1alpha1.Operation, configured bool) []string {
 	switch op.Type {
 	case windowsv1alpha1.OperationDrain:
 		return []string{stepCordon, stepEvict}
@@ -83,7 +110,16 @@ func plan(op *windowsv1alpha1.Operation) []string {
 			return slices.Concat([]string{stepConnect}, back)
 		}
 	case windowsv1alpha1.OperationReconfigure:
-		return []string{stepConnect, stepFacts, stepPreflight, stepAgent, stepVerify}
+		if !configured {
+			return []string{stepConnect, stepFacts, stepPreflight, stepAgent, stepVerify}
+		}
+		return []string{
+			stepConnect, stepFacts, stepPreflight, stepAgent,
+			stepPlan, stepTransfer, stepCordon, stepDrain, stepApply, stepRestart, stepBoot, stepFinish,
+			stepJoin, stepNetwork, stepNodeReady, stepUncordon, stepVerify,
+		}
+	case windowsv1alpha1.OperationRemove:
+		return []string{stepConnect, stepCordon, stepDrain, stepCleanup, stepRestart, stepBoot, stepDeleteNode, stepForget}
 	}
 	return nil
 }
@@ -132,6 +168,30 @@ func nextStep(op *windowsv1alpha1.Operation) *windowsv1alpha1.OperationStep {
 	return nil
 }
 
+// ended says whether a step is over, however.
+func ended(step *windowsv1alpha1.OperationStep) bool {
+	return step.State != windowsv1alpha1.StepPending && step.State != windowsv1alpha1.StepRunning
+}
+
+// rewind has an operation go on at an earlier step than the one that runs. A Node that is
+// cordoned or drained stays so.
+func rewind(op *windowsv1alpha1.Operation, to, from string) {
+	within := false
+	for i := range op.Steps {
+		step := &op.Steps[i]
+		if within = within || step.Name == to; !within {
+			continue
+		}
+		kept := (step.Name == stepCordon || step.Name == stepDrain) && step.State == windowsv1alpha1.StepSucceeded
+		if !kept {
+			*step = windowsv1alpha1.OperationStep{Name: step.Name, State: windowsv1alpha1.StepPending}
+		}
+		if step.Name == from {
+			return
+		}
+	}
+}
+
 // begin notes that a step runs. One that ran before keeps the time when it first did,
 // which deadlines count from.
 func begin(step *windowsv1alpha1.OperationStep, now time.Time) {
@@ -168,7 +228,11 @@ func conclude(op *windowsv1alpha1.Operation, phase windowsv1alpha1.OperationPhas
 			end(step, windowsv1alpha1.StepSkipped, note, now)
 		}
 	}
-	op.Phase, op.Message, op.BlockedBy = phase, message, nil
+	op.Phase, op.Message = phase, message
+	if op.Type != windowsv1alpha1.OperationRemove || phase != windowsv1alpha1.OperationFailed {
+		// A removal that failed is tried again: what kept it from going on is still worth knowing.
+		op.BlockedBy = nil
+	}
 	op.FinishedAt = timestamp(now)
 }
 

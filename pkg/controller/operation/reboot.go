@@ -22,7 +22,7 @@ import (
 // connect makes sure that the host can be worked with before anything is changed: a
 // Node that was drained for a host which then cannot be restarted was drained in vain.
 func (e *execution) connect(ctx context.Context) (result, error) {
-	if e.operation().Type == windowsv1alpha1.OperationReconfigure {
+	if t := e.operation().Type; t == windowsv1alpha1.OperationReconfigure || t == windowsv1alpha1.OperationRemove {
 		// The agent on the host is verified anew as well.
 		e.hosts.Forget(e.instance)
 	}
@@ -67,6 +67,12 @@ func (e *execution) readFacts(ctx context.Context) (*hostagent.Facts, error) {
 func (e *execution) restart(ctx context.Context) (result, error) {
 	// Once the boot was recorded the request may have been made, by this process or another.
 	mayBeSent := e.operation().BootID != ""
+	if !mayBeSent && e.operation().Type == windowsv1alpha1.OperationReconfigure {
+		if needed, err := e.restartNeeded(ctx); err != nil || !needed {
+			const restarted = "The host has been restarted meanwhile."
+			return result{skipped: true, message: restarted, skips: map[string]string{stepBoot: restarted}}, err
+		}
+	}
 	if !mayBeSent {
 		id, err := ask(ctx, e, e.clock.Now().Add(patience), func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
 		if err != nil {
@@ -128,9 +134,13 @@ func (e *execution) requestRestart() (hostagent.RestartAnswer, error) {
 	})
 }
 
-// rebootDeadline is when the host must be back with its Node ready.
+// rebootDeadline is when the host must be back with its Node ready. A configuration may
+// have to wait for more than that after a restart: each of its steps has this time.
 func (e *execution) rebootDeadline() time.Time {
 	op := e.operation()
+	if op.Type == windowsv1alpha1.OperationReconfigure && e.current != stepRestart && e.current != stepBoot {
+		return findStep(op, e.current).StartedAt.Add(rebootTimeout(op))
+	}
 	if step := findStep(op, stepRestart); step != nil && step.StartedAt != nil {
 		return step.StartedAt.Add(rebootTimeout(op))
 	}
@@ -162,6 +172,12 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 	})
 	if err != nil {
 		return result{}, e.late(ctx, "the host was asked to restart and did not come back", err)
+	}
+	if e.operation().Type == windowsv1alpha1.OperationRemove {
+		// Our agent was put there once more, for the restart.
+		if _, err := e.clean(ctx); err != nil {
+			return result{}, err
+		}
 	}
 	return result{message: fmt.Sprintf("The host is in another boot: %s, before it was %s.", running, before)}, nil
 }
@@ -301,6 +317,17 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	if op.Node == nil {
 		return noNode, nil
 	}
+	what := "the host is back, and its Node %s did not become ready"
+	if op.Type == windowsv1alpha1.OperationReconfigure {
+		what = "the host is configured, and its Node %s did not become ready"
+		built, err := e.build(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		if waitsForNode(built.Waiting) {
+			return result{skipped: true, message: "Not waited for, as something that the Node needs is not there yet." + describeWaiting(built.Waiting)}, nil
+		}
+	}
 	deadline := e.rebootDeadline()
 	facts, err := ask(ctx, e, deadline, e.readFacts)
 	if err != nil {
@@ -309,18 +336,29 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	// The kubelet's heartbeat has the clock of the host, as the time of the boot has: that
 	// clock may be wrong, and the two can be compared all the same.
 	since := facts.Boot.Time
-	if since.IsZero() {
-		since = findStep(op, stepRestart).StartedAt.Time
+	if restart := findStep(op, stepRestart); since.IsZero() && restart.StartedAt != nil {
+		since = restart.StartedAt.Time
 	}
 	err = e.poll(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx)
 		if err != nil {
 			return "", err
 		}
-		return unready(node, since), nil
+		if lacks := unready(node, since); lacks != "" || op.Type == windowsv1alpha1.OperationReboot {
+			return lacks, nil
+		}
+		// For a while a Node looks ready although its kubelet has just stopped.
+		facts, err := once(ctx, e.readFacts)
+		if err != nil {
+			return e.diagnose(err), nil
+		}
+		if missing := stopped(facts, essential); len(missing) > 0 {
+			return "These do not run: " + strings.Join(missing, ", "), nil
+		}
+		return "", nil
 	})
 	if err != nil {
-		return result{}, e.late(ctx, fmt.Sprintf("the host is back, and its Node %s did not become ready", op.Node.Name), err)
+		return result{}, e.late(ctx, fmt.Sprintf(what, op.Node.Name), err)
 	}
 	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
 }

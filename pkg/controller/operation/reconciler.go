@@ -37,6 +37,7 @@ type Reconciler struct {
 	live    client.Reader
 	logger  logr.Logger
 	runner  *runner
+	turns   *turns
 	metrics *metrics
 	// wake has the instances whose execution has ended.
 	wake chan event.GenericEvent
@@ -52,7 +53,7 @@ func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Op
 	}
 	r := &Reconciler{
 		Options: o, client: c, live: live, logger: logger,
-		runner: newRunner(o.Concurrent), metrics: newMetrics(), wake: make(chan event.GenericEvent),
+		runner: newRunner(o.Concurrent), turns: newTurns(o.Disruptive), metrics: newMetrics(), wake: make(chan event.GenericEvent),
 	}
 	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
 	return r, nil
@@ -66,7 +67,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if r.Registerer != nil {
-		if err := r.metrics.register(r.Registerer, r.runner); err != nil {
+		if err := r.metrics.register(r.Registerer, r.runner, r.turns); err != nil {
 			return err
 		}
 	}
@@ -114,13 +115,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
 	}
-	if !instance.DeletionTimestamp.IsZero() {
-		r.runner.drop(req.NamespacedName)
-		return reconcile.Result{}, nil
-	}
 	if op := instance.Status.Operation; op.Active() {
 		//nolint:contextcheck // an execution lives as long as the runner, not as long as this pass
-		r.runner.submit(req.NamespacedName, op.ID, op.Type == windowsv1alpha1.OperationUncordon, op.CancelRequestedAt != nil)
+		r.runner.submit(req.NamespacedName, op.ID, op.Type == windowsv1alpha1.OperationUncordon, op.CancelRequestedAt != nil || deleted(instance))
 	}
 	return reconcile.Result{}, nil
 }
@@ -129,14 +126,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}) {
 	ctx = log.IntoContext(ctx, r.logger.WithValues("WindowsInstance", key, "operation", id))
 	e := &execution{
-		stored:   &stored{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
-		hosts:    r.Hosts,
-		kube:     r.Kube,
-		cached:   r.client,
-		drainer:  r.drainer,
-		recorder: r.Recorder,
-		metrics:  r.metrics,
-		told:     map[string]bool{},
+		stored:        &stored{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
+		hosts:         r.Hosts,
+		configuration: r.Configuration,
+		kube:          r.Kube,
+		cached:        r.client,
+		drainer:       r.drainer,
+		turns:         r.turns,
+		yield:         func() { r.runner.yield(key) },
+		recorder:      r.Recorder,
+		metrics:       r.metrics,
+		told:          map[string]bool{},
 	}
 	e.run(ctx, canceled)
 }

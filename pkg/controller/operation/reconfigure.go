@@ -12,9 +12,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 )
 
-// facts has our agent look at the host, and puts it there if it is not, or not as it
+// look has our agent look at the host, and puts it there if it is not, or not as it
 // should be.
-func (e *execution) facts(ctx context.Context) (result, error) {
+func (e *execution) look(ctx context.Context) (result, error) {
 	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be looked at", err)
@@ -69,6 +69,7 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 	if !ours(facts, revision) {
 		return result{}, fmt.Errorf("the agent that answers on the host has the digest %s, and ours begins with %s: something else is in its place", facts.Agent.SHA256, revision)
 	}
+	e.facts = facts
 	return result{message: fmt.Sprintf("The agent %s, revision %s, is on the host.", version, revision)}, nil
 }
 
@@ -85,6 +86,9 @@ func (e *execution) verify(ctx context.Context) (result, error) {
 	}
 	if _, revision := e.hosts.Revision(); !ours(facts, revision) {
 		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
+	}
+	if findStep(e.operation(), stepApply) != nil {
+		return e.verifyConfiguration(ctx)
 	}
 	return result{message: "The host is set up as it shall be."}, nil
 }

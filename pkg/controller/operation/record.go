@@ -23,7 +23,7 @@ var (
 	// errOver means that there is nothing left to do: the operation has ended, another
 	// one has taken its place, or the instance is gone.
 	errOver = errors.New("the operation is over")
-	// errCanceled means that somebody asked for the end of the operation.
+	// errCanceled means that the operation is [stored.unwanted].
 	errCanceled = errors.New("the operation was canceled")
 )
 
@@ -49,6 +49,17 @@ type stored struct {
 // operation is the operation as it was last read or written.
 func (r *stored) operation() *windowsv1alpha1.Operation { return r.instance.Status.Operation }
 
+// unwanted says whether the operation shall end before its end: somebody asked for that,
+// or its instance is being deleted, after which its host is only removed.
+func (r *stored) unwanted() bool {
+	return r.operation().CancelRequestedAt != nil || deleted(r.instance)
+}
+
+// deleted says whether the operation of an instance is in vain as that is being deleted.
+func deleted(instance *windowsv1alpha1.WindowsInstance) bool {
+	return !instance.DeletionTimestamp.IsZero() && instance.Status.Operation.Type != windowsv1alpha1.OperationRemove
+}
+
 // load reads the operation, and goes on trying until ctx ends. It fails with [errOver],
 // and with the error of ctx.
 func (r *stored) load(ctx context.Context) error {
@@ -63,7 +74,7 @@ func (r *stored) read(ctx context.Context) error {
 		}
 		return fmt.Errorf("reading the instance: %w", err)
 	}
-	if r.instance != nil && r.instance.UID != instance.UID || !instance.DeletionTimestamp.IsZero() {
+	if r.instance != nil && r.instance.UID != instance.UID {
 		return errOver
 	}
 	if op := instance.Status.Operation; !op.Active() || op.ID != r.id {

@@ -43,7 +43,9 @@ type task struct {
 	stop    context.CancelFunc // nil while it waits
 	dropped bool
 	// short executions need no place.
-	short    bool
+	short bool
+	// placed: it has one.
+	placed   bool
 	canceled chan struct{}
 	isClosed bool
 }
@@ -113,6 +115,24 @@ func (r *runner) drop(key types.NamespacedName) {
 	t.stop()
 }
 
+// yield gives the place of an execution to another one. It goes on without a place: to
+// be called by one that waits for others and does nothing meanwhile.
+func (r *runner) yield(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, ok := r.tasks[key]; ok {
+		r.leaveLocked(t)
+		r.dispatchLocked()
+	}
+}
+
+func (r *runner) leaveLocked(t *task) {
+	if t.placed {
+		t.placed = false
+		r.running--
+	}
+}
+
 // load says how many executions run and how many wait.
 func (r *runner) load() (running, waiting int) {
 	r.mu.Lock()
@@ -151,7 +171,7 @@ func (r *runner) dispatchLocked() {
 func (r *runner) startLocked(t *task, place bool) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	t.stop = cancel
-	if place {
+	if t.placed = place; place {
 		r.running++
 	}
 	r.wg.Go(func() {
@@ -159,9 +179,7 @@ func (r *runner) startLocked(t *task, place bool) {
 		r.execute(ctx, t.key, t.id, t.canceled)
 
 		r.mu.Lock()
-		if place {
-			r.running--
-		}
+		r.leaveLocked(t)
 		delete(r.tasks, t.key)
 		alive := r.ctx.Err() == nil
 		if alive && !t.dropped {

@@ -6,6 +6,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,4 +77,42 @@ func TestRunner(t *testing.T) {
 	if running, _ := r.load(); running != 0 || len(began) > 0 {
 		t.Errorf("%d run after the end", running)
 	}
+}
+
+// TestRunnerYields: an execution that only waits gives its place to another one, once.
+func TestRunnerYields(t *testing.T) {
+	t.Parallel()
+	r := newRunner(1)
+	started := make(chan string)
+	release := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
+	r.execute = func(_ context.Context, key types.NamespacedName, _ string, _ <-chan struct{}) {
+		started <- key.Name
+		<-release[key.Name]
+	}
+	r.notify = func(context.Context, types.NamespacedName) {}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = r.Start(ctx) })
+	for _, name := range []string{"a", "b", "c"} {
+		r.submit(types.NamespacedName{Name: name}, name, false, false)
+	}
+	if got := <-started; got != "a" {
+		t.Errorf("%s has begun", got)
+	}
+	r.yield(types.NamespacedName{Name: "a"})
+	if got := <-started; got != "b" {
+		t.Errorf("%s has begun", got)
+	}
+	r.yield(types.NamespacedName{Name: "a"}) // it has none to give any more
+	close(release["a"])
+	if _, waiting := r.load(); waiting != 1 {
+		t.Errorf("waiting: %d", waiting)
+	}
+	close(release["b"])
+	if got := <-started; got != "c" {
+		t.Errorf("%s has begun", got)
+	}
+	close(release["c"])
+	cancel()
+	wg.Wait()
 }

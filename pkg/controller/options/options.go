@@ -7,6 +7,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -17,11 +18,13 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
@@ -76,6 +79,15 @@ type Options struct {
 	ConcurrentOperations int
 	// RecheckInterval is how often a host with which all is well is looked at.
 	RecheckInterval time.Duration
+
+	// Desired says what hosts shall be like.
+	Desired flags.Flags
+	// MaxDisruptiveOperations is how many hosts are drained or restarted at one time
+	// because what they shall be like has changed.
+	MaxDisruptiveOperations int
+	// HostUploadLimit and TotalUploadLimit bound what is sent to each host and to all
+	// together, in bytes a second, as quantities. Empty: no limit.
+	HostUploadLimit, TotalUploadLimit string
 }
 
 // New returns the defaults.
@@ -94,6 +106,8 @@ func New() *Options {
 		ProbeTimeout:           instance.DefaultProbeTimeout,
 		ConcurrentOperations:   operation.DefaultConcurrent,
 		RecheckInterval:        instance.DefaultRecheckInterval,
+
+		MaxDisruptiveOperations: operation.DefaultDisruptive,
 	}
 }
 
@@ -122,7 +136,32 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one look at a host may take as a whole, with the transfer of the agent if it is not there.")
 	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations that somebody asked for, such as drains and reboots, are carried out at one time; those beyond wait.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is looked at, give or take a fifth.")
+
+	o.Desired.AddFlags(fs)
+	fs.IntVar(&o.MaxDisruptiveOperations, "max-disruptive-operations", o.MaxDisruptiveOperations, "How many hosts of all pools are drained or restarted at one time because what they shall be like has changed; those beyond wait. Changes that disturb no pod do not count, nor does what people ask for.")
+	fs.StringVar(&o.HostUploadLimit, "host-upload-limit", o.HostUploadLimit, "How many bytes a second are sent to each host while it is set up, as 10Mi. Default: no limit.")
+	fs.StringVar(&o.TotalUploadLimit, "total-upload-limit", o.TotalUploadLimit, "How many bytes a second are sent to all hosts together while they are set up, as 100Mi. Default: no limit.")
 }
+
+// UploadLimits returns HostUploadLimit and TotalUploadLimit in bytes a second; zero is no limit.
+func (o *Options) UploadLimits() (host, total int64, err error) {
+	var errs []error
+	parse := func(flag, value string) int64 {
+		if value == "" {
+			return 0
+		}
+		quantity, err := resource.ParseQuantity(value)
+		if err != nil || quantity.Value() < minUploadLimit {
+			errs = append(errs, fmt.Errorf("--%s: %q is no quantity of at least 16Ki bytes a second, as 10Mi", flag, value))
+		}
+		return quantity.Value()
+	}
+	host, total = parse("host-upload-limit", o.HostUploadLimit), parse("total-upload-limit", o.TotalUploadLimit)
+	return host, total, errors.Join(errs...)
+}
+
+// minUploadLimit keeps a mistake of units from making a transfer take for ever.
+const minUploadLimit = 16 << 10
 
 // Complete fills in what depends on other settings and on the environment.
 func (o *Options) Complete() {
@@ -185,9 +224,13 @@ func (o *Options) Validate() error {
 	if _, err := o.AddressRules(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, o.Desired.Validate()...)
+	if _, _, err := o.UploadLimits(); err != nil {
+		errs = append(errs, err)
+	}
 	for flag, n := range map[string]int{
 		"max-host-connections": o.MaxHostConnections, "concurrent-probes": o.ConcurrentProbes, "concurrent-slow-probes": o.ConcurrentSlowProbes,
-		"concurrent-operations": o.ConcurrentOperations,
+		"concurrent-operations": o.ConcurrentOperations, "max-disruptive-operations": o.MaxDisruptiveOperations,
 	} {
 		if n < 1 {
 			add(flag, "%d is less than 1", n)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 )
 
 // parse completes and validates options as the command does.
@@ -50,6 +52,7 @@ func TestDefaults(t *testing.T) {
 		ConcurrentOperations:    64,
 		ProbeTimeout:            4 * time.Minute,
 		RecheckInterval:         5 * time.Minute,
+		MaxDisruptiveOperations: 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -68,7 +71,9 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		"--leader-elect=false", "--leader-election-namespace=leases",
 		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
 		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--refused-host-cidrs=172.30.0.0/16", "--refused-host-cidrs=10.128.0.0/14", "--dial-timeout=3s", "--max-host-connections=7",
-		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m")
+		"--concurrent-probes=5", "--concurrent-slow-probes=2", "--concurrent-operations=3", "--probe-timeout=30s", "--recheck-interval=1m",
+		"--payload", dir, "--payload-cache-dir", dir, "--api-server-url=https://api.example.com:6443", "--service-cidr=10.96.0.0/12", "--cluster-dns=10.96.0.10",
+		"--max-disruptive-operations=4", "--host-upload-limit=10Mi", "--total-upload-limit=100M")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +82,10 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
 		AgentDir: dir, AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, RefusedHostCIDRs: []string{"172.30.0.0/16", "10.128.0.0/14"}, DialTimeout: 3 * time.Second, MaxHostConnections: 7,
 		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ConcurrentOperations: 3, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute,
+		Desired: flags.Flags{
+			Payload: dir, PayloadCache: dir, APIServerURL: "https://api.example.com:6443", ServiceCIDR: "10.96.0.0/12", ClusterDNS: "10.96.0.10",
+		},
+		MaxDisruptiveOperations: 4, HostUploadLimit: "10Mi", TotalUploadLimit: "100M",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -85,6 +94,9 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	if err != nil || !rules.Allowed[0].Contains(netip.MustParseAddr("127.1.2.3")) || len(rules.Allowed) != 2 ||
 		!rules.Refused[0].Contains(netip.MustParseAddr("172.30.0.1")) || len(rules.Refused) != 2 {
 		t.Errorf("got %v, %v", rules, err)
+	}
+	if host, total, err := got.UploadLimits(); err != nil || host != 10<<20 || total != 100_000_000 {
+		t.Errorf("the limits of uploads are %d, %d, %v", host, total, err)
 	}
 }
 
@@ -122,13 +134,16 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 	_, err := parse(t, "--namespace=A B", "--leader-election-namespace=a.b", "--instances-configmap=", "--private-key-secret=/",
 		"--metrics-bind-address=8443", "--health-probe-bind-address=:http", "--metrics-cert-dir", t.TempDir(), "--kubeconfig=/nowhere/kubeconfig",
 		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--refused-host-cidrs=pods", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms",
-		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0")
+		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0",
+		"--payload", file, "--payload-cache-dir=/nowhere", "--api-server-url=http://x", "--service-cidr=10.96.0.0", "--cluster-dns=dns",
+		"--max-disruptive-operations=0", "--host-upload-limit=1", "--total-upload-limit=much")
 	if err == nil {
 		t.Fatal("all of it is taken")
 	}
 	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
 		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval",
-		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations"} {
+		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations",
+		"payload", "payload-cache-dir", "api-server-url", "service-cidr", "cluster-dns", "max-disruptive-operations", "host-upload-limit", "total-upload-limit"} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("--%s is missing in %v", flag, err)
 		}

@@ -21,12 +21,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=windows.openshift.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("BlockedPod"):
 		return &windowsv1alpha1.BlockedPodApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ContainerdTemplate"):
+		return &windowsv1alpha1.ContainerdTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DrainOptions"):
 		return &windowsv1alpha1.DrainOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HostKeyStatus"):
 		return &windowsv1alpha1.HostKeyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("KubeletTemplate"):
+		return &windowsv1alpha1.KubeletTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LogRotationTemplate"):
+		return &windowsv1alpha1.LogRotationTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeReference"):
 		return &windowsv1alpha1.NodeReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeTaint"):
+		return &windowsv1alpha1.NodeTaintApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Operation"):
 		return &windowsv1alpha1.OperationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OperationNode"):
@@ -43,6 +51,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.PoolTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RebootOptions"):
 		return &windowsv1alpha1.RebootOptionsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RemovalOptions"):
+		return &windowsv1alpha1.RemovalOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretReference"):
 		return &windowsv1alpha1.SecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):

@@ -28,17 +28,23 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.CertificateInspection{}.OpenAPIModelName():             schema_pkg_apis_windows_v1alpha1_CertificateInspection(ref),
 		v1alpha1.CheckFinding{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_CheckFinding(ref),
 		v1alpha1.CheckLayer{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_CheckLayer(ref),
+		v1alpha1.ConfigurationInspection{}.OpenAPIModelName():           schema_pkg_apis_windows_v1alpha1_ConfigurationInspection(ref),
+		v1alpha1.ContainerdTemplate{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref),
 		v1alpha1.DiskInspection{}.OpenAPIModelName():                    schema_pkg_apis_windows_v1alpha1_DiskInspection(ref),
 		v1alpha1.DrainOptions{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_DrainOptions(ref),
+		v1alpha1.DriftInspection{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_DriftInspection(ref),
 		v1alpha1.ErrorInspection{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_ErrorInspection(ref),
 		v1alpha1.HNSNetworkInspection{}.OpenAPIModelName():              schema_pkg_apis_windows_v1alpha1_HNSNetworkInspection(ref),
 		v1alpha1.HostKeyStatus{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_HostKeyStatus(ref),
 		v1alpha1.InstancesSource{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_InstancesSource(ref),
 		v1alpha1.InterfaceInspection{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_InterfaceInspection(ref),
+		v1alpha1.KubeletTemplate{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref),
 		v1alpha1.ListenerInspection{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_ListenerInspection(ref),
+		v1alpha1.LogRotationTemplate{}.OpenAPIModelName():               schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref),
 		v1alpha1.MemoryInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_MemoryInspection(ref),
 		v1alpha1.NetworkInspection{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_NetworkInspection(ref),
 		v1alpha1.NodeReference{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_NodeReference(ref),
+		v1alpha1.NodeTaint{}.OpenAPIModelName():                         schema_pkg_apis_windows_v1alpha1_NodeTaint(ref),
 		v1alpha1.Operation{}.OpenAPIModelName():                         schema_pkg_apis_windows_v1alpha1_Operation(ref),
 		v1alpha1.OperationNode{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_OperationNode(ref),
 		v1alpha1.OperationProgress{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_OperationProgress(ref),
@@ -49,6 +55,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.PoolTemplate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref),
 		v1alpha1.RebootInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_RebootInspection(ref),
 		v1alpha1.RebootOptions{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_RebootOptions(ref),
+		v1alpha1.RemovalOptions{}.OpenAPIModelName():                    schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref),
 		v1alpha1.SecretReference{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_SecretReference(ref),
 		v1alpha1.ServiceInspection{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_ServiceInspection(ref),
 		v1alpha1.SourceReference{}.OpenAPIModelName():                   schema_pkg_apis_windows_v1alpha1_SourceReference(ref),
@@ -441,6 +448,69 @@ func schema_pkg_apis_windows_v1alpha1_CheckLayer(ref common.ReferenceCallback) c
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_ConfigurationInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ConfigurationInspection says what a host was set up with, and what became of it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"appliedRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision that the host was last set up with completely. Empty: none.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"applyingRevision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Revision that the host is being set up with, or was without getting to the end.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"drift": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What others changed last on the host. Empty: nothing since it was set up.",
+							Ref:         ref(v1alpha1.DriftInspection{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.DriftInspection{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ContainerdTemplate has the settings of containerd on the hosts of a pool.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"sandboxImage": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Image that keeps the network of a pod. Empty: that of the cluster, and else Microsoft's.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"logLevel": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How much containerd logs: trace, debug, info, warn or error. Default info.\n\nPossible enum values:\n - `\"debug\"` logs what helps to debug.\n - `\"error\"` logs errors only.\n - `\"info\"` logs what happens.\n - `\"trace\"` logs everything.\n - `\"warn\"` logs warnings and errors.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"debug", "error", "info", "trace", "warn"},
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_DiskInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -557,6 +627,73 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_DriftInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "DriftInspection is what others changed on a host since it was set up.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was found.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"repaired": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What was put right at once.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"left": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "What was left, as it costs a drain or a restart of the host, or needs a file that has to be sent: reconfigure the host to put it right.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Why something could not be put right.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"time"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -813,6 +950,78 @@ func schema_pkg_apis_windows_v1alpha1_InterfaceInspection(ref common.ReferenceCa
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_KubeletTemplate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "KubeletTemplate has the settings of the kubelets of a pool.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxPods": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How many pods a host may run. Default 250.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"systemReserved": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the operating system keeps for itself: cpu, memory, ephemeral-storage. Default for each that is missing: 500m, 2Gi, 1Gi.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"kubeReserved": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the kubelet and the container runtime keep for themselves: cpu, memory, ephemeral-storage. Default: nothing.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(resource.Quantity{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"evictionHard": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When pods are evicted: memory.available, nodefs.available or imagefs.available to a quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"logVerbosity": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How much the kubelet and kube-proxy log, from 0 to 10. Default 2 for the kubelet, and 0 for kube-proxy.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName()},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_ListenerInspection(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -846,6 +1055,33 @@ func schema_pkg_apis_windows_v1alpha1_ListenerInspection(ref common.ReferenceCal
 				Required: []string{"port"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "LogRotationTemplate says when the logs of the services of a host are rotated.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"maxSize": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.",
+							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+						},
+					},
+					"maxAge": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Age at which a rotated log is removed. 0: never. Default 168h.",
+							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			resource.Quantity{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName()},
 	}
 }
 
@@ -975,6 +1211,44 @@ func schema_pkg_apis_windows_v1alpha1_NodeReference(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_NodeTaint(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "NodeTaint is a taint of a Node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Key of the taint. Required.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"value": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Value of the taint.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"effect": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What it does to pods that do not tolerate it: NoSchedule, PreferNoSchedule or NoExecute. Required.\n\nPossible enum values:\n - `\"NoExecute\"` keeps new pods away and evicts those that run.\n - `\"NoSchedule\"` keeps new pods away.\n - `\"PreferNoSchedule\"` keeps new pods away where they fit elsewhere.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"NoExecute", "NoSchedule", "PreferNoSchedule"},
+						},
+					},
+				},
+				Required: []string{"key", "effect"},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -992,11 +1266,11 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot or Reconfigure.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to what it shall be set up with.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to what it shall be set up with.\n - `\"Remove\"` takes everything off the host that was put on it, as its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Drain", "Reboot", "Reconfigure", "Uncordon"},
+							Enum:        []interface{}{"Drain", "Reboot", "Reconfigure", "Remove", "Uncordon"},
 						},
 					},
 					"phase": {
@@ -1109,6 +1383,21 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Description: "What identified the boot of the host before it was restarted. The restart is proven when the host answers with another one.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"revision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What a reconfigure brings the host to, as in desiredRevision. Empty: not known yet.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"impact": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What a reconfigure costs the workload of the host: None, Restart (services are restarted), Drain or Reboot. Empty: not known yet.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that nobody notices.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},
 						},
 					},
 					"cancelRequestedBy": {
@@ -1395,11 +1684,66 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 							Ref:         ref(v1alpha1.SecretReference{}.OpenAPIModelName()),
 						},
 					},
+					"nodeLabels": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Labels that the Nodes of the hosts have besides their own. A label that is removed here is removed from the Nodes too. Labels that kubelets and clouds set, such as those of kubernetes.io, cannot be set here.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"nodeTaints": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"key",
+									"effect",
+								},
+								"x-kubernetes-list-type": "map",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Taints that the Nodes of the hosts have. A taint that is removed here is removed from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.NodeTaint{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"kubelet": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Settings of the kubelet. A change restarts the kubelet of each host; its pods go on.",
+							Ref:         ref(v1alpha1.KubeletTemplate{}.OpenAPIModelName()),
+						},
+					},
+					"containerd": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Settings of containerd. A change drains each host, one after the other.",
+							Ref:         ref(v1alpha1.ContainerdTemplate{}.OpenAPIModelName()),
+						},
+					},
+					"logRotation": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When the logs of the services of a host are rotated, and how long they are kept.",
+							Ref:         ref(v1alpha1.LogRotationTemplate{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SecretReference{}.OpenAPIModelName()},
+			v1alpha1.ContainerdTemplate{}.OpenAPIModelName(), v1alpha1.KubeletTemplate{}.OpenAPIModelName(), v1alpha1.LogRotationTemplate{}.OpenAPIModelName(), v1alpha1.NodeTaint{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -1469,6 +1813,35 @@ func schema_pkg_apis_windows_v1alpha1_RebootOptions(ref common.ReferenceCallback
 				},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RemovalOptions say what becomes of a host whose WindowsInstance is deleted.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"policy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Clean (default): the Node is drained, everything that was put on the host is taken off it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. Abandon needs the verb abandon on windowsinstances besides update or create.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted.\n - `\"Clean\"` takes everything off the host that was put on it, before the object goes.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Abandon", "Clean"},
+						},
+					},
+					"after": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How long a host that cannot be reached is waited for after the deletion, before it is given up as with Abandon. Needs the same verb. Empty: for ever.",
+							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Duration{}.OpenAPIModelName()},
 	}
 }
 
@@ -2225,6 +2598,13 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 							Ref:         ref(v1alpha1.AgentInspection{}.OpenAPIModelName()),
 						},
 					},
+					"configuration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What the host was set up with.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ConfigurationInspection{}.OpenAPIModelName()),
+						},
+					},
 					"system": {
 						SchemaProps: spec.SchemaProps{
 							Description: "The operating system.",
@@ -2365,7 +2745,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.AgentInspection{}.OpenAPIModelName(), v1alpha1.BootInspection{}.OpenAPIModelName(), v1alpha1.CertificateInspection{}.OpenAPIModelName(), v1alpha1.DiskInspection{}.OpenAPIModelName(), v1alpha1.ErrorInspection{}.OpenAPIModelName(), v1alpha1.MemoryInspection{}.OpenAPIModelName(), v1alpha1.NetworkInspection{}.OpenAPIModelName(), v1alpha1.RebootInspection{}.OpenAPIModelName(), v1alpha1.ServiceInspection{}.OpenAPIModelName(), v1alpha1.SystemInspection{}.OpenAPIModelName(), v1alpha1.UnknownInspection{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
+			v1alpha1.AgentInspection{}.OpenAPIModelName(), v1alpha1.BootInspection{}.OpenAPIModelName(), v1alpha1.CertificateInspection{}.OpenAPIModelName(), v1alpha1.ConfigurationInspection{}.OpenAPIModelName(), v1alpha1.DiskInspection{}.OpenAPIModelName(), v1alpha1.ErrorInspection{}.OpenAPIModelName(), v1alpha1.MemoryInspection{}.OpenAPIModelName(), v1alpha1.NetworkInspection{}.OpenAPIModelName(), v1alpha1.RebootInspection{}.OpenAPIModelName(), v1alpha1.ServiceInspection{}.OpenAPIModelName(), v1alpha1.SystemInspection{}.OpenAPIModelName(), v1alpha1.UnknownInspection{}.OpenAPIModelName(), metav1.Duration{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName(), metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -2925,12 +3305,25 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 							Format:      "",
 						},
 					},
+					"nodeName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Computer name that the host shall have, which is the name of its Node: at most 15 letters, digits and hyphens. The host is restarted once when it has another one. Empty: the host keeps its name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"removal": {
+						SchemaProps: spec.SchemaProps{
+							Description: "What becomes of the host when this object is deleted. Empty: what was put on the host is taken off it, however long that takes.",
+							Ref:         ref(v1alpha1.RemovalOptions{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"address"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolReference{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
+			v1alpha1.PoolReference{}.OpenAPIModelName(), v1alpha1.RemovalOptions{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
 	}
 }
 
@@ -2950,10 +3343,10 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that the host is being set up, by an operation.\n - `\"Connected\"` means that the host is logged in to and fit to be a node, and that it is no node yet.\n - `\"Connecting\"` means that the host is being reached, or has been reached and is being looked at.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that somebody has to act: see the conditions.\n - `\"Pending\"` means that the controller has not tried the host yet, or is told not to (paused).\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Unreachable\"` means that no SSH connection can be made.",
+							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that the host is being set up, by an operation.\n - `\"Connected\"` means that the host is logged in to and fit to be a node, and that it is no node yet.\n - `\"Connecting\"` means that the host is being reached, or has been reached and is being looked at.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that somebody has to act: see the conditions.\n - `\"Joining\"` means that the host is set up, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or is told not to (paused).\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Pending", "Ready", "Rebooting", "Unreachable"},
+							Enum:        []interface{}{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"},
 						},
 					},
 					"conditions": {
@@ -2968,7 +3361,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What holds of the host, in the order in which it is found out: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, RebootRequired, UpToDate, NodeReady, Ready. Each has a reason and a message that says what to do.",
+							Description: "What holds of the host, in the order in which it is found out: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted. Each has a reason and a message that says what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -23,6 +23,11 @@ type Document struct {
 	Directories []Directory `json:"directories,omitempty"`
 	// Files that shall exist, with their content.
 	Files []File `json:"files,omitempty"`
+	// Generated are paths of files and directories that the programs of the document make
+	// while they run, keys and logs for example. The list makes none. What was not there
+	// before the document was is removed when none wants it any more, a directory with all
+	// that is in it then.
+	Generated []string `json:"generated,omitempty"`
 	// Environment are variables of the machine, which every process that starts later
 	// inherits. What a variable was before it became ours is put back at removal.
 	Environment []EnvironmentVariable `json:"environment,omitempty"`
@@ -224,11 +229,14 @@ type Component struct {
 	Files []string `json:"files,omitempty"`
 }
 
-// LogRotation says how one log is rotated.
+// LogRotation says how one log is rotated. Its text is moved to files beside it, whose names
+// have the time in UTC: of x.log to x-20060102-150405.log. The program goes on with its file,
+// whose size stays what it was while the beginning of it takes no room any more.
 type LogRotation struct {
 	// Path of the log.
 	Path string `json:"path"`
-	// MaxBytes is how large the log may grow. Zero: as large as it likes.
+	// MaxBytes is how large the text may grow, about: it is looked at once a minute, and
+	// less than 64 KiB are never moved. Zero: as large as it likes.
 	MaxBytes int64 `json:"maxBytes,omitempty"`
 	// MaxAgeSeconds is how long rotated logs are kept. Zero: for ever.
 	MaxAgeSeconds int64 `json:"maxAgeSeconds,omitempty"`

@@ -53,6 +53,7 @@ func (d *Document) Sorted() *Document {
 	c.Features = sortedBy(d.Features, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
 	c.Directories = sortedBy(d.Directories, func(a, b Directory) int { return byPath(a.Path, b.Path) })
 	c.Files = sortedBy(d.Files, func(a, b File) int { return byPath(a.Path, b.Path) })
+	c.Generated = sortedBy(d.Generated, byPath)
 	c.Environment = sortedBy(d.Environment, func(a, b EnvironmentVariable) int { return cmp.Compare(a.Name, b.Name) })
 	c.Certificates = sortedBy(d.Certificates, func(a, b Certificate) int {
 		return cmp.Or(cmp.Compare(a.Store, b.Store), cmp.Compare(a.Fingerprint, b.Fingerprint))

@@ -13,7 +13,10 @@ import (
 // Roots are the directories that files and directories of a document are below, or
 // are themselves. Nothing else on a host is written.
 func Roots() []string {
-	return []string{`C:\k`, `C:\var\log`, `C:\var\lib`, `C:\Windows\windows-node-agent`}
+	return []string{
+		`C:\k`, `C:\var\log`, `C:\var\lib`, `C:\Windows\windows-node-agent`,
+		`C:\ProgramData\containerd`, `C:\usr\libexec\kubernetes`,
+	}
 }
 
 // deviceName matches names that Windows takes for devices, with any extension.

@@ -422,6 +422,11 @@ func (v *validator) others() {
 	for _, program := range v.document.AntivirusExclusions {
 		v.add("antivirus exclusion", checkOwnPath(program))
 	}
+	generated := unique(v, "generated path")
+	for _, path := range v.document.Generated {
+		generated(path)
+		v.add("generated path", checkOwnPath(path))
+	}
 	once := unique(v, "log")
 	for _, l := range v.document.LogRotation {
 		once(l.Path)

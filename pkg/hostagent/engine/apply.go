@@ -28,6 +28,9 @@ type Engine struct {
 	Deadlines Deadlines
 	// Now is the clock. Nil: that of the system.
 	Now func() time.Time
+	// Executable is the name of the file of this program, in [Root]. [Engine.Apply] removes
+	// those of other versions that no service runs. Empty: it removes none.
+	Executable string
 	// Sleep waits, and returns the error of ctx when that ends first. Nil: as the clock does.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
@@ -84,8 +87,8 @@ func (e *Engine) Apply(ctx context.Context, r *Request) *Result {
 	return e.change(ctx, "apply", &Result{}, func(a *application) error { return a.apply(ctx, r) })
 }
 
-// Cleanup takes away what is ours and puts back what was there before. What others put
-// into our directories stays, and the directory with it. Features stay enabled and the
+// Cleanup takes away what is ours, and what our programs have made, and puts back what was
+// there before. What others put into our directories stays, and the directory with it. Features stay enabled and the
 // host keeps its name.
 func (e *Engine) Cleanup(ctx context.Context) *Result {
 	return e.change(ctx, "cleanup", &Result{}, func(a *application) error { return a.cleanup(ctx) })
@@ -168,6 +171,9 @@ func (a *application) apply(ctx context.Context, r *Request) error {
 	case len(a.plan.Payload) > 0:
 		return &PayloadError{Files: a.plan.Payload}
 	}
+	if err := a.claim(); err != nil {
+		return err
+	}
 	a.result.Outcome = OutcomeUnchanged
 	if len(a.plan.steps) > 0 {
 		a.result.Outcome = OutcomeApplied
@@ -196,6 +202,7 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 // finish writes down that the document was carried out.
 func (a *application) finish() error {
 	a.prune()
+	a.pruneGenerated()
 	a.refresh()
 	content, err := a.bundle.Encode()
 	if err != nil {
@@ -219,6 +226,23 @@ func (a *application) finish() error {
 		return err
 	}
 	a.sweep()
+	a.sweepAgents()
+	return a.forgetDrift()
+}
+
+// forgetDrift removes what was found of the changes of others, once they are put right. It
+// stays when there was nothing to do: then it tells what the service has put right.
+func (a *application) forgetDrift() error {
+	if a.result.Outcome != OutcomeApplied {
+		return nil
+	}
+	info, err := a.system().Stat(driftPath)
+	if err == nil && info.Kind != FileMissing {
+		err = a.system().Remove(driftPath)
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", driftPath, err)
+	}
 	return nil
 }
 

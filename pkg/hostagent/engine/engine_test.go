@@ -478,10 +478,18 @@ func TestRun(t *testing.T) {
 		{name: "a certificate was removed", change: func(f *fake) {
 			delete(f.certs, certificateKey("Root", first.Document.Certificates[0].Fingerprint))
 		}, repaired: []string{"Create Certificate " + first.Document.Certificates[0].Fingerprint}},
+		{name: "a variable was changed", change: func(f *fake) { f.environment["NO_PROXY"] = "else" }, repaired: []string{"Update Environment NO_PROXY"}},
+		{name: "a variable was removed", change: func(f *fake) { delete(f.environment, "HTTP_PROXY") }, repaired: []string{"Create Environment HTTP_PROXY"}},
+		{name: "a service was deleted", change: func(f *fake) { delete(f.services, "kubelet") }, repaired: []string{"Create Service kubelet"}},
+		{name: "arguments of a service were changed", change: func(f *fake) {
+			s := f.services["kubelet"]
+			s.Settings.CommandLine = "else"
+			f.services["kubelet"] = s
+		}, repaired: []string{"Update Service kubelet"}},
 		{name: "what needs a restart of the host, and what does not", change: func(f *fake) {
-			f.environment["NO_PROXY"] = "else"
+			f.next = "ELSE"
 			delete(f.files, `c:\k\was-there.conf`)
-		}, stays: true, repaired: []string{`Create File C:\k\was-there.conf`}, left: []string{"Update Environment NO_PROXY"}},
+		}, stays: true, repaired: []string{`Create File C:\k\was-there.conf`}, left: []string{"Update Hostname win-1"}},
 		{name: "a program was removed", change: func(f *fake) { delete(f.files, `c:\k\overlay.exe`) }, stays: true, left: []string{`Create File C:\k\overlay.exe`}},
 		{name: "an apply did not get to its end", change: func(f *fake) {
 			second := first

@@ -29,6 +29,7 @@ type fakeFile struct {
 	Content   string
 	Access    config.Access
 	changed   int // when, in ticks
+	released  int // bytes of a log that were given back
 }
 
 type fakeService struct {
@@ -61,6 +62,7 @@ type fake struct {
 	atBoot []string
 
 	locked *Owner
+	free   int64 // bytes
 	clock  time.Time
 	ticks  int
 	// failing are the methods that fail.
@@ -78,7 +80,7 @@ func newFake() *fake {
 		certs: map[string]bool{}, rules: map[string]config.FirewallRule{}, exclusions: map[string]bool{},
 		features: map[string]FeatureState{}, hostname: "OLD", next: "OLD", endpoints: map[string]bool{},
 		networks: map[string]bool{}, boots: 1, inUse: map[string]bool{}, failing: map[string]error{},
-		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), crashAt: -1,
+		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), free: 1 << 40, crashAt: -1,
 	}
 	f.files[`c:\windows`] = fakeFile{Directory: true}
 	f.files[fold(Root)] = fakeFile{Directory: true}
@@ -326,6 +328,47 @@ func (f *fake) Remove(path string) error {
 
 func (f *fake) RemoveAtBoot(path string) error {
 	return f.call("RemoveAtBoot "+path, true, func() error { f.atBoot = append(f.atBoot, path); return nil })
+}
+
+func (f *fake) Volume(string) (name string, free int64, err error) {
+	err = f.call("Volume", false, func() error { return nil })
+	return "C:", f.free, err
+}
+
+func (f *fake) LogSize(path string) (size int64, err error) {
+	err = f.call("LogSize", false, func() error {
+		file, ok := f.files[fold(path)]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		size = int64(len(file.Content) - file.released)
+		return nil
+	})
+	return size, err
+}
+
+func (f *fake) CopyLog(path, target string) error {
+	return f.call("CopyLog "+target, true, func() error {
+		if _, there := f.files[fold(target)]; there {
+			return fs.ErrExist
+		}
+		log := f.files[fold(path)]
+		text := log.Content[log.released:]
+		f.files[fold(target)] = fakeFile{Content: text[:strings.LastIndexByte(text, '\n')+1]}
+		return nil
+	})
+}
+
+func (f *fake) ReleaseLog(path, copied string) (released bool, err error) {
+	err = f.call("ReleaseLog "+copied, true, func() error {
+		log, text := f.files[fold(path)], f.files[fold(copied)].Content
+		if released = strings.HasPrefix(log.Content[log.released:], text); released {
+			log.released += len(text)
+			f.files[fold(path)] = log
+		}
+		return nil
+	})
+	return released, err
 }
 
 func (f *fake) Service(name string) (s *Service, err error) {

@@ -31,7 +31,8 @@ type inventory struct {
 	NextAside   int                            `json:"nextAside"`
 	Directories map[string]directoryRecord     `json:"directories"`
 	Files       map[string]fileRecord          `json:"files"`
-	Services    []serviceRecord                `json:"services,omitempty"` // in the order in which they start
+	Generated   map[string]string              `json:"generated,omitempty"` // paths
+	Services    []serviceRecord                `json:"services,omitempty"`  // in the order in which they start
 	Environment map[string]environmentRecord   `json:"environment"`
 	Certs       map[string]certificateRecord   `json:"certificates"`
 	Firewall    map[string]config.FirewallRule `json:"firewall"`
@@ -99,6 +100,7 @@ func newInventory() *inventory {
 func (inv *inventory) fill() {
 	makeMap(&inv.Directories)
 	makeMap(&inv.Files)
+	makeMap(&inv.Generated)
 	makeMap(&inv.Environment)
 	makeMap(&inv.Certs)
 	makeMap(&inv.Firewall)

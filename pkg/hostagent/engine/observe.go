@@ -26,6 +26,7 @@ type observation struct {
 	directories            map[string]FileInfo        // by path in lower case
 	names                  map[string][]string        // of directories with a retention
 	files                  map[string]fileObservation // by path in lower case
+	generated              map[string]FileInfo        // by path in lower case
 	until                  map[string]bool
 	staged                 map[string]bool // digests of the payload that are there
 	environment            map[string]string
@@ -35,6 +36,11 @@ type observation struct {
 	networks, endpoints    map[string]bool
 	services               map[string]*Service // by name in lower case
 	values                 map[string]string   // of variables
+	// volume is where files go, and freeBytes what can be written to it; empty when there
+	// are no files.
+	volume    string
+	freeBytes int64
+	arrived   map[string]int64 // bytes of files of the payload that are being sent, by digest
 }
 
 type fileObservation struct {
@@ -59,7 +65,7 @@ type cachedDigest struct {
 func (o *observer) observe(ctx context.Context, d *config.Document, inv *inventory) (*observation, error) {
 	seen := &observation{
 		features: map[string]FeatureState{}, directories: map[string]FileInfo{}, names: map[string][]string{},
-		files: map[string]fileObservation{}, until: map[string]bool{}, staged: map[string]bool{},
+		files: map[string]fileObservation{}, generated: map[string]FileInfo{}, until: map[string]bool{}, staged: map[string]bool{}, arrived: map[string]int64{},
 		certs: map[string]bool{}, firewall: map[string]*config.FirewallRule{}, exclusions: map[string]bool{},
 		networks: map[string]bool{}, endpoints: map[string]bool{}, services: map[string]*Service{},
 	}
@@ -71,6 +77,8 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 		func() error { return o.machine(ctx, seen, d, inv) },
 		func() error { return o.directories(seen, d, inv) },
 		func() error { return o.files(seen, d, inv) },
+		func() error { return o.space(seen, d) },
+		func() error { return o.generated(seen, d, inv) },
 		func() error { return o.services(seen, d, inv) },
 		func() error { return o.hns(ctx, seen, d, inv) },
 		func() error {
@@ -230,11 +238,11 @@ func (o *observer) files(seen *observation, d *config.Document, inv *inventory) 
 			if err != nil {
 				return fmt.Errorf("look at %s: %w", path, err)
 			}
-			there := info.Kind == FileRegular
 			if path == f.UntilFile {
-				seen.until[fold(path)] = there
+				// The kubelet finds its certificate through a link.
+				seen.until[fold(path)] = info.Kind == FileRegular || info.Kind == FileOther
 			} else {
-				seen.staged[f.Digest] = there
+				seen.staged[f.Digest] = info.Kind == FileRegular
 			}
 		}
 	}

@@ -72,6 +72,8 @@ const (
 	ReasonConflict FailureReason = "Conflict"
 	// ReasonPayload: files of the payload have to be sent first.
 	ReasonPayload FailureReason = "PayloadMissing"
+	// ReasonSpace: a volume has not the room for what is to be on it.
+	ReasonSpace FailureReason = "NoSpace"
 	// ReasonStep: a step failed. Trying again may help.
 	ReasonStep FailureReason = "StepFailed"
 )
@@ -109,6 +111,7 @@ func (r *Result) fail(err error) *Result {
 	var locked *LockedError
 	var conflict *ConflictError
 	var payload *PayloadError
+	var space *SpaceError
 	switch {
 	case errors.As(err, &locked):
 		r.Reason = ReasonLocked
@@ -116,6 +119,8 @@ func (r *Result) fail(err error) *Result {
 		r.Reason = ReasonConflict
 	case errors.As(err, &payload):
 		r.Reason = ReasonPayload
+	case errors.As(err, &space):
+		r.Reason = ReasonSpace
 	case errors.Is(err, ErrInventory):
 		r.Reason = ReasonInventory
 	}

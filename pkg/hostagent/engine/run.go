@@ -39,8 +39,8 @@ type RunOptions struct {
 	Report func(Drift)
 }
 
-// Run keeps the host at the last document that was applied completely, until ctx ends. It
-// does nothing while a document is being applied, or did not get to its end: then the
+// Run keeps the host at the last document that was applied completely, until ctx ends, and
+// rotates the logs that the document says. It does nothing while a document is being applied, or did not get to its end: then the
 // host is on its way to another state. It returns nil.
 func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 	if o.Every == 0 {
@@ -119,33 +119,23 @@ func (k *keeper) repair(ctx context.Context) (drift Drift, err error) {
 		return drift, fmt.Errorf("the applied document: %w", err)
 	}
 	drift.Revision = st.Applied
+	return drift, errors.Join(k.rotateLogs(&bundle.Document), k.heal(ctx, st, bundle, &drift))
+}
+
+// heal puts right what it may and notes it.
+func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, drift *Drift) error {
 	a := &application{
 		Engine: k.Engine, observer: k.observer, store: st, deadlines: k.Deadlines.withDefaults(),
 		result: &Result{}, except: k.options.Service, healing: true,
 	}
 	if err := a.prepare(ctx, bundle); err != nil {
-		return drift, err
+		return err
 	}
 	drift.Left = a.plan.left
-	if len(a.plan.steps) > 0 {
-		err = a.execute(ctx)
-		drift.Repaired = a.result.Changed
+	if len(a.plan.steps) == 0 {
+		return nil
 	}
-	return drift, err
-}
-
-// ReadDrift returns the last drift that was found on a host, or nil.
-func ReadDrift(s FileSystem) (*Drift, error) {
-	content, err := readFile(s, driftPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the drift: %w", err)
-	}
-	var d Drift
-	if err := json.Unmarshal(content, &d); err != nil {
-		return nil, fmt.Errorf("read the drift: %w", err)
-	}
-	return &d, nil
+	err := a.execute(ctx)
+	drift.Repaired = a.result.Changed
+	return err
 }

@@ -29,8 +29,14 @@ func (a *application) perform(ctx context.Context, s *step) error {
 	case KindCertificate:
 		return a.certificate(s)
 	case KindDirectory:
+		if s.generated {
+			return a.removeGenerated(ctx, s.Name)
+		}
 		return a.directory(s)
 	case KindFile:
+		if s.generated {
+			return a.removeGenerated(ctx, s.Name)
+		}
 		if s.Action == ActionDelete {
 			return a.removeFile(ctx, s)
 		}
@@ -85,7 +91,9 @@ func (a *application) environment(s *step) error {
 			if now != nil && r.Previous != nil && *now == *r.Previous {
 				previous = *now
 			}
-			r.Previous = &previous
+			if r.Previous = &previous; previous == *s.environment {
+				r.Previous = nil
+			}
 		}
 		r.Name, r.Value, r.OnChange = s.Name, *s.environment, s.onChange
 		a.Environment[key] = r

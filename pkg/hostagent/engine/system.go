@@ -21,6 +21,7 @@ import (
 // that wraps [io/fs.ErrNotExist] where the method does not say otherwise.
 type System interface {
 	FileSystem
+	LogFiles
 	ServiceManager
 	MachineSettings
 
@@ -80,6 +81,9 @@ type FileSystem interface {
 	Remove(path string) error
 	// RemoveAtBoot has a file removed when the host boots.
 	RemoveAtBoot(path string) error
+	// Volume names the volume that a path is on, whether or not there is anything at the
+	// path, and says how many bytes this process can write to it.
+	Volume(path string) (name string, freeBytes int64, err error)
 }
 
 // ServiceState is what a service does.

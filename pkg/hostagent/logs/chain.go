@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -213,7 +214,7 @@ func (c *chain) fill() (bool, error) {
 		c.makeRoom()
 		space := c.buf[c.w:]
 		if c.atStop() && !c.seg.gen.gzip {
-			left := c.stop.size - c.filled()
+			left := c.stop.end() - c.seg.gen.start - c.filled()
 			if left <= 0 {
 				return false, nil
 			}
@@ -228,7 +229,8 @@ func (c *chain) fill() (bool, error) {
 		if n > 0 {
 			// A file that was truncated may have outgrown the place where we
 			// were. What was read is then of another text.
-			if c.follow && c.rewritten() {
+			// And a part that was moved to a rotated file reads as zeros.
+			if c.seg.startNow() != c.seg.gen.start || c.follow && c.rewritten() {
 				if again, err := c.truncated(); err != nil || !again {
 					return false, err
 				}
@@ -316,7 +318,7 @@ func (c *chain) advance() (bool, error) {
 		if !c.follow {
 			return false, nil
 		}
-		if present.size < c.filled() || !present.mtime.Equal(c.seg.gen.mtime) && c.rewritten() {
+		if present.start != c.seg.gen.start || present.size < c.filled() || !present.mtime.Equal(c.seg.gen.mtime) && c.rewritten() {
 			return c.truncated()
 		}
 		c.seg.gen.mtime = present.mtime
@@ -438,6 +440,9 @@ func (c *chain) truncated() (bool, error) {
 	if err != nil {
 		return false, c.tolerate(err)
 	}
+	if moved, err := c.moved(list); moved || err != nil {
+		return moved, c.tolerate(err)
+	}
 	i, copied := c.findCopy(list)
 	if copied != nil {
 		copied.enc, copied.encodingKnown = c.seg.enc, c.seg.encodingKnown
@@ -449,9 +454,55 @@ func (c *chain) truncated() (bool, error) {
 	c.setCarry()
 	c.carryDone = len(c.carry) > 0
 	c.seg.head, c.seg.encodingKnown = nil, false
+	c.seg.gen.start = c.seg.startNow()
 	c.seg.refresh()
 	c.off, c.r, c.w = 0, 0, 0
 	return true, nil
+}
+
+// moved goes on where the text is now that was moved to rotated files, if that is what
+// happened to our file.
+func (c *chain) moved(list []generation) (bool, error) {
+	i := slices.IndexFunc(list, func(g generation) bool { return g.id == c.seg.gen.id })
+	if i < 0 {
+		return false, nil
+	}
+	at, off, ok := movedPlace(list[:i+1], c.seg.gen.start, c.off)
+	if !ok {
+		return false, nil
+	}
+	seg, err := openListed(c.series, list[at])
+	if err != nil {
+		return false, err
+	}
+	// Places in the old segment, which others still have, keep what they mean.
+	seg.enc, seg.encodingKnown = c.seg.enc, c.seg.encodingKnown
+	c.seg.close()
+	c.seg, c.off, c.r, c.w = seg, off, 0, 0
+	c.remember(list[:at])
+	return true, nil
+}
+
+// movedPlace finds the place that was off behind the beginning of the text of the last
+// generation, when that was at start in its file. Since then the text in front was moved
+// to the generations before, a part at a time. It fails if nothing was moved, and if what
+// was moved is there no more.
+func movedPlace(all []generation, start, off int64) (at int, left int64, ok bool) {
+	at = len(all) - 1
+	last, missing := at, all[at].start-start
+	if missing <= 0 {
+		return 0, 0, false
+	}
+	for ; missing > 0 && at > 0 && !all[at-1].gzip; at-- {
+		missing -= all[at-1].size
+	}
+	if missing != 0 {
+		return 0, 0, false
+	}
+	for ; at < last && off >= all[at].size; at++ {
+		off -= all[at].size
+	}
+	return at, off, off <= all[at].size
 }
 
 // setCarry keeps what was read of an unfinished line.

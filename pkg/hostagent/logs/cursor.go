@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 )
 
 // cursorVersion is the version of the cursor's format. A cursor lives for seconds
@@ -37,8 +38,10 @@ type resume struct {
 
 // fileMark is a place in a file, and what tells that file from others.
 type fileMark struct {
-	ID     string `json:"i"`
-	Offset int64  `json:"o"`
+	ID string `json:"i"`
+	// Offset is that of the text, which began at Start in the file.
+	Offset int64 `json:"o"`
+	Start  int64 `json:"b,omitempty"`
 	// Head is a checksum of the first HeadLen bytes: identities of deleted
 	// files are used again on some file systems, and a copy of the file has
 	// another identity.
@@ -118,7 +121,7 @@ func (r resume) check() error {
 		return errors.New("negative length")
 	}
 	if f := r.File; f != nil {
-		if f.Offset < 0 || f.HeadLen < 0 || f.HeadLen > headBytes {
+		if f.Offset < 0 || f.Start < 0 || f.Offset > math.MaxInt64-f.Start || f.HeadLen < 0 || f.HeadLen > headBytes {
 			return errors.New("impossible position")
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent/sparse"
 )
 
 // scriptedWriter writes a log and rotates it in the ways that the programs on a
@@ -33,6 +35,8 @@ type scriptedWriter struct {
 	// lines counts the lines, stamps the rotations.
 	lines, stamps int
 	midLine       bool
+	// between, when set, is called when a copy was made of what is still there.
+	between func()
 	// concurrent: it runs in a goroutine of its own, where t.Fatal may not be used.
 	concurrent bool
 }
@@ -159,6 +163,36 @@ func (w *scriptedWriter) copyTruncate() {
 	w.check(err)
 	w.check(os.WriteFile(w.path("x-"+w.stamp()+".log"), text, 0o600))
 	w.check(w.f.Truncate(0))
+}
+
+// release rotates like our own agent: what is copied is given back to the file system while
+// the program goes on behind it. Of less than a unit nothing is given back.
+func (w *scriptedWriter) release() {
+	f, err := os.OpenFile(w.path(w.base), os.O_RDWR, 0)
+	w.check(err)
+	defer f.Close()
+	start, err := sparse.TextStart(f)
+	w.check(err)
+	for {
+		info, err := f.Stat()
+		w.check(err)
+		text := make([]byte, info.Size()-start)
+		_, err = f.ReadAt(text, start)
+		w.check(err)
+		if complete := bytes.LastIndexByte(text, '\n') + 1; complete >= sparse.Unit {
+			w.check(os.WriteFile(w.path("x-"+w.stamp()+".log"), text[:complete], 0o600))
+			if w.between != nil {
+				w.between()
+			}
+			w.check(sparse.Release(f, start+int64(complete)))
+			return
+		}
+		w.finishLine()
+		for range 100 {
+			w.lines++
+			w.append(fmt.Sprintf("line %06d %s\n", w.lines, strings.Repeat("y", 900)))
+		}
+	}
 }
 
 // compress compresses the youngest rotated file that is not yet.
@@ -343,6 +377,9 @@ func TestFollowScripted(t *testing.T) {
 		{name: "logrotate copytruncate", ops: []op{
 			write, write, {name: "copytruncate", do: func(w *scriptedWriter) { w.finishLine(); w.copyTruncate() }},
 		}},
+		{name: "our agent", ops: []op{
+			write, write, write, {name: "release", do: (*scriptedWriter).release},
+		}},
 		{name: "recreate", ops: []op{
 			write, write,
 			{name: "recreate", drained: true, do: (*scriptedWriter).recreate},
@@ -352,6 +389,9 @@ func TestFollowScripted(t *testing.T) {
 	for _, style := range styles {
 		for _, g := range []grain{byBlock, byLine} {
 			t.Run(fmt.Sprintf("%s/%d", style.name, g), func(t *testing.T) {
+				if style.name == "our agent" && runtime.GOOS != "linux" && runtime.GOOS != "windows" {
+					t.Skip("file systems of " + runtime.GOOS + " give back no beginnings of files")
+				}
 				for seed := range uint64(20) {
 					t.Run(fmt.Sprint(seed), func(t *testing.T) {
 						rnd := rand.New(rand.NewPCG(seed, 1))
@@ -359,6 +399,11 @@ func TestFollowScripted(t *testing.T) {
 						w := newScriptedWriter(t, rnd, dir)
 						r := newScriptedReader(t, dir, g)
 						var paused *resume
+						w.between = func() {
+							if paused == nil && rnd.IntN(2) == 0 {
+								r.some()
+							}
+						}
 						for range 80 {
 							op := style.ops[rnd.IntN(len(style.ops))]
 							if op.drained && paused == nil {

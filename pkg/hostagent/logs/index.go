@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent/sparse"
 )
 
 // maxIndexFiles bounds the index. A log directory has hundreds of files; thousands
@@ -111,9 +113,27 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 		if dir == "." && !isServiceName(name) {
 			query = "./" + name
 		}
-		ix.Entries = append(ix.Entries, IndexEntry{Name: query, Kind: KindFile, Size: info.Size(), Modified: timeRef(info.ModTime())})
+		ix.Entries = append(ix.Entries, IndexEntry{Name: query, Kind: KindFile, Size: textSize(root, name, info), Modified: timeRef(info.ModTime())})
 	}
 	return nil
+}
+
+// textSize is the size of a file without what was moved to rotated ones. Of one that cannot
+// be opened it is the size of the file.
+func textSize(root logRoot, name string, info fs.FileInfo) int64 {
+	if !sparse.Maybe(info) {
+		return info.Size()
+	}
+	f, opened, err := root.open(name)
+	if err != nil {
+		return info.Size()
+	}
+	defer f.Close()
+	start, err := sparse.TextStart(f)
+	if err != nil {
+		return info.Size()
+	}
+	return max(0, opened.Size()-start)
 }
 
 func (ix *Index) addChannels(ctx context.Context, host Host) {

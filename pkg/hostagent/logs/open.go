@@ -257,12 +257,15 @@ func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
 }
 
 // openAt begins at the start of one of the generations.
-func openAt(c *chain, all []generation, i int) error {
+func openAt(c *chain, all []generation, i int) error { return beginAt(c, all, i, 0) }
+
+// beginAt begins at a place in one of the generations.
+func beginAt(c *chain, all []generation, i int, off int64) error {
 	seg, err := openListed(c.series, all[i])
 	if err != nil {
 		return err
 	}
-	c.begin(seg, 0, all[:i])
+	c.begin(seg, off, all[:i])
 	return nil
 }
 
@@ -276,7 +279,7 @@ func openListed(s series, g generation) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seg.gen.id != g.id {
+	if seg.gen.id != g.id || seg.gen.start != g.start {
 		seg.close()
 		return nil, errUnstable
 	}
@@ -356,9 +359,13 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 		if err != nil {
 			return err
 		}
-		if seg.matches(*m) {
+		if g.start == m.Start && seg.matches(*m) {
 			c.begin(seg, m.Offset, all[:i])
 			return nil
+		}
+		if at, off, ok := movedPlace(all[:i+1], m.Start, m.Offset); ok {
+			seg.close()
+			return beginAt(c, all, at, off)
 		}
 		seg.close()
 		gap = "the file that was being read was truncated; continuing with what is in it now"

@@ -20,6 +20,7 @@ import (
 //	lumberjack        agent-2006-01-02T15-04-05.000.log[.gz]
 //	kubelet, for containers  0.log.20060102-150405[.gz]
 //	logrotate         x.log.1[.gz], x.log-20060102[.gz]
+//	our own agent     containerd-20060102-150405.log       (UTC)
 //	klog              wicd.exe.HOST.USER.log.INFO.20060102-150405.PID, where the
 //	                  known name wicd.exe.INFO is a link to the present one
 type rotationName struct {
@@ -111,12 +112,17 @@ func splitExt(base string) (stem, ext string) {
 	return base, ""
 }
 
+// end is where the text ends in the file.
+func (g generation) end() int64 { return g.start + g.size }
+
 // generation is one file of a log.
 type generation struct {
 	rotationName
-	id    fileID
-	size  int64
-	mtime time.Time
+	id fileID
+	// start is where the text begins in the file: what was before it has been moved to
+	// rotated files; see package sparse. size is that of the text.
+	start, size int64
+	mtime       time.Time
 	// current marks the file that has the log's own name.
 	current bool
 }

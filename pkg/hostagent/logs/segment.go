@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent/sparse"
 )
 
 // headBytes is how much of the beginning of a file tells it from others: enough
@@ -18,7 +20,7 @@ import (
 const headBytes = 1024
 
 // segment is an open generation of a log. Offsets are those of the text, after
-// decompression.
+// decompression and without what had been moved away when it was opened.
 type segment struct {
 	gen generation
 	// f is nil once the file had to be let go.
@@ -83,8 +85,24 @@ func (s *segment) headIntact() bool {
 		return true
 	}
 	now := make([]byte, len(s.head))
-	n, err := s.f.ReadAt(now, 0)
+	n, err := s.f.ReadAt(now, s.gen.start)
 	return (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(now[:n], s.head)
+}
+
+// hasTextOf says whether the text begins with all of that of another segment.
+func (s *segment) hasTextOf(other *segment) bool {
+	if len(other.head) == 0 || !bytes.HasPrefix(s.head, other.head) {
+		return false
+	}
+	a, b := make([]byte, minBuffer), make([]byte, minBuffer)
+	for off := int64(len(other.head)); off < other.gen.size; {
+		n, err := other.readAt(a, off)
+		if err != nil || readFull(s, b[:n], off) != nil || !bytes.Equal(a[:n], b[:n]) {
+			return false
+		}
+		off += int64(n)
+	}
+	return true
 }
 
 // decideEncoding looks at the beginning of the file. It says false when there is
@@ -112,7 +130,7 @@ func (s *segment) readAt(p []byte, off int64) (int, error) {
 	if s.gen.gzip {
 		return s.readGzip(p, off)
 	}
-	n, err := s.f.ReadAt(p, off)
+	n, err := s.f.ReadAt(p, s.gen.start+off)
 	if n > 0 && errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -180,8 +198,21 @@ func (s *segment) refresh() {
 		return
 	}
 	if info, err := s.f.Stat(); err == nil {
-		s.gen.size, s.gen.mtime = info.Size(), info.ModTime()
+		s.gen.size, s.gen.mtime = max(0, info.Size()-s.gen.start), info.ModTime()
 	}
+}
+
+// startNow is where the text begins by now. It is greater than gen.start once text was
+// moved to a rotated file: then what is before it can no longer be read here.
+func (s *segment) startNow() int64 {
+	if s.f == nil || s.gen.gzip {
+		return s.gen.start
+	}
+	start, err := sparse.TextStart(s.f)
+	if err != nil {
+		return s.gen.start // reading will fail too, and tell
+	}
+	return start
 }
 
 // mark returns what finds this file again.
@@ -191,7 +222,7 @@ func (s *segment) mark(off int64) fileMark {
 	}
 	// An error leaves the head as it was, which tells less but nothing wrong.
 	_ = s.loadHead()
-	return fileMark{ID: s.gen.id.String(), Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
+	return fileMark{ID: s.gen.id.String(), Start: s.gen.start, Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
 }
 
 // matches says whether the file begins like the one that was marked and is long

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent/sparse"
 )
 
 // fileID tells files apart, whatever their names. The zero value is no file.
@@ -45,9 +47,16 @@ func (s series) open(name string) (*os.File, generation, error) {
 	if err != nil {
 		return nil, generation{}, err
 	}
-	g := generation{size: info.Size(), mtime: info.ModTime()}
+	g := generation{mtime: info.ModTime()}
 	g.name = name
 	g.gzip = strings.HasSuffix(name, ".gz")
+	if !g.gzip {
+		if g.start, err = sparse.TextStart(f); err != nil {
+			f.Close()
+			return nil, generation{}, err
+		}
+	}
+	g.size = max(0, info.Size()-g.start)
 	if g.id, err = identify(f, info); err != nil {
 		f.Close()
 		return nil, generation{}, err
@@ -102,12 +111,36 @@ func (s series) list() ([]generation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.EqualFunc(last, again, func(a, b generation) bool { return a.name == b.name && a.id == b.id }) {
-			return again, nil
+		if slices.EqualFunc(last, again, func(a, b generation) bool { return a.name == b.name && a.id == b.id && a.start == b.start }) {
+			return s.withoutCopy(again), nil
 		}
 		last = again
 	}
 	return nil, errUnstable
+}
+
+// withoutCopy leaves out the youngest rotated generation if the present one still has all of
+// its text. Then it is a copy whose text is about to be taken away from the present one, and
+// would be read twice. Where that cannot be found out, both stay.
+func (s series) withoutCopy(list []generation) []generation {
+	last := len(list) - 1
+	if last < 1 || !list[last].current || list[last-1].gzip || list[last-1].size < sparse.Unit || list[last-1].size > list[last].size {
+		return list
+	}
+	rotated, err := openListed(s, list[last-1])
+	if err != nil {
+		return list
+	}
+	defer rotated.close()
+	present, err := openListed(s, list[last])
+	if err != nil {
+		return list
+	}
+	defer present.close()
+	if !present.hasTextOf(rotated) {
+		return list
+	}
+	return slices.Delete(slices.Clone(list), last-1, last)
 }
 
 func (s series) listOnce() ([]generation, error) {

@@ -84,12 +84,20 @@ func readAccess(path string) (config.Access, error) {
 }
 
 // Open implements [engine.System]. The file can be renamed and removed meanwhile.
-func (s *windowsSystem) Open(path string) (io.ReadCloser, error) {
+func (s *windowsSystem) Open(path string) (io.ReadCloser, error) { return openShared(path, false) }
+
+// openShared opens a file that exists, and is in nobody's way: others can write to it, rename
+// it and remove it meanwhile.
+func openShared(path string, write bool) (*os.File, error) {
+	access := uint32(windows.GENERIC_READ)
+	if write {
+		access |= windows.GENERIC_WRITE
+	}
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, err
 	}
-	h, err := windows.CreateFile(name, windows.GENERIC_READ, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	h, err := windows.CreateFile(name, access, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -229,4 +237,15 @@ func (s *windowsSystem) RemoveAtBoot(path string) error {
 		return fmt.Errorf("having %s removed at the next boot: %w", path, err)
 	}
 	return nil
+}
+
+// LogSize implements [engine.System].
+func (s *windowsSystem) LogSize(path string) (int64, error) { return logSize(path) }
+
+// CopyLog implements [engine.System].
+func (s *windowsSystem) CopyLog(path, target string) error { return copyLog(path, target, moveFile) }
+
+// ReleaseLog implements [engine.System].
+func (s *windowsSystem) ReleaseLog(path, copied string) (bool, error) {
+	return releaseLog(path, copied)
 }

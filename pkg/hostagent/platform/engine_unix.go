@@ -307,11 +307,15 @@ func (s *UnixSystem) WriteFile(path string, content []byte, access config.Access
 
 // Rename implements [engine.System].
 func (s *UnixSystem) Rename(from, to string) error {
-	target := s.local(to)
-	if err := os.Rename(s.local(from), target); err != nil {
+	return renameFile(s.local(from), s.local(to))
+}
+
+// renameFile replaces what is at the target, and returns when that is on the disk.
+func renameFile(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(target))
+	return syncDirectory(filepath.Dir(to))
 }
 
 // SetAccess implements [engine.System].
@@ -358,6 +362,28 @@ func (s *UnixSystem) Remove(path string) error {
 
 // RemoveAtBoot implements [engine.System]. Nothing is ever in use, so nothing is left for it.
 func (s *UnixSystem) RemoveAtBoot(path string) error { return s.Remove(path) }
+
+// openShared opens a file that exists. It is in nobody's way.
+func openShared(path string, write bool) (*os.File, error) {
+	flag := os.O_RDONLY
+	if write {
+		flag = os.O_RDWR
+	}
+	return os.OpenFile(path, flag, 0)
+}
+
+// LogSize implements [engine.System].
+func (s *UnixSystem) LogSize(path string) (int64, error) { return logSize(s.local(path)) }
+
+// CopyLog implements [engine.System].
+func (s *UnixSystem) CopyLog(path, target string) error {
+	return copyLog(s.local(path), s.local(target), renameFile)
+}
+
+// ReleaseLog implements [engine.System].
+func (s *UnixSystem) ReleaseLog(path, copied string) (bool, error) {
+	return releaseLog(s.local(path), s.local(copied))
+}
 
 // Service implements [engine.System].
 func (s *UnixSystem) Service(name string) (*engine.Service, error) {

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -45,8 +46,8 @@ func (g sourceGuard) check(ctx context.Context, instance *windows.WindowsInstanc
 	if source == "" || instance.DeletionTimestamp != nil {
 		return nil
 	}
-	if user, ok := genericapirequest.UserFrom(ctx); ok &&
-		(slices.Contains(g.writers, user.GetName()) || slices.Contains(housekeepers, user.GetName())) {
+	if who, ok := genericapirequest.UserFrom(ctx); ok &&
+		(slices.Contains(g.writers, who.GetName()) || slices.Contains(housekeepers, who.GetName())) {
 		return nil
 	}
 	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
@@ -79,15 +80,20 @@ func (g keyGuard) authorize(ctx context.Context, instance *windows.WindowsInstan
 		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
 			"changing spec.hostKeys needs the verb %q on windowsinstances in namespace %q: %s", verbTrustHostKey, instance.Namespace, why))
 	}
-	user, _ := genericapirequest.UserFrom(ctx)
-	return base.Require(ctx, g.authorizer, authorizer.AttributesRecord{
-		User:            user,
-		Verb:            verbTrustHostKey,
+	who, _ := genericapirequest.UserFrom(ctx)
+	return base.Require(ctx, g.authorizer, verbOn(instance, who, verbTrustHostKey), "asking whether the host key may be changed", forbidden)
+}
+
+// verbOn is the question whether a user has a verb on an instance.
+func verbOn(instance *windows.WindowsInstance, who user.Info, verb string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User:            who,
+		Verb:            verb,
 		Namespace:       instance.Namespace,
 		APIGroup:        v1alpha1.GroupName,
 		APIVersion:      v1alpha1.SchemeGroupVersion.Version,
 		Resource:        "windowsinstances",
 		Name:            instance.Name,
 		ResourceRequest: true,
-	}, "asking whether the host key may be changed", forbidden)
+	}
 }

@@ -121,6 +121,7 @@ func NewStorage(o Options) (*Storage, error) {
 			Store:       store,
 			guard:       sourceGuard{writers: o.SourceWriters},
 			keys:        keyGuard{authorizer: o.Authorizer},
+			abandon:     abandonGuard{authorizer: o.Authorizer},
 			credentials: credentialGuard{credentials: base.NewCredentialAuthorizer(o.Authorizer), pools: o.Pools},
 		},
 		Status:      status,
@@ -139,6 +140,7 @@ type REST struct {
 	*genericregistry.Store
 	guard       sourceGuard
 	keys        keyGuard
+	abandon     abandonGuard
 	credentials credentialGuard
 }
 
@@ -154,15 +156,17 @@ func (*REST) ShortNames() []string { return []string{"wi"} }
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
 
-// Create adds the check of who may have which credentials used.
+// Create adds the checks of who may have which credentials used, and leave a host as it is.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.credentials.validateCreate(validate), options)
+	return r.Store.Create(ctx, obj, r.credentials.validateCreate(r.abandon.validateCreate(validate)), options)
 }
 
-// Update adds the same check, and the one of who may change the trusted host keys.
+// Update adds the same checks, and the one of who may change the trusted host keys.
 // Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, r.credentials.validateCreate(create), r.credentials.validateUpdate(r.keys.validateUpdate(update)), force, options)
+	create = r.credentials.validateCreate(r.abandon.validateCreate(create))
+	update = r.credentials.validateUpdate(r.abandon.validateUpdate(r.keys.validateUpdate(update)))
+	return r.Store.Update(ctx, name, info, create, update, force, options)
 }
 
 // Delete adds the guard against deleting what a source still asks for.

@@ -72,10 +72,20 @@ type Fault struct {
 	MaxSessions int `json:"maxSessions,omitempty"`
 
 	// DiskFull fails every SFTP write with SSH_FX_FAILURE, which is all that SFTP version 3
-	// can say about a disk without space.
+	// can say about a disk without space. On an in-process host it also fails what the agent
+	// writes.
 	DiskFull bool `json:"diskFull,omitempty"`
 	// SFTPReadOnly refuses everything over SFTP that would change the host.
 	SFTPReadOnly bool `json:"sftpReadOnly,omitempty"`
+
+	// HangStop is a service that, once it is asked to stop, is about to until its process
+	// is terminated. Empty: none. Only on hosts whose services are made up.
+	HangStop string `json:"hangStop,omitempty"`
+	// FailStart is a service that cannot be started. Empty: none. As HangStop.
+	FailStart string `json:"failStart,omitempty"`
+	// FileInUse matches the paths of files that somebody has open, so that the agent can
+	// neither replace nor remove them. Empty: none. As HangStop.
+	FileInUse string `json:"fileInUse,omitempty"`
 
 	// ExecHang accepts a command and then never runs it, answers it or ends it.
 	ExecHang bool `json:"execHang,omitempty"`
@@ -111,8 +121,10 @@ func (f Fault) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: must not be negative", d.field))
 		}
 	}
-	if _, err := regexp.Compile(f.ExecMatch); err != nil {
-		errs = append(errs, fmt.Errorf("ExecMatch: %w", err))
+	for _, pattern := range []struct{ field, value string }{{"ExecMatch", f.ExecMatch}, {"FileInUse", f.FileInUse}} {
+		if _, err := regexp.Compile(pattern.value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", pattern.field, err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -133,6 +145,18 @@ func (f Fault) MatchesExec(line string) bool {
 	re, err := regexp.Compile(f.ExecMatch)
 	return err == nil && re.MatchString(line)
 }
+
+// Holds reports whether somebody has a file of the host open.
+func (f Fault) Holds(path string) bool {
+	if f.FileInUse == "" {
+		return false
+	}
+	re, err := regexp.Compile(f.FileInUse)
+	return err == nil && re.MatchString(path)
+}
+
+// OnServices reports whether f needs a host whose services are made up.
+func (f Fault) OnServices() bool { return f.HangStop+f.FailStart+f.FileInUse != "" }
 
 // SessionLimit is how many sessions one connection may hold under f.
 func (f Fault) SessionLimit() int {

@@ -100,7 +100,7 @@ func heal(t *testing.T, h winhost.Host) {
 }
 
 func (c contract) invalidFault(t *testing.T) {
-	for _, f := range []winhost.Fault{{ResetAt: "lunch"}, {ExecMatch: "("}, {Latency: -1}, {ExecExit: -1}} {
+	for _, f := range []winhost.Fault{{ResetAt: "lunch"}, {ExecMatch: "("}, {FileInUse: "("}, {Latency: -1}, {ExecExit: -1}} {
 		if err := c.host.SetFault(f); err == nil || errors.Is(err, winhost.ErrCannotExpress) {
 			t.Errorf("%+v: got error %v", f, err)
 		}

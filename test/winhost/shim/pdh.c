@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
    Copyright The Windows Instance API Authors. */
 
-/* pdh.dll to be put beside kubelet.exe. Wine's has no counter "\Process(_Total)\Working Set -
-   Private", and without it the kubelet ends. Here every counter exists and has one instance
-   with one value that never changes. It is kept as pdh.dll in the directory of each host. */
+/* pdh.dll in place of Wine's, which has no counter "\Process(_Total)\Working Set - Private":
+   without it the kubelet ends. Here every counter exists and has one instance with one value
+   that never changes. */
 
 #include <windows.h>
 

@@ -15,14 +15,18 @@ const (
 	ConditionAuthenticated = "Authenticated"
 	// ConditionPreflightPassed says whether the host is fit to be a node; the message lists all findings.
 	ConditionPreflightPassed = "PreflightPassed"
+	// ConditionConfigured says whether the host was set up to be a node, and completely.
+	ConditionConfigured = "Configured"
 	// ConditionRebootRequired says whether Windows waits for a reboot, and why.
 	ConditionRebootRequired = "RebootRequired"
 	// ConditionUpToDate says whether the host has the desired revision.
 	ConditionUpToDate = "UpToDate"
 	// ConditionNodeReady says whether the Node of the host is ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionReady sums up: logged in to, fit, and its Node ready.
+	// ConditionReady sums up: logged in to, fit, set up, and its Node ready.
 	ConditionReady = "Ready"
+	// ConditionRemoved says how far the removal of the host is, once the object is deleted.
+	ConditionRemoved = "Removed"
 )
 
 // Types of conditions of a WindowsNodePool.
@@ -98,6 +102,17 @@ const (
 	// ReasonAgentFailed (PreflightPassed=Unknown): our program ran on the host and failed.
 	ReasonAgentFailed = "AgentFailed"
 
+	// ReasonConfigured (Configured=True): the host was set up completely.
+	ReasonConfigured = "Configured"
+	// ReasonConfiguring (Configured=False): the host is being set up, or is about to be.
+	ReasonConfiguring = "Configuring"
+	// ReasonConfigurationFailed (Configured=False): setting the host up failed; its Node is cordoned.
+	ReasonConfigurationFailed = "ConfigurationFailed"
+	// ReasonInputsMissing (Configured=False): something of the cluster that hosts are set up with is missing or wrong.
+	ReasonInputsMissing = "InputsMissing"
+	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not set up.
+	ReasonNotManaged = "NotManaged"
+
 	// ReasonRebootPending (RebootRequired=True).
 	ReasonRebootPending = "RebootPending"
 	// ReasonNoRebootPending (RebootRequired=False).
@@ -117,6 +132,11 @@ const (
 
 	// ReasonAllChecksPassed (Ready=True).
 	ReasonAllChecksPassed = "AllChecksPassed"
+
+	// ReasonRemoving (Removed=False): the host is being cleaned.
+	ReasonRemoving = "Removing"
+	// ReasonRemovalFailed (Removed=False): the host could not be cleaned; the message says why and what to do.
+	ReasonRemovalFailed = "RemovalFailed"
 )
 
 // Reasons of the conditions of a WindowsNodePool.
@@ -140,6 +160,10 @@ const (
 
 // Labels and annotations of this API.
 const (
+	// HostFinalizer is on every instance whose host has something of ours on it: the
+	// object stays until the host is clean, or is given up. Removing it by hand needs the
+	// verb abandon on windowsinstances.
+	HostFinalizer = "windows.openshift.io/host"
 	// SourceAnnotation is on every instance that a source asks for. Its value names
 	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".
 	// As long as it is there, people cannot delete the instance; they remove the entry or the Machine.

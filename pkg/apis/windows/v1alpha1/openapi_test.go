@@ -51,11 +51,15 @@ func TestEnums(t *testing.T) {
 		model, field string
 		want         []any
 	}{
-		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Pending", "Ready", "Rebooting", "Unreachable"}},
-		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Uncordon"}},
+		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"}},
+		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Remove", "Uncordon"}},
 		{"Operation", "phase", []any{"Canceled", "Failed", "Pending", "Running", "Succeeded"}},
 		{"OperationStep", "state", []any{"Canceled", "Failed", "Pending", "Running", "Skipped", "Succeeded"}},
 		{"RebootOptions", "mode", []any{"Force", "Graceful", "IfPending"}},
+		{"Operation", "impact", []any{"Drain", "None", "Reboot", "Restart"}},
+		{"RemovalOptions", "policy", []any{"Abandon", "Clean"}},
+		{"NodeTaint", "effect", []any{"NoExecute", "NoSchedule", "PreferNoSchedule"}},
+		{"ContainerdTemplate", "logLevel", []any{"debug", "error", "info", "trace", "warn"}},
 		{"PlannedChange", "impact", []any{"Drain", "None", "Reboot", "Restart"}},
 		{"CheckLayer", "result", []any{"Failed", "Passed", "Skipped"}},
 		{"CheckFinding", "severity", []any{"Error", "Warning"}},

@@ -29,6 +29,9 @@ type WindowsInstanceInspection struct {
 	// This project's program on the host.
 	// +optional
 	Agent AgentInspection `json:"agent,omitempty"`
+	// What the host was set up with.
+	// +optional
+	Configuration ConfigurationInspection `json:"configuration,omitempty"`
 	// The operating system.
 	// +optional
 	System SystemInspection `json:"system,omitempty"`
@@ -84,6 +87,37 @@ type AgentInspection struct {
 	// Whether that user is an administrator with all his rights.
 	// +optional
 	Elevated bool `json:"elevated,omitempty"`
+}
+
+// ConfigurationInspection says what a host was set up with, and what became of it.
+type ConfigurationInspection struct {
+	// Revision that the host was last set up with completely. Empty: none.
+	// +optional
+	AppliedRevision string `json:"appliedRevision,omitempty"`
+	// Revision that the host is being set up with, or was without getting to the end.
+	// +optional
+	ApplyingRevision string `json:"applyingRevision,omitempty"`
+	// What others changed last on the host. Empty: nothing since it was set up.
+	// +optional
+	Drift *DriftInspection `json:"drift,omitempty"`
+}
+
+// DriftInspection is what others changed on a host since it was set up.
+type DriftInspection struct {
+	// When it was found.
+	Time metav1.Time `json:"time"`
+	// What was put right at once.
+	// +optional
+	// +listType=atomic
+	Repaired []string `json:"repaired,omitempty"`
+	// What was left, as it costs a drain or a restart of the host, or needs a file that
+	// has to be sent: reconfigure the host to put it right.
+	// +optional
+	// +listType=atomic
+	Left []string `json:"left,omitempty"`
+	// Why something could not be put right.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // SystemInspection is an operating system.

@@ -21,6 +21,9 @@ const (
 	OperationReboot OperationType = "Reboot"
 	// OperationReconfigure brings the host to what it shall be set up with.
 	OperationReconfigure OperationType = "Reconfigure"
+	// OperationRemove takes everything off the host that was put on it, as its
+	// WindowsInstance was deleted.
+	OperationRemove OperationType = "Remove"
 )
 
 // OperationPhase says how far an operation is.
@@ -64,7 +67,7 @@ const (
 type Operation struct {
 	// Identifies the operation; the answer to the request that asked for it has it too.
 	ID string `json:"id"`
-	// What it does: Drain, Uncordon, Reboot or Reconfigure.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
 	Type OperationType `json:"type"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
 	Phase OperationPhase `json:"phase"`
@@ -108,6 +111,13 @@ type Operation struct {
 	// proven when the host answers with another one.
 	// +optional
 	BootID string `json:"bootID,omitempty"`
+	// What a reconfigure brings the host to, as in desiredRevision. Empty: not known yet.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// What a reconfigure costs the workload of the host: None, Restart (services are
+	// restarted), Drain or Reboot. Empty: not known yet.
+	// +optional
+	Impact ChangeImpact `json:"impact,omitempty"`
 	// User who asked for its end. Empty: nobody.
 	// +optional
 	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`

@@ -91,6 +91,45 @@ type WindowsInstanceSpec struct {
 	// +k8s:optional
 	// +k8s:maxLength=512
 	ProviderID string `json:"providerID,omitempty"`
+	// Computer name that the host shall have, which is the name of its Node: at most 15
+	// letters, digits and hyphens. The host is restarted once when it has another one.
+	// Empty: the host keeps its name.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=15
+	NodeName string `json:"nodeName,omitempty"`
+	// What becomes of the host when this object is deleted. Empty: what was put on the
+	// host is taken off it, however long that takes.
+	// +optional
+	// +k8s:optional
+	Removal *RemovalOptions `json:"removal,omitempty"`
+}
+
+// RemovalPolicy says what becomes of a host whose WindowsInstance is deleted.
+// +enum
+type RemovalPolicy string
+
+const (
+	// RemovalClean takes everything off the host that was put on it, before the object goes.
+	RemovalClean RemovalPolicy = "Clean"
+	// RemovalAbandon leaves the host as it is; only its Node is deleted.
+	RemovalAbandon RemovalPolicy = "Abandon"
+)
+
+// RemovalOptions say what becomes of a host whose WindowsInstance is deleted.
+type RemovalOptions struct {
+	// Clean (default): the Node is drained, everything that was put on the host is taken
+	// off it, and the Node is deleted; until that is done the object stays, with the
+	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
+	// as it is, services and credentials included. Abandon needs the verb abandon on
+	// windowsinstances besides update or create.
+	// +optional
+	// +k8s:optional
+	Policy RemovalPolicy `json:"policy,omitempty"`
+	// How long a host that cannot be reached is waited for after the deletion, before it
+	// is given up as with Abandon. Needs the same verb. Empty: for ever.
+	// +optional
+	After *metav1.Duration `json:"after,omitempty"`
 }
 
 // SecretReference names a Secret in the namespace of the object that refers to it.
@@ -129,6 +168,10 @@ const (
 	InstanceRebooting WindowsInstancePhase = "Rebooting"
 	// InstanceConfiguring means that the host is being set up, by an operation.
 	InstanceConfiguring WindowsInstancePhase = "Configuring"
+	// InstanceJoining means that the host is set up, and that its Node is not ready yet.
+	InstanceJoining WindowsInstancePhase = "Joining"
+	// InstanceRemoving means that the object was deleted, and the host is being cleaned.
+	InstanceRemoving WindowsInstancePhase = "Removing"
 	// InstanceUnreachable means that no SSH connection can be made.
 	InstanceUnreachable WindowsInstancePhase = "Unreachable"
 	// InstanceFailed means that somebody has to act: see the conditions.
@@ -141,13 +184,14 @@ type WindowsInstanceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
-	// Configuring, Unreachable or Failed.
+	// Configuring, Joining, Removing, Unreachable or Failed.
 	// Programs should read the conditions.
 	// +optional
 	Phase WindowsInstancePhase `json:"phase,omitempty"`
 	// What holds of the host, in the order in which it is found out: Resolved,
-	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, RebootRequired,
-	// UpToDate, NodeReady, Ready. Each has a reason and a message that says what to do.
+	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
+	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
+	// deleted. Each has a reason and a message that says what to do.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

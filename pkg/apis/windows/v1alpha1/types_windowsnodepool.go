@@ -4,6 +4,8 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -83,6 +85,126 @@ type PoolTemplate struct {
 	// +optional
 	// +k8s:optional
 	CredentialsSecretRef *SecretReference `json:"credentialsSecretRef,omitempty"`
+	// Labels that the Nodes of the hosts have besides their own. A label that is removed
+	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
+	// those of kubernetes.io, cannot be set here.
+	// +optional
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	// Taints that the Nodes of the hosts have. A taint that is removed here is removed
+	// from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.
+	// +optional
+	// +listType=map
+	// +listMapKey=key
+	// +listMapKey=effect
+	NodeTaints []NodeTaint `json:"nodeTaints,omitempty"`
+	// Settings of the kubelet. A change restarts the kubelet of each host; its pods go on.
+	// +optional
+	// +k8s:optional
+	Kubelet *KubeletTemplate `json:"kubelet,omitempty"`
+	// Settings of containerd. A change drains each host, one after the other.
+	// +optional
+	// +k8s:optional
+	Containerd *ContainerdTemplate `json:"containerd,omitempty"`
+	// When the logs of the services of a host are rotated, and how long they are kept.
+	// +optional
+	// +k8s:optional
+	LogRotation *LogRotationTemplate `json:"logRotation,omitempty"`
+}
+
+// NodeTaintEffect says what a taint does to pods that do not tolerate it.
+// +enum
+type NodeTaintEffect string
+
+const (
+	// NodeTaintNoSchedule keeps new pods away.
+	NodeTaintNoSchedule NodeTaintEffect = "NoSchedule"
+	// NodeTaintPreferNoSchedule keeps new pods away where they fit elsewhere.
+	NodeTaintPreferNoSchedule NodeTaintEffect = "PreferNoSchedule"
+	// NodeTaintNoExecute keeps new pods away and evicts those that run.
+	NodeTaintNoExecute NodeTaintEffect = "NoExecute"
+)
+
+// NodeTaint is a taint of a Node.
+type NodeTaint struct {
+	// Key of the taint. Required.
+	Key string `json:"key"`
+	// Value of the taint.
+	// +optional
+	Value string `json:"value,omitempty"`
+	// What it does to pods that do not tolerate it: NoSchedule, PreferNoSchedule or
+	// NoExecute. Required.
+	Effect NodeTaintEffect `json:"effect"`
+}
+
+// KubeletTemplate has the settings of the kubelets of a pool.
+type KubeletTemplate struct {
+	// How many pods a host may run. Default 250.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=1
+	// +k8s:maximum=1000
+	MaxPods *int32 `json:"maxPods,omitempty"`
+	// What the operating system keeps for itself: cpu, memory, ephemeral-storage.
+	// Default for each that is missing: 500m, 2Gi, 1Gi.
+	// +optional
+	// +k8s:opaqueType
+	SystemReserved corev1.ResourceList `json:"systemReserved,omitempty"`
+	// What the kubelet and the container runtime keep for themselves: cpu, memory,
+	// ephemeral-storage. Default: nothing.
+	// +optional
+	// +k8s:opaqueType
+	KubeReserved corev1.ResourceList `json:"kubeReserved,omitempty"`
+	// When pods are evicted: memory.available, nodefs.available or imagefs.available to a
+	// quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.
+	// +optional
+	EvictionHard map[string]string `json:"evictionHard,omitempty"`
+	// How much the kubelet and kube-proxy log, from 0 to 10. Default 2 for the kubelet, and
+	// 0 for kube-proxy.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=10
+	LogVerbosity *int32 `json:"logVerbosity,omitempty"`
+}
+
+// ContainerdLogLevel says how much containerd logs.
+// +enum
+type ContainerdLogLevel string
+
+const (
+	// ContainerdLogTrace logs everything.
+	ContainerdLogTrace ContainerdLogLevel = "trace"
+	// ContainerdLogDebug logs what helps to debug.
+	ContainerdLogDebug ContainerdLogLevel = "debug"
+	// ContainerdLogInfo logs what happens.
+	ContainerdLogInfo ContainerdLogLevel = "info"
+	// ContainerdLogWarn logs warnings and errors.
+	ContainerdLogWarn ContainerdLogLevel = "warn"
+	// ContainerdLogError logs errors only.
+	ContainerdLogError ContainerdLogLevel = "error"
+)
+
+// ContainerdTemplate has the settings of containerd on the hosts of a pool.
+type ContainerdTemplate struct {
+	// Image that keeps the network of a pod. Empty: that of the cluster, and else Microsoft's.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=512
+	SandboxImage string `json:"sandboxImage,omitempty"`
+	// How much containerd logs: trace, debug, info, warn or error. Default info.
+	// +optional
+	// +k8s:optional
+	LogLevel ContainerdLogLevel `json:"logLevel,omitempty"`
+}
+
+// LogRotationTemplate says when the logs of the services of a host are rotated.
+type LogRotationTemplate struct {
+	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
+	// +optional
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
+	// Age at which a rotated log is removed. 0: never. Default 168h.
+	// +optional
+	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
 }
 
 // WindowsNodePoolPhase is a one-word summary of a pool for people.

@@ -95,6 +95,26 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*ConfigurationInspection)(nil), (*windows.ConfigurationInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ConfigurationInspection_To_windows_ConfigurationInspection(a.(*ConfigurationInspection), b.(*windows.ConfigurationInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.ConfigurationInspection)(nil), (*ConfigurationInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_ConfigurationInspection_To_v1alpha1_ConfigurationInspection(a.(*windows.ConfigurationInspection), b.(*ConfigurationInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*ContainerdTemplate)(nil), (*windows.ContainerdTemplate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_ContainerdTemplate_To_windows_ContainerdTemplate(a.(*ContainerdTemplate), b.(*windows.ContainerdTemplate), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.ContainerdTemplate)(nil), (*ContainerdTemplate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_ContainerdTemplate_To_v1alpha1_ContainerdTemplate(a.(*windows.ContainerdTemplate), b.(*ContainerdTemplate), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*DiskInspection)(nil), (*windows.DiskInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_DiskInspection_To_windows_DiskInspection(a.(*DiskInspection), b.(*windows.DiskInspection), scope)
 	}); err != nil {
@@ -112,6 +132,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.DrainOptions)(nil), (*DrainOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_DrainOptions_To_v1alpha1_DrainOptions(a.(*windows.DrainOptions), b.(*DrainOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*DriftInspection)(nil), (*windows.DriftInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_DriftInspection_To_windows_DriftInspection(a.(*DriftInspection), b.(*windows.DriftInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.DriftInspection)(nil), (*DriftInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_DriftInspection_To_v1alpha1_DriftInspection(a.(*windows.DriftInspection), b.(*DriftInspection), scope)
 	}); err != nil {
 		return err
 	}
@@ -165,6 +195,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*KubeletTemplate)(nil), (*windows.KubeletTemplate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_KubeletTemplate_To_windows_KubeletTemplate(a.(*KubeletTemplate), b.(*windows.KubeletTemplate), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.KubeletTemplate)(nil), (*KubeletTemplate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_KubeletTemplate_To_v1alpha1_KubeletTemplate(a.(*windows.KubeletTemplate), b.(*KubeletTemplate), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*ListenerInspection)(nil), (*windows.ListenerInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_ListenerInspection_To_windows_ListenerInspection(a.(*ListenerInspection), b.(*windows.ListenerInspection), scope)
 	}); err != nil {
@@ -172,6 +212,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.ListenerInspection)(nil), (*ListenerInspection)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(a.(*windows.ListenerInspection), b.(*ListenerInspection), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*LogRotationTemplate)(nil), (*windows.LogRotationTemplate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(a.(*LogRotationTemplate), b.(*windows.LogRotationTemplate), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.LogRotationTemplate)(nil), (*LogRotationTemplate)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_LogRotationTemplate_To_v1alpha1_LogRotationTemplate(a.(*windows.LogRotationTemplate), b.(*LogRotationTemplate), scope)
 	}); err != nil {
 		return err
 	}
@@ -202,6 +252,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.NodeReference)(nil), (*NodeReference)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_NodeReference_To_v1alpha1_NodeReference(a.(*windows.NodeReference), b.(*NodeReference), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*NodeTaint)(nil), (*windows.NodeTaint)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_NodeTaint_To_windows_NodeTaint(a.(*NodeTaint), b.(*windows.NodeTaint), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.NodeTaint)(nil), (*NodeTaint)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_NodeTaint_To_v1alpha1_NodeTaint(a.(*windows.NodeTaint), b.(*NodeTaint), scope)
 	}); err != nil {
 		return err
 	}
@@ -302,6 +362,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*windows.RebootOptions)(nil), (*RebootOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_windows_RebootOptions_To_v1alpha1_RebootOptions(a.(*windows.RebootOptions), b.(*RebootOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*RemovalOptions)(nil), (*windows.RemovalOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(a.(*RemovalOptions), b.(*windows.RemovalOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*windows.RemovalOptions)(nil), (*RemovalOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_windows_RemovalOptions_To_v1alpha1_RemovalOptions(a.(*windows.RemovalOptions), b.(*RemovalOptions), scope)
 	}); err != nil {
 		return err
 	}
@@ -773,6 +843,46 @@ func Convert_windows_CheckLayer_To_v1alpha1_CheckLayer(in *windows.CheckLayer, o
 	return autoConvert_windows_CheckLayer_To_v1alpha1_CheckLayer(in, out, s)
 }
 
+func autoConvert_v1alpha1_ConfigurationInspection_To_windows_ConfigurationInspection(in *ConfigurationInspection, out *windows.ConfigurationInspection, s conversion.Scope) error {
+	*out = *(*windows.ConfigurationInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ConfigurationInspection_To_windows_ConfigurationInspection is an autogenerated conversion function.
+func Convert_v1alpha1_ConfigurationInspection_To_windows_ConfigurationInspection(in *ConfigurationInspection, out *windows.ConfigurationInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ConfigurationInspection_To_windows_ConfigurationInspection(in, out, s)
+}
+
+func autoConvert_windows_ConfigurationInspection_To_v1alpha1_ConfigurationInspection(in *windows.ConfigurationInspection, out *ConfigurationInspection, s conversion.Scope) error {
+	*out = *(*ConfigurationInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_ConfigurationInspection_To_v1alpha1_ConfigurationInspection is an autogenerated conversion function.
+func Convert_windows_ConfigurationInspection_To_v1alpha1_ConfigurationInspection(in *windows.ConfigurationInspection, out *ConfigurationInspection, s conversion.Scope) error {
+	return autoConvert_windows_ConfigurationInspection_To_v1alpha1_ConfigurationInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_ContainerdTemplate_To_windows_ContainerdTemplate(in *ContainerdTemplate, out *windows.ContainerdTemplate, s conversion.Scope) error {
+	*out = *(*windows.ContainerdTemplate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_ContainerdTemplate_To_windows_ContainerdTemplate is an autogenerated conversion function.
+func Convert_v1alpha1_ContainerdTemplate_To_windows_ContainerdTemplate(in *ContainerdTemplate, out *windows.ContainerdTemplate, s conversion.Scope) error {
+	return autoConvert_v1alpha1_ContainerdTemplate_To_windows_ContainerdTemplate(in, out, s)
+}
+
+func autoConvert_windows_ContainerdTemplate_To_v1alpha1_ContainerdTemplate(in *windows.ContainerdTemplate, out *ContainerdTemplate, s conversion.Scope) error {
+	*out = *(*ContainerdTemplate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_ContainerdTemplate_To_v1alpha1_ContainerdTemplate is an autogenerated conversion function.
+func Convert_windows_ContainerdTemplate_To_v1alpha1_ContainerdTemplate(in *windows.ContainerdTemplate, out *ContainerdTemplate, s conversion.Scope) error {
+	return autoConvert_windows_ContainerdTemplate_To_v1alpha1_ContainerdTemplate(in, out, s)
+}
+
 func autoConvert_v1alpha1_DiskInspection_To_windows_DiskInspection(in *DiskInspection, out *windows.DiskInspection, s conversion.Scope) error {
 	*out = *(*windows.DiskInspection)(unsafe.Pointer(in))
 	return nil
@@ -811,6 +921,26 @@ func autoConvert_windows_DrainOptions_To_v1alpha1_DrainOptions(in *windows.Drain
 // Convert_windows_DrainOptions_To_v1alpha1_DrainOptions is an autogenerated conversion function.
 func Convert_windows_DrainOptions_To_v1alpha1_DrainOptions(in *windows.DrainOptions, out *DrainOptions, s conversion.Scope) error {
 	return autoConvert_windows_DrainOptions_To_v1alpha1_DrainOptions(in, out, s)
+}
+
+func autoConvert_v1alpha1_DriftInspection_To_windows_DriftInspection(in *DriftInspection, out *windows.DriftInspection, s conversion.Scope) error {
+	*out = *(*windows.DriftInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_DriftInspection_To_windows_DriftInspection is an autogenerated conversion function.
+func Convert_v1alpha1_DriftInspection_To_windows_DriftInspection(in *DriftInspection, out *windows.DriftInspection, s conversion.Scope) error {
+	return autoConvert_v1alpha1_DriftInspection_To_windows_DriftInspection(in, out, s)
+}
+
+func autoConvert_windows_DriftInspection_To_v1alpha1_DriftInspection(in *windows.DriftInspection, out *DriftInspection, s conversion.Scope) error {
+	*out = *(*DriftInspection)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_DriftInspection_To_v1alpha1_DriftInspection is an autogenerated conversion function.
+func Convert_windows_DriftInspection_To_v1alpha1_DriftInspection(in *windows.DriftInspection, out *DriftInspection, s conversion.Scope) error {
+	return autoConvert_windows_DriftInspection_To_v1alpha1_DriftInspection(in, out, s)
 }
 
 func autoConvert_v1alpha1_ErrorInspection_To_windows_ErrorInspection(in *ErrorInspection, out *windows.ErrorInspection, s conversion.Scope) error {
@@ -913,6 +1043,26 @@ func Convert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection(in *win
 	return autoConvert_windows_InterfaceInspection_To_v1alpha1_InterfaceInspection(in, out, s)
 }
 
+func autoConvert_v1alpha1_KubeletTemplate_To_windows_KubeletTemplate(in *KubeletTemplate, out *windows.KubeletTemplate, s conversion.Scope) error {
+	*out = *(*windows.KubeletTemplate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_KubeletTemplate_To_windows_KubeletTemplate is an autogenerated conversion function.
+func Convert_v1alpha1_KubeletTemplate_To_windows_KubeletTemplate(in *KubeletTemplate, out *windows.KubeletTemplate, s conversion.Scope) error {
+	return autoConvert_v1alpha1_KubeletTemplate_To_windows_KubeletTemplate(in, out, s)
+}
+
+func autoConvert_windows_KubeletTemplate_To_v1alpha1_KubeletTemplate(in *windows.KubeletTemplate, out *KubeletTemplate, s conversion.Scope) error {
+	*out = *(*KubeletTemplate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_KubeletTemplate_To_v1alpha1_KubeletTemplate is an autogenerated conversion function.
+func Convert_windows_KubeletTemplate_To_v1alpha1_KubeletTemplate(in *windows.KubeletTemplate, out *KubeletTemplate, s conversion.Scope) error {
+	return autoConvert_windows_KubeletTemplate_To_v1alpha1_KubeletTemplate(in, out, s)
+}
+
 func autoConvert_v1alpha1_ListenerInspection_To_windows_ListenerInspection(in *ListenerInspection, out *windows.ListenerInspection, s conversion.Scope) error {
 	*out = *(*windows.ListenerInspection)(unsafe.Pointer(in))
 	return nil
@@ -931,6 +1081,26 @@ func autoConvert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(in *w
 // Convert_windows_ListenerInspection_To_v1alpha1_ListenerInspection is an autogenerated conversion function.
 func Convert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(in *windows.ListenerInspection, out *ListenerInspection, s conversion.Scope) error {
 	return autoConvert_windows_ListenerInspection_To_v1alpha1_ListenerInspection(in, out, s)
+}
+
+func autoConvert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in *LogRotationTemplate, out *windows.LogRotationTemplate, s conversion.Scope) error {
+	*out = *(*windows.LogRotationTemplate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate is an autogenerated conversion function.
+func Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in *LogRotationTemplate, out *windows.LogRotationTemplate, s conversion.Scope) error {
+	return autoConvert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in, out, s)
+}
+
+func autoConvert_windows_LogRotationTemplate_To_v1alpha1_LogRotationTemplate(in *windows.LogRotationTemplate, out *LogRotationTemplate, s conversion.Scope) error {
+	*out = *(*LogRotationTemplate)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_LogRotationTemplate_To_v1alpha1_LogRotationTemplate is an autogenerated conversion function.
+func Convert_windows_LogRotationTemplate_To_v1alpha1_LogRotationTemplate(in *windows.LogRotationTemplate, out *LogRotationTemplate, s conversion.Scope) error {
+	return autoConvert_windows_LogRotationTemplate_To_v1alpha1_LogRotationTemplate(in, out, s)
 }
 
 func autoConvert_v1alpha1_MemoryInspection_To_windows_MemoryInspection(in *MemoryInspection, out *windows.MemoryInspection, s conversion.Scope) error {
@@ -991,6 +1161,26 @@ func autoConvert_windows_NodeReference_To_v1alpha1_NodeReference(in *windows.Nod
 // Convert_windows_NodeReference_To_v1alpha1_NodeReference is an autogenerated conversion function.
 func Convert_windows_NodeReference_To_v1alpha1_NodeReference(in *windows.NodeReference, out *NodeReference, s conversion.Scope) error {
 	return autoConvert_windows_NodeReference_To_v1alpha1_NodeReference(in, out, s)
+}
+
+func autoConvert_v1alpha1_NodeTaint_To_windows_NodeTaint(in *NodeTaint, out *windows.NodeTaint, s conversion.Scope) error {
+	*out = *(*windows.NodeTaint)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_NodeTaint_To_windows_NodeTaint is an autogenerated conversion function.
+func Convert_v1alpha1_NodeTaint_To_windows_NodeTaint(in *NodeTaint, out *windows.NodeTaint, s conversion.Scope) error {
+	return autoConvert_v1alpha1_NodeTaint_To_windows_NodeTaint(in, out, s)
+}
+
+func autoConvert_windows_NodeTaint_To_v1alpha1_NodeTaint(in *windows.NodeTaint, out *NodeTaint, s conversion.Scope) error {
+	*out = *(*NodeTaint)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_NodeTaint_To_v1alpha1_NodeTaint is an autogenerated conversion function.
+func Convert_windows_NodeTaint_To_v1alpha1_NodeTaint(in *windows.NodeTaint, out *NodeTaint, s conversion.Scope) error {
+	return autoConvert_windows_NodeTaint_To_v1alpha1_NodeTaint(in, out, s)
 }
 
 func autoConvert_v1alpha1_Operation_To_windows_Operation(in *Operation, out *windows.Operation, s conversion.Scope) error {
@@ -1191,6 +1381,26 @@ func autoConvert_windows_RebootOptions_To_v1alpha1_RebootOptions(in *windows.Reb
 // Convert_windows_RebootOptions_To_v1alpha1_RebootOptions is an autogenerated conversion function.
 func Convert_windows_RebootOptions_To_v1alpha1_RebootOptions(in *windows.RebootOptions, out *RebootOptions, s conversion.Scope) error {
 	return autoConvert_windows_RebootOptions_To_v1alpha1_RebootOptions(in, out, s)
+}
+
+func autoConvert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in *RemovalOptions, out *windows.RemovalOptions, s conversion.Scope) error {
+	*out = *(*windows.RemovalOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions is an autogenerated conversion function.
+func Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in *RemovalOptions, out *windows.RemovalOptions, s conversion.Scope) error {
+	return autoConvert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in, out, s)
+}
+
+func autoConvert_windows_RemovalOptions_To_v1alpha1_RemovalOptions(in *windows.RemovalOptions, out *RemovalOptions, s conversion.Scope) error {
+	*out = *(*RemovalOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_windows_RemovalOptions_To_v1alpha1_RemovalOptions is an autogenerated conversion function.
+func Convert_windows_RemovalOptions_To_v1alpha1_RemovalOptions(in *windows.RemovalOptions, out *RemovalOptions, s conversion.Scope) error {
+	return autoConvert_windows_RemovalOptions_To_v1alpha1_RemovalOptions(in, out, s)
 }
 
 func autoConvert_v1alpha1_SecretReference_To_windows_SecretReference(in *SecretReference, out *windows.SecretReference, s conversion.Scope) error {
@@ -1575,6 +1785,9 @@ func autoConvert_v1alpha1_WindowsInstanceInspection_To_windows_WindowsInstanceIn
 	if err := Convert_v1alpha1_AgentInspection_To_windows_AgentInspection(&in.Agent, &out.Agent, s); err != nil {
 		return err
 	}
+	if err := Convert_v1alpha1_ConfigurationInspection_To_windows_ConfigurationInspection(&in.Configuration, &out.Configuration, s); err != nil {
+		return err
+	}
 	if err := Convert_v1alpha1_SystemInspection_To_windows_SystemInspection(&in.System, &out.System, s); err != nil {
 		return err
 	}
@@ -1610,6 +1823,9 @@ func autoConvert_windows_WindowsInstanceInspection_To_v1alpha1_WindowsInstanceIn
 	out.ClockSkew = in.ClockSkew
 	out.TimeZone = in.TimeZone
 	if err := Convert_windows_AgentInspection_To_v1alpha1_AgentInspection(&in.Agent, &out.Agent, s); err != nil {
+		return err
+	}
+	if err := Convert_windows_ConfigurationInspection_To_v1alpha1_ConfigurationInspection(&in.Configuration, &out.Configuration, s); err != nil {
 		return err
 	}
 	if err := Convert_windows_SystemInspection_To_v1alpha1_SystemInspection(&in.System, &out.System, s); err != nil {

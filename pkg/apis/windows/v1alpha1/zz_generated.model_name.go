@@ -44,6 +44,16 @@ func (in CheckLayer) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ConfigurationInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ConfigurationInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ContainerdTemplate) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ContainerdTemplate"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DiskInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DiskInspection"
 }
@@ -51,6 +61,11 @@ func (in DiskInspection) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in DrainOptions) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in DriftInspection) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DriftInspection"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -79,8 +94,18 @@ func (in InterfaceInspection) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in KubeletTemplate) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KubeletTemplate"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ListenerInspection) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ListenerInspection"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in LogRotationTemplate) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.LogRotationTemplate"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -96,6 +121,11 @@ func (in NetworkInspection) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in NodeReference) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in NodeTaint) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeTaint"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -146,6 +176,11 @@ func (in RebootInspection) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RebootOptions) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RemovalOptions) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RemovalOptions"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

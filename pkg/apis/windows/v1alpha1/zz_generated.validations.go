@@ -204,6 +204,74 @@ func Validate_ActionStatus(
 	return errs
 }
 
+// Validate_ContainerdTemplate validates an instance of ContainerdTemplate according
+// to declarative validation rules in the API schema.
+func Validate_ContainerdTemplate(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *ContainerdTemplate) (errs field.ErrorList) {
+
+	{ // field ContainerdTemplate.SandboxImage
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 512); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *ContainerdTemplate) *string {
+				return &oldObj.SandboxImage
+			})
+		errs = append(errs, fn(fldPath.Child("sandboxImage"), &obj.SandboxImage, oldVal, oldObj != nil)...)
+	}
+
+	{ // field ContainerdTemplate.LogLevel
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ContainerdLogLevel,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *ContainerdTemplate) *ContainerdLogLevel {
+				return &oldObj.LogLevel
+			})
+		errs = append(errs, fn(fldPath.Child("logLevel"), &obj.LogLevel, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_DrainOptions validates an instance of DrainOptions according
 // to declarative validation rules in the API schema.
 func Validate_DrainOptions(
@@ -342,6 +410,87 @@ func Validate_DrainOptions(
 	return errs
 }
 
+// Validate_KubeletTemplate validates an instance of KubeletTemplate according
+// to declarative validation rules in the API schema.
+func Validate_KubeletTemplate(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *KubeletTemplate) (errs field.ErrorList) {
+
+	{ // field KubeletTemplate.MaxPods
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 1000); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 1); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *KubeletTemplate) *int32 {
+				return oldObj.MaxPods
+			})
+		errs = append(errs, fn(fldPath.Child("maxPods"), obj.MaxPods, oldVal, oldObj != nil)...)
+	}
+
+	// field KubeletTemplate.SystemReserved has no validation
+	// field KubeletTemplate.KubeReserved has no validation
+	// field KubeletTemplate.EvictionHard has no validation
+
+	{ // field KubeletTemplate.LogVerbosity
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 10); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *KubeletTemplate) *int32 {
+				return oldObj.LogVerbosity
+			})
+		errs = append(errs, fn(fldPath.Child("logVerbosity"), obj.LogVerbosity, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_Operation validates an instance of Operation according
 // to declarative validation rules in the API schema.
 func Validate_Operation(
@@ -422,6 +571,8 @@ func Validate_Operation(
 
 	// field Operation.Node has no validation
 	// field Operation.BootID has no validation
+	// field Operation.Revision has no validation
+	// field Operation.Impact has no validation
 	// field Operation.CancelRequestedBy has no validation
 	// field Operation.CancelRequestedAt has no validation
 	return errs
@@ -625,6 +776,97 @@ func Validate_PoolTemplate(
 		errs = append(errs, fn(fldPath.Child("credentialsSecretRef"), obj.CredentialsSecretRef, oldVal, oldObj != nil)...)
 	}
 
+	// field PoolTemplate.NodeLabels has no validation
+	// field PoolTemplate.NodeTaints has no validation
+
+	{ // field PoolTemplate.Kubelet
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *KubeletTemplate,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_KubeletTemplate(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolTemplate) *KubeletTemplate {
+				return oldObj.Kubelet
+			})
+		errs = append(errs, fn(fldPath.Child("kubelet"), obj.Kubelet, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolTemplate.Containerd
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ContainerdTemplate,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ContainerdTemplate(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolTemplate) *ContainerdTemplate {
+				return oldObj.Containerd
+			})
+		errs = append(errs, fn(fldPath.Child("containerd"), obj.Containerd, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolTemplate.LogRotation
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *LogRotationTemplate,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolTemplate) *LogRotationTemplate {
+				return oldObj.LogRotation
+			})
+		errs = append(errs, fn(fldPath.Child("logRotation"), obj.LogRotation, oldVal, oldObj != nil)...)
+	}
+
 	return errs
 }
 
@@ -693,6 +935,44 @@ func Validate_RebootOptions(
 		errs = append(errs, fn(fldPath.Child("timeoutSeconds"), obj.TimeoutSeconds, oldVal, oldObj != nil)...)
 	}
 
+	return errs
+}
+
+// Validate_RemovalOptions validates an instance of RemovalOptions according
+// to declarative validation rules in the API schema.
+func Validate_RemovalOptions(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *RemovalOptions) (errs field.ErrorList) {
+
+	{ // field RemovalOptions.Policy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *RemovalPolicy,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *RemovalOptions) *RemovalPolicy {
+				return &oldObj.Policy
+			})
+		errs = append(errs, fn(fldPath.Child("policy"), &obj.Policy, oldVal, oldObj != nil)...)
+	}
+
+	// field RemovalOptions.After has no validation
 	return errs
 }
 
@@ -1151,6 +1431,7 @@ func Validate_WindowsInstanceInspection(
 	// field WindowsInstanceInspection.ClockSkew has no validation
 	// field WindowsInstanceInspection.TimeZone has no validation
 	// field WindowsInstanceInspection.Agent has no validation
+	// field WindowsInstanceInspection.Configuration has no validation
 	// field WindowsInstanceInspection.System has no validation
 	// field WindowsInstanceInspection.Boot has no validation
 	// field WindowsInstanceInspection.PendingReboot has no validation
@@ -1620,6 +1901,67 @@ func Validate_WindowsInstanceSpec(
 				return &oldObj.ProviderID
 			})
 		errs = append(errs, fn(fldPath.Child("providerID"), &obj.ProviderID, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceSpec.NodeName
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 15); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceSpec) *string {
+				return &oldObj.NodeName
+			})
+		errs = append(errs, fn(fldPath.Child("nodeName"), &obj.NodeName, oldVal, oldObj != nil)...)
+	}
+
+	{ // field WindowsInstanceSpec.Removal
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *RemovalOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_RemovalOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceSpec) *RemovalOptions {
+				return oldObj.Removal
+			})
+		errs = append(errs, fn(fldPath.Child("removal"), obj.Removal, oldVal, oldObj != nil)...)
 	}
 
 	return errs

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -61,8 +62,24 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 	if ref := spec.PoolRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("poolRef", "name"))...)
 	}
+	if spec.NodeName != "" && (!computerName.MatchString(spec.NodeName) || strings.Trim(spec.NodeName, "0123456789") == "") {
+		errs = append(errs, field.Invalid(path.Child("nodeName"), spec.NodeName, "must be at most 15 lower-case letters, digits and hyphens, begin and end with a letter or digit, and not be a number: the computer name of Windows and the name of the Node"))
+	}
+	if r := spec.Removal; r != nil {
+		switch r.Policy {
+		case "", windows.RemovalClean, windows.RemovalAbandon:
+		default:
+			errs = append(errs, field.NotSupported(path.Child("removal", "policy"), r.Policy, []windows.RemovalPolicy{windows.RemovalClean, windows.RemovalAbandon}))
+		}
+		if r.After != nil && r.After.Duration < 0 {
+			errs = append(errs, field.Invalid(path.Child("removal", "after"), r.After.Duration.String(), "must not be negative"))
+		}
+	}
 	return errs
 }
+
+// computerName is what NetBIOS and the names of Nodes both allow.
+var computerName = regexp.MustCompile(`^([a-z0-9]|[a-z0-9][a-z0-9-]{0,13}[a-z0-9])$`)
 
 // validateAddress accepts what can be dialed: an IP address or a DNS name.
 func validateAddress(address string, path *field.Path) field.ErrorList {

@@ -87,6 +87,19 @@ func TestValidateWindowsInstance(t *testing.T) {
 		{"credentials: no name (declared as required)", func(i *windows.WindowsInstance) {
 			i.Spec.CredentialsSecretRef = &windows.SecretReference{}
 		}, nil},
+		{"name of the node", func(i *windows.WindowsInstance) { i.Spec.NodeName = "win-worker-01" }, nil},
+		{"name of the node: too long", func(i *windows.WindowsInstance) { i.Spec.NodeName = "windows-worker-1" }, []string{"Invalid spec.nodeName"}},
+		{"name of the node: in capitals", func(i *windows.WindowsInstance) { i.Spec.NodeName = "WIN-1" }, []string{"Invalid spec.nodeName"}},
+		{"name of the node: a number", func(i *windows.WindowsInstance) { i.Spec.NodeName = "123" }, []string{"Invalid spec.nodeName"}},
+		{"removal: abandon", func(i *windows.WindowsInstance) {
+			i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalAbandon, After: &metav1.Duration{Duration: time.Hour}}
+		}, nil},
+		{"removal: unknown policy", func(i *windows.WindowsInstance) {
+			i.Spec.Removal = &windows.RemovalOptions{Policy: "Burn"}
+		}, []string{"NotSupported spec.removal.policy"}},
+		{"removal: before it began", func(i *windows.WindowsInstance) {
+			i.Spec.Removal = &windows.RemovalOptions{After: &metav1.Duration{Duration: -1}}
+		}, []string{"Invalid spec.removal.after"}},
 		{"pool: bad name", func(i *windows.WindowsInstance) {
 			i.Spec.PoolRef = &windows.PoolReference{Name: "A"}
 		}, []string{"Invalid spec.poolRef.name"}},
@@ -197,8 +210,9 @@ func check(t *testing.T, want []string, errs field.ErrorList) {
 var errorName = map[field.ErrorType]string{
 	field.ErrorTypeRequired:     "Required",
 	field.ErrorTypeInvalid:      "Invalid",
-	field.ErrorTypeNotSupported: "NotSupported",
+	field.ErrorTypeForbidden:    "Forbidden",
 	field.ErrorTypeDuplicate:    "Duplicate",
+	field.ErrorTypeNotSupported: "NotSupported",
 }
 
 func hostKey(t *testing.T, public any) string {

@@ -4,8 +4,18 @@
 package validation
 
 import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -42,5 +52,128 @@ func validatePoolSpec(spec *windows.WindowsNodePoolSpec, path *field.Path) field
 	if ref := spec.Template.CredentialsSecretRef; ref != nil {
 		errs = append(errs, validateName(ref.Name, path.Child("template", "credentialsSecretRef", "name"))...)
 	}
+	return append(errs, validateTemplate(&spec.Template, path.Child("template"))...)
+}
+
+// reservable are the resources that can be kept back on a host.
+var reservable = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
+// signals are what pods of Windows hosts are evicted by.
+var signals = []string{"memory.available", "nodefs.available", "imagefs.available"}
+
+func validateTemplate(t *windows.PoolTemplate, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabels(t.NodeLabels, path.Child("nodeLabels"))
+	for key := range t.NodeLabels {
+		if ownedByKubelet(key) {
+			errs = append(errs, field.Forbidden(path.Child("nodeLabels").Key(key), "labels of kubernetes.io and k8s.io are set by kubelets, clouds and the cluster; only those of node-role.kubernetes.io and node.kubernetes.io can be added"))
+		}
+	}
+	errs = append(errs, validateTaints(t.NodeTaints, path.Child("nodeTaints"))...)
+	if k := t.Kubelet; k != nil {
+		errs = append(errs, validateKubelet(k, path.Child("kubelet"))...)
+	}
+	if c := t.Containerd; c != nil && c.SandboxImage != "" && !imageReference.MatchString(c.SandboxImage) {
+		errs = append(errs, field.Invalid(path.Child("containerd", "sandboxImage"), c.SandboxImage, "must be the reference of an image: letters, digits and . _ : / @ -"))
+	}
+	if r := t.LogRotation; r != nil {
+		if r.MaxSize != nil && r.MaxSize.Sign() < 0 {
+			errs = append(errs, field.Invalid(path.Child("logRotation", "maxSize"), r.MaxSize.String(), "must not be negative"))
+		}
+		if r.MaxSize != nil && r.MaxSize.Sign() > 0 && r.MaxSize.Value() < minLogSize {
+			errs = append(errs, field.Invalid(path.Child("logRotation", "maxSize"), r.MaxSize.String(), "must be at least 64Ki, or 0 for no rotation"))
+		}
+		if r.MaxAge != nil && r.MaxAge.Duration < 0 {
+			errs = append(errs, field.Invalid(path.Child("logRotation", "maxAge"), r.MaxAge.Duration.String(), "must not be negative"))
+		}
+	}
 	return errs
+}
+
+// minLogSize keeps a mistake of units from rotating a log with each line.
+const minLogSize = 64 << 10
+
+// imageReference matches what can be in a configuration file as it is.
+var imageReference = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
+
+// ownedByKubelet says whether a label is one that we would fight about with somebody else.
+func ownedByKubelet(key string) bool {
+	prefix, _, ok := strings.Cut(key, "/")
+	if !ok || prefix == "node-role.kubernetes.io" || prefix == "node.kubernetes.io" {
+		return false
+	}
+	for _, domain := range []string{"kubernetes.io", "k8s.io"} {
+		if prefix == domain || strings.HasSuffix(prefix, "."+domain) {
+			return true
+		}
+	}
+	return false
+}
+
+func validateTaints(taints []windows.NodeTaint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, taint := range taints {
+		at := path.Index(i)
+		if taint.Key == "" {
+			errs = append(errs, field.Required(at.Child("key"), ""))
+		} else {
+			errs = append(errs, metav1validation.ValidateLabelName(taint.Key, at.Child("key"))...)
+		}
+		for _, problem := range utilvalidation.IsValidLabelValue(taint.Value) {
+			errs = append(errs, field.Invalid(at.Child("value"), taint.Value, problem))
+		}
+		switch taint.Effect {
+		case windows.NodeTaintNoSchedule, windows.NodeTaintPreferNoSchedule, windows.NodeTaintNoExecute:
+		default:
+			errs = append(errs, field.NotSupported(at.Child("effect"), taint.Effect,
+				[]windows.NodeTaintEffect{windows.NodeTaintNoSchedule, windows.NodeTaintPreferNoSchedule, windows.NodeTaintNoExecute}))
+		}
+		id := fmt.Sprintf("%s:%s", taint.Key, taint.Effect)
+		if seen[id] {
+			errs = append(errs, field.Duplicate(at, id))
+		}
+		seen[id] = true
+	}
+	return errs
+}
+
+func validateKubelet(k *windows.KubeletTemplate, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for name, list := range map[string]corev1.ResourceList{"systemReserved": k.SystemReserved, "kubeReserved": k.KubeReserved} {
+		for resource, quantity := range list {
+			at := path.Child(name).Key(string(resource))
+			if !slices.Contains(reservable, resource) {
+				errs = append(errs, field.NotSupported(at, resource, reservable))
+			}
+			if quantity.Sign() < 0 {
+				errs = append(errs, field.Invalid(at, quantity.String(), "must not be negative"))
+			}
+		}
+	}
+	for signal, value := range k.EvictionHard {
+		at := path.Child("evictionHard").Key(signal)
+		if !slices.Contains(signals, signal) {
+			errs = append(errs, field.NotSupported(at, signal, signals))
+		}
+		if err := validateThreshold(value); err != nil {
+			errs = append(errs, field.Invalid(at, value, err.Error()))
+		}
+	}
+	return errs
+}
+
+// validateThreshold checks what the kubelet would refuse to start with.
+func validateThreshold(value string) error {
+	if number, ok := strings.CutSuffix(value, "%"); ok {
+		percent, err := strconv.ParseFloat(number, 32)
+		if err != nil || percent < 0 || percent >= 100 {
+			return errors.New("must be from 0% to less than 100%")
+		}
+		return nil
+	}
+	quantity, err := resource.ParseQuantity(value)
+	if err != nil || quantity.Sign() < 0 {
+		return errors.New("must be a quantity of bytes, as 200Mi, or a percentage, as 10%")
+	}
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -34,6 +36,52 @@ func TestValidateWindowsNodePool(t *testing.T) {
 			check(t, test.want, ValidateWindowsNodePool(pool))
 			check(t, test.want, ValidateWindowsNodePoolUpdate(pool, pool.DeepCopy()))
 			check(t, nil, ValidateWindowsNodePoolStatusUpdate(pool, pool.DeepCopy()))
+		})
+	}
+}
+
+func TestValidatePoolTemplate(t *testing.T) {
+	taint := func(key, value string, effect windows.NodeTaintEffect) windows.NodeTaint {
+		return windows.NodeTaint{Key: key, Value: value, Effect: effect}
+	}
+	for _, test := range []struct {
+		name     string
+		template windows.PoolTemplate
+		want     []string
+	}{
+		{"everything", windows.PoolTemplate{
+			NodeLabels: map[string]string{"rack": "r1", "node-role.kubernetes.io/worker": "", "node.kubernetes.io/pool": "a", "example.com/x": "y"},
+			NodeTaints: []windows.NodeTaint{taint("os", "Windows", windows.NodeTaintNoSchedule), taint("os", "Windows", windows.NodeTaintNoExecute)},
+			Kubelet: &windows.KubeletTemplate{
+				SystemReserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+				KubeReserved:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0")},
+				EvictionHard:   map[string]string{"memory.available": "500Mi", "nodefs.available": "12.5%", "imagefs.available": "0%"},
+			},
+			Containerd:  &windows.ContainerdTemplate{SandboxImage: "mcr.example.com:5000/oss/pause:3.9@sha256-x"},
+			LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("100Mi")), MaxAge: &metav1.Duration{}},
+		}, nil},
+		{"logs are not rotated", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("0"))}}, nil},
+		{"label of the kubelet", windows.PoolTemplate{NodeLabels: map[string]string{"kubernetes.io/os": "linux"}}, []string{"Forbidden spec.template.nodeLabels[kubernetes.io/os]"}},
+		{"label of a cloud", windows.PoolTemplate{NodeLabels: map[string]string{"topology.kubernetes.io/zone": "a"}}, []string{"Forbidden spec.template.nodeLabels[topology.kubernetes.io/zone]"}},
+		{"no label", windows.PoolTemplate{NodeLabels: map[string]string{"a b": "c"}}, []string{"Invalid spec.template.nodeLabels"}},
+		{"no value of a label", windows.PoolTemplate{NodeLabels: map[string]string{"a": "b c"}}, []string{"Invalid spec.template.nodeLabels"}},
+		{"taint without effect", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "", "")}}, []string{"NotSupported spec.template.nodeTaints[0].effect"}},
+		{"taint without key", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("", "", windows.NodeTaintNoSchedule)}}, []string{"Required spec.template.nodeTaints[0].key"}},
+		{"taint twice", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "1", windows.NodeTaintNoSchedule), taint("a", "2", windows.NodeTaintNoSchedule)}}, []string{"Duplicate spec.template.nodeTaints[1]"}},
+		{"value of a taint", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "b c", windows.NodeTaintNoSchedule)}}, []string{"Invalid spec.template.nodeTaints[0].value"}},
+		{"reserves something else", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{KubeReserved: corev1.ResourceList{"pods": resource.MustParse("1")}}}, []string{"NotSupported spec.template.kubelet.kubeReserved[pods]"}},
+		{"reserves less than nothing", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{SystemReserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-1")}}}, []string{"Invalid spec.template.kubelet.systemReserved[cpu]"}},
+		{"signal of Linux", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"pid.available": "10%"}}}, []string{"NotSupported spec.template.kubelet.evictionHard[pid.available]"}},
+		{"all of the disk", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"nodefs.available": "100%"}}}, []string{"Invalid spec.template.kubelet.evictionHard[nodefs.available]"}},
+		{"no threshold", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"nodefs.available": "some"}}}, []string{"Invalid spec.template.kubelet.evictionHard[nodefs.available]"}},
+		{"image with a quote", windows.PoolTemplate{Containerd: &windows.ContainerdTemplate{SandboxImage: "a\"b"}}, []string{"Invalid spec.template.containerd.sandboxImage"}},
+		{"tiny logs", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("100"))}}, []string{"Invalid spec.template.logRotation.maxSize"}},
+		{"negative size", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("-1Mi"))}}, []string{"Invalid spec.template.logRotation.maxSize"}},
+		{"negative age", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxAge: &metav1.Duration{Duration: -time.Hour}}}, []string{"Invalid spec.template.logRotation.maxAge"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			spec := windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "x"}}, Template: test.template}
+			check(t, test.want, ValidateWindowsNodePool(&windows.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default"}, Spec: spec}))
 		})
 	}
 }

@@ -43,6 +43,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ContainerdTemplate
+  map:
+    fields:
+    - name: logLevel
+      type:
+        scalar: string
+    - name: sandboxImage
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.DrainOptions
   map:
     fields:
@@ -104,6 +113,39 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KubeletTemplate
+  map:
+    fields:
+    - name: evictionHard
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: kubeReserved
+      type:
+        map:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+    - name: logVerbosity
+      type:
+        scalar: numeric
+    - name: maxPods
+      type:
+        scalar: numeric
+    - name: systemReserved
+      type:
+        map:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.LogRotationTemplate
+  map:
+    fields:
+    - name: maxAge
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: maxSize
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeReference
   map:
     fields:
@@ -115,6 +157,20 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeTaint
+  map:
+    fields:
+    - name: effect
+      type:
+        scalar: string
+      default: ""
+    - name: key
+      type:
+        scalar: string
+      default: ""
+    - name: value
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.Operation
   map:
     fields:
@@ -143,6 +199,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: impact
+      type:
+        scalar: string
     - name: message
       type:
         scalar: string
@@ -166,6 +225,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    - name: revision
+      type:
+        scalar: string
     - name: startedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -260,9 +322,32 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolTemplate
   map:
     fields:
+    - name: containerd
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.ContainerdTemplate
     - name: credentialsSecretRef
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference
+    - name: kubelet
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.KubeletTemplate
+    - name: logRotation
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.LogRotationTemplate
+    - name: nodeLabels
+      type:
+        map:
+          elementType:
+            scalar: string
+    - name: nodeTaints
+      type:
+        list:
+          elementType:
+            namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeTaint
+          elementRelationship: associative
+          keys:
+          - key
+          - effect
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
   map:
     fields:
@@ -272,6 +357,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timeoutSeconds
       type:
         scalar: numeric
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RemovalOptions
+  map:
+    fields:
+    - name: after
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: policy
+      type:
+        scalar: string
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SecretReference
   map:
     fields:
@@ -350,6 +444,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: nodeName
+      type:
+        scalar: string
     - name: paused
       type:
         scalar: boolean
@@ -362,6 +459,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: providerID
       type:
         scalar: string
+    - name: removal
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RemovalOptions
     - name: username
       type:
         scalar: string
@@ -517,6 +617,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+  scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:
     elementType:

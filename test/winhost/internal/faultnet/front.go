@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openshift/windows-instance-api/test/winhost/fault"
@@ -27,7 +28,10 @@ type Handler func(ctx context.Context, conn net.Conn)
 // called at the same time as each other; everything else may happen concurrently.
 type Front struct {
 	handler Handler
+	within  Within
 	hold    *Hold // keeps the port while nobody listens
+
+	received atomic.Int64 // bytes, on all connections so far
 
 	conns sync.WaitGroup // one per accepted connection, and one for the accept loop
 
@@ -42,16 +46,26 @@ type Front struct {
 	powerLoss context.CancelFunc
 }
 
+// Within calls f where the sockets of a front are to be made: in a network namespace.
+type Within func(f func() error) error
+
 // New makes a front for host (an IPv4 address) and port (0: any free one). It is switched
-// off.
-func New(host string, port int, handler Handler) (*Front, error) {
-	hold, err := HoldPort(host, port)
-	if err != nil {
-		return nil, err
+// off. A nil within is the network of this process.
+func New(within Within, host string, port int, handler Handler) (*Front, error) {
+	if within == nil {
+		within = func(f func() error) error { return f() }
 	}
 	open := make(chan struct{})
 	close(open)
-	return &Front{handler: handler, hold: hold, gate: open, open: map[*conn]struct{}{}}, nil
+	front := &Front{handler: handler, within: within, gate: open, open: map[*conn]struct{}{}}
+	err := within(func() (err error) {
+		front.hold, err = HoldPort(host, port)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return front, nil
 }
 
 // Addr is the address of the front; it stays the same for its whole life.
@@ -63,6 +77,9 @@ func (f *Front) Connections() int {
 	defer f.mu.Unlock()
 	return len(f.open)
 }
+
+// Received is how many bytes clients have sent so far, on all connections.
+func (f *Front) Received() int64 { return f.received.Load() }
 
 // SetFault makes new connections fail as told. Of the faults only those of TCP and of the
 // unencrypted start of SSH are acted upon.
@@ -134,7 +151,11 @@ func (f *Front) listenOrNotLocked() error {
 	want := f.up && !f.fault.RefuseTCP && !f.closed
 	switch {
 	case want && f.listener == nil:
-		l, err := net.ListenTCP("tcp4", f.hold.Addr())
+		var l net.Listener
+		err := f.within(func() (err error) {
+			l, err = net.ListenTCP("tcp4", f.hold.Addr())
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -252,6 +273,7 @@ type conn struct {
 
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
+	c.front.received.Add(int64(n))
 	if gerr := c.front.passed(c.done); gerr != nil {
 		return 0, gerr
 	}

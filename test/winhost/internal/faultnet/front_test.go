@@ -19,7 +19,7 @@ import (
 // newEcho is a front of a server that sends back what it gets.
 func newEcho(t *testing.T) *Front {
 	t.Helper()
-	f, err := New("127.0.0.1", 0, func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, c) })
+	f, err := New(nil, "127.0.0.1", 0, func(_ context.Context, c net.Conn) { _, _ = io.Copy(c, c) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 type OperationApplyConfiguration struct {
 	// Identifies the operation; the answer to the request that asked for it has it too.
 	ID *string `json:"id,omitempty"`
-	// What it does: Drain, Uncordon, Reboot or Reconfigure.
+	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
 	Type *windowsv1alpha1.OperationType `json:"type,omitempty"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
 	Phase *windowsv1alpha1.OperationPhase `json:"phase,omitempty"`
@@ -47,6 +47,11 @@ type OperationApplyConfiguration struct {
 	// What identified the boot of the host before it was restarted. The restart is
 	// proven when the host answers with another one.
 	BootID *string `json:"bootID,omitempty"`
+	// What a reconfigure brings the host to, as in desiredRevision. Empty: not known yet.
+	Revision *string `json:"revision,omitempty"`
+	// What a reconfigure costs the workload of the host: None, Restart (services are
+	// restarted), Drain or Reboot. Empty: not known yet.
+	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
 	// User who asked for its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
 	// When its end was asked for. Empty: it was not.
@@ -186,6 +191,22 @@ func (b *OperationApplyConfiguration) WithNode(value *OperationNodeApplyConfigur
 // If called multiple times, the BootID field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithBootID(value string) *OperationApplyConfiguration {
 	b.BootID = &value
+	return b
+}
+
+// WithRevision sets the Revision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Revision field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithRevision(value string) *OperationApplyConfiguration {
+	b.Revision = &value
+	return b
+}
+
+// WithImpact sets the Impact field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Impact field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithImpact(value windowsv1alpha1.ChangeImpact) *OperationApplyConfiguration {
+	b.Impact = &value
 	return b
 }
 

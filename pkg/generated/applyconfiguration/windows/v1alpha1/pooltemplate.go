@@ -13,6 +13,19 @@ type PoolTemplateApplyConfiguration struct {
 	// Secret in the namespace of the pool with the credentials to log in to its
 	// hosts; see credentialsSecretRef of WindowsInstance. Empty: the cluster-wide key.
 	CredentialsSecretRef *SecretReferenceApplyConfiguration `json:"credentialsSecretRef,omitempty"`
+	// Labels that the Nodes of the hosts have besides their own. A label that is removed
+	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
+	// those of kubernetes.io, cannot be set here.
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	// Taints that the Nodes of the hosts have. A taint that is removed here is removed
+	// from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.
+	NodeTaints []NodeTaintApplyConfiguration `json:"nodeTaints,omitempty"`
+	// Settings of the kubelet. A change restarts the kubelet of each host; its pods go on.
+	Kubelet *KubeletTemplateApplyConfiguration `json:"kubelet,omitempty"`
+	// Settings of containerd. A change drains each host, one after the other.
+	Containerd *ContainerdTemplateApplyConfiguration `json:"containerd,omitempty"`
+	// When the logs of the services of a host are rotated, and how long they are kept.
+	LogRotation *LogRotationTemplateApplyConfiguration `json:"logRotation,omitempty"`
 }
 
 // PoolTemplateApplyConfiguration constructs a declarative configuration of the PoolTemplate type for use with
@@ -26,5 +39,56 @@ func PoolTemplate() *PoolTemplateApplyConfiguration {
 // If called multiple times, the CredentialsSecretRef field is set to the value of the last call.
 func (b *PoolTemplateApplyConfiguration) WithCredentialsSecretRef(value *SecretReferenceApplyConfiguration) *PoolTemplateApplyConfiguration {
 	b.CredentialsSecretRef = value
+	return b
+}
+
+// WithNodeLabels puts the entries into the NodeLabels field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, the entries provided by each call will be put on the NodeLabels field,
+// overwriting an existing map entries in NodeLabels field with the same key.
+func (b *PoolTemplateApplyConfiguration) WithNodeLabels(entries map[string]string) *PoolTemplateApplyConfiguration {
+	if b.NodeLabels == nil && len(entries) > 0 {
+		b.NodeLabels = make(map[string]string, len(entries))
+	}
+	for k, v := range entries {
+		b.NodeLabels[k] = v
+	}
+	return b
+}
+
+// WithNodeTaints adds the given value to the NodeTaints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the NodeTaints field.
+func (b *PoolTemplateApplyConfiguration) WithNodeTaints(values ...*NodeTaintApplyConfiguration) *PoolTemplateApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithNodeTaints")
+		}
+		b.NodeTaints = append(b.NodeTaints, *values[i])
+	}
+	return b
+}
+
+// WithKubelet sets the Kubelet field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Kubelet field is set to the value of the last call.
+func (b *PoolTemplateApplyConfiguration) WithKubelet(value *KubeletTemplateApplyConfiguration) *PoolTemplateApplyConfiguration {
+	b.Kubelet = value
+	return b
+}
+
+// WithContainerd sets the Containerd field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Containerd field is set to the value of the last call.
+func (b *PoolTemplateApplyConfiguration) WithContainerd(value *ContainerdTemplateApplyConfiguration) *PoolTemplateApplyConfiguration {
+	b.Containerd = value
+	return b
+}
+
+// WithLogRotation sets the LogRotation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LogRotation field is set to the value of the last call.
+func (b *PoolTemplateApplyConfiguration) WithLogRotation(value *LogRotationTemplateApplyConfiguration) *PoolTemplateApplyConfiguration {
+	b.LogRotation = value
 	return b
 }

@@ -37,6 +37,13 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
 	// Used to find the Node of the host. Empty: the Node is found by address.
 	ProviderID *string `json:"providerID,omitempty"`
+	// Computer name that the host shall have, which is the name of its Node: at most 15
+	// letters, digits and hyphens. The host is restarted once when it has another one.
+	// Empty: the host keeps its name.
+	NodeName *string `json:"nodeName,omitempty"`
+	// What becomes of the host when this object is deleted. Empty: what was put on the
+	// host is taken off it, however long that takes.
+	Removal *RemovalOptionsApplyConfiguration `json:"removal,omitempty"`
 }
 
 // WindowsInstanceSpecApplyConfiguration constructs a declarative configuration of the WindowsInstanceSpec type for use with
@@ -108,5 +115,21 @@ func (b *WindowsInstanceSpecApplyConfiguration) WithPaused(value bool) *WindowsI
 // If called multiple times, the ProviderID field is set to the value of the last call.
 func (b *WindowsInstanceSpecApplyConfiguration) WithProviderID(value string) *WindowsInstanceSpecApplyConfiguration {
 	b.ProviderID = &value
+	return b
+}
+
+// WithNodeName sets the NodeName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NodeName field is set to the value of the last call.
+func (b *WindowsInstanceSpecApplyConfiguration) WithNodeName(value string) *WindowsInstanceSpecApplyConfiguration {
+	b.NodeName = &value
+	return b
+}
+
+// WithRemoval sets the Removal field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Removal field is set to the value of the last call.
+func (b *WindowsInstanceSpecApplyConfiguration) WithRemoval(value *RemovalOptionsApplyConfiguration) *WindowsInstanceSpecApplyConfiguration {
+	b.Removal = value
 	return b
 }

@@ -18,12 +18,13 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// The generation of the spec that this status speaks of.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
-	// Configuring, Unreachable or Failed.
+	// Configuring, Joining, Removing, Unreachable or Failed.
 	// Programs should read the conditions.
 	Phase *windowsv1alpha1.WindowsInstancePhase `json:"phase,omitempty"`
 	// What holds of the host, in the order in which it is found out: Resolved,
-	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, RebootRequired,
-	// UpToDate, NodeReady, Ready. Each has a reason and a message that says what to do.
+	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
+	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
+	// deleted. Each has a reason and a message that says what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// IP addresses that spec.address stands for, in the order in which they are tried.
 	Addresses []string `json:"addresses,omitempty"`

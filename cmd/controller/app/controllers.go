@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/openshift/windows-instance-api/pkg/bootstraptoken"
+	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
+	"github.com/openshift/windows-instance-api/pkg/controller/configuration"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/inputs"
+	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/machine"
+	"github.com/openshift/windows-instance-api/pkg/controller/node"
+	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	"github.com/openshift/windows-instance-api/pkg/controller/options"
+	"github.com/openshift/windows-instance-api/pkg/controller/pool"
+	"github.com/openshift/windows-instance-api/pkg/controller/services"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/version"
+)
+
+// controllers adds every controller to a manager.
+type controllers struct {
+	ctrl.Manager
+	hosts    *hostaccess.Access
+	kube     kubernetes.Interface
+	recorder record.EventRecorder
+	options  *options.Options
+
+	// inputs and tokens are nil when hosts are watched and not set up.
+	inputs *inputs.Source
+	tokens *bootstraptoken.Tokens
+}
+
+// configure has hosts set up with a payload.
+func (c *controllers) configure(p *payload.Payload) error {
+	c.tokens = bootstraptoken.New(c.kube, clock.RealClock{})
+	source, err := inputs.New(inputs.Options{
+		Live:     c.GetAPIReader(),
+		Client:   c.GetClient(),
+		Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Namespace),
+		Tokens:   c.tokens,
+	})
+	if err != nil {
+		return err
+	}
+	c.inputs = source
+	return nil
+}
+
+// add adds the controllers. ctx bounds what they need of the cluster for that.
+func (c *controllers) add(ctx context.Context) error {
+	for _, add := range []func(context.Context) error{
+		c.addSources, c.addConfiguration, c.addOperation, c.addCSR, c.addInstance,
+	} {
+		if err := add(ctx); err != nil {
+			return err
+		}
+	}
+	if c.inputs == nil {
+		return nil
+	}
+	// Last: whoever wants to know of changes has said so by now.
+	return c.Add(c.inputs)
+}
+
+// addSources adds what makes pools and instances.
+func (c *controllers) addSources(context.Context) error {
+	configMaps := configMapOptions(c.options)
+	configMaps.Recorder = c.recorder
+	if err := configmap.SetupWithManager(c, configMaps); err != nil {
+		return err
+	}
+	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder}); err != nil {
+		return err
+	}
+	return pool.SetupWithManager(c, pool.Options{})
+}
+
+// addConfiguration adds what decides about hosts, their Nodes and what is published of them.
+func (c *controllers) addConfiguration(context.Context) error {
+	// Hosts that were set up before are cleaned when they go, also without a payload.
+	if err := configuration.SetupWithManager(c, configuration.Options{
+		Managed: c.inputs != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
+	}); err != nil || c.inputs == nil {
+		return err
+	}
+	release := services.Version(version.Version)
+	if err := node.SetupWithManager(c, node.Options{Version: release, Recorder: c.recorder}); err != nil {
+		return err
+	}
+	return services.SetupWithManager(c, services.Options{
+		Source: c.inputs, Namespace: c.options.Namespace, Version: release, Recorder: c.recorder,
+	})
+}
+
+func (c *controllers) addOperation(context.Context) error {
+	o := operation.Options{
+		Hosts:      c.hosts,
+		Kube:       c.kube,
+		Recorder:   c.recorder,
+		Concurrent: c.options.ConcurrentOperations,
+		Disruptive: c.options.MaxDisruptiveOperations,
+		Registerer: ctrlmetrics.Registry,
+	}
+	if c.inputs != nil {
+		o.Configuration = c.inputs
+	}
+	return operation.SetupWithManager(c, o)
+}
+
+func (c *controllers) addCSR(context.Context) error {
+	o := csr.Options{Kube: c.kube, Recorder: c.recorder, Registerer: ctrlmetrics.Registry}
+	if c.tokens != nil {
+		o.Bootstrappers = c.bootstrappers
+	}
+	return csr.SetupWithManager(c, o)
+}
+
+func (c *controllers) addInstance(ctx context.Context) error {
+	o := instance.Options{
+		Hosts:                c.hosts,
+		Recorder:             c.recorder,
+		Namespace:            c.options.Namespace,
+		ConcurrentProbes:     c.options.ConcurrentProbes,
+		ConcurrentSlowProbes: c.options.ConcurrentSlowProbes,
+		ProbeTimeout:         c.options.ProbeTimeout,
+		RecheckInterval:      c.options.RecheckInterval,
+		Registerer:           ctrlmetrics.Registry,
+	}
+	if c.inputs != nil {
+		o.Desired, o.Changed = c.inputs, c.inputs.Changed()
+	}
+	return instance.SetupWithManager(ctx, c, o)
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/klog/v2"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/options"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
+)
+
+// shipment is what is shipped to hosts, and how. Without a payload all of it is nil.
+type shipment struct {
+	payload *payload.Payload
+	// connections are apart from those for everything else, which must not wait behind a file.
+	connections *sshpool.Pool
+	limits      hostaccess.TransferLimits
+}
+
+// openPayload opens the payload of the flags, if there is one.
+func openPayload(ctx context.Context, connections sshpool.Options, o *options.Options) (*shipment, error) {
+	perHost, total, err := o.UploadLimits()
+	if err != nil {
+		return nil, err
+	}
+	p, err := o.Desired.Open(ctx)
+	if err != nil || p == nil {
+		return &shipment{}, err
+	}
+	klog.InfoS("Hosts are set up with a payload", "name", p.Manifest.Name, "version", p.Manifest.Version, "files", len(p.Manifest.Files))
+	return &shipment{
+		payload:     p,
+		connections: sshpool.New(transfer.PoolOptions(connections)),
+		limits:      hostaccess.TransferLimits{HostBytesPerSecond: perHost, TotalBytesPerSecond: total},
+	}, nil
+}
+
+// close ends the connections and removes what is temporary.
+func (s *shipment) close() {
+	if s.payload == nil {
+		return
+	}
+	if err := errors.Join(s.connections.Close(), s.payload.Close()); err != nil {
+		klog.ErrorS(err, "Closing the payload")
+	}
+}
+
+// bootstrappers are the users that the host of an instance may join as.
+func (c *controllers) bootstrappers(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+	user, err := c.tokens.User(ctx, instance)
+	if err != nil || user == "" {
+		return nil, err
+	}
+	return []string{user}, nil
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configuration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Reasons of the events about why a host is set up.
+const (
+	eventFirstConfiguration = "FirstConfiguration"
+	eventRevisionChanged    = "RevisionChanged"
+	eventInterrupted        = "Interrupted"
+	eventRetried            = "ConfigurationRetried"
+)
+
+// Pauses between the end of an operation that set the host up and the next one of ours.
+const (
+	// configureRetryFirst and configureRetryLongest bound the pause after failures, which
+	// doubles with each of them.
+	configureRetryFirst   = time.Minute
+	configureRetryLongest = 30 * time.Minute
+	// changedPause is the pause where the failure says nothing about what is to be set up
+	// now. It is there so that the status has the failure before it is decided by, and that
+	// an operation and a status that never agree about a revision do not keep a host busy.
+	changedPause = 10 * time.Second
+)
+
+// world is everything that decides about an instance.
+type world struct {
+	instance *windowsv1alpha1.WindowsInstance
+	// managed: hosts are set up, and not only watched.
+	managed bool
+	// paused says what leaves the host alone, as a field of the API. Empty: nothing.
+	paused string
+	// terminating: the namespace of the instance is being deleted.
+	terminating bool
+	now         time.Time
+}
+
+// verb is what is done about an instance.
+type verb string
+
+const (
+	// doNothing: there is nothing to do, or it is to be waited.
+	doNothing verb = "Nothing"
+	// doHold adds the finalizer.
+	doHold verb = "Hold"
+	// doRecord records an operation.
+	doRecord verb = "Record"
+	// doCancel asks for the end of the operation that is active.
+	doCancel verb = "Cancel"
+	// doRelease takes the finalizer away: nothing of ours is on the host.
+	doRelease verb = "Release"
+	// doAbandon deletes the Node and takes the finalizer away. The host stays as it is.
+	doAbandon verb = "Abandon"
+)
+
+// action is the answer of [decide].
+type action struct {
+	do verb
+	// operation is the type of the operation to record.
+	operation windowsv1alpha1.OperationType
+	// event tells of what was done. Nil: nothing is told.
+	event *happening
+	// removed is what the condition Removed shall say. Nil: nothing.
+	removed *metav1.Condition
+	// again is when to decide anew. Zero: when an object changes.
+	again time.Time
+	// pending: the host is to be set up or cleaned, and that has not begun.
+	pending bool
+}
+
+// happening is an event to be.
+type happening struct {
+	eventType, reason, note string
+}
+
+func normal(reason, format string, args ...any) *happening {
+	return &happening{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+}
+
+func warning(reason, format string, args ...any) *happening {
+	return &happening{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+}
+
+// decide says what to do about an instance. It depends on nothing else.
+func decide(w world) action {
+	if !w.instance.DeletionTimestamp.IsZero() {
+		return w.remove()
+	}
+	if !w.managed || w.duplicate() {
+		return action{do: doNothing}
+	}
+	configure := w.configure()
+	last := w.instance.Status.Operation
+	touched := w.configured() != nil && w.instance.Status.CurrentRevision != ""
+	begun := last.Active() && last.Type == windowsv1alpha1.OperationReconfigure
+	if !w.held() && (touched || begun || configure.do == doRecord) {
+		// Before the first thing is put on the host. Its being there brings the next decision.
+		return action{do: doHold, pending: configure.pending}
+	}
+	return configure
+}
+
+// configure decides about a host that stays.
+func (w world) configure() action {
+	status := &w.instance.Status
+	if status.Operation.Active() {
+		return action{do: doNothing, pending: status.Operation.Type == windowsv1alpha1.OperationReconfigure && status.Operation.Phase == windowsv1alpha1.OperationPending}
+	}
+	why := w.lacks()
+	if why == nil || w.paused != "" {
+		return action{do: doNothing}
+	}
+	if due := w.due(); due.After(w.now) {
+		return action{do: doNothing, again: due, pending: true}
+	}
+	return action{do: doRecord, operation: windowsv1alpha1.OperationReconfigure, event: why, pending: true}
+}
+
+// lacks says why the host is to be set up, nil if it is not to be, or cannot be at the moment.
+func (w world) lacks() *happening {
+	status := &w.instance.Status
+	c := w.configured()
+	switch {
+	case c == nil || c.Status == metav1.ConditionUnknown || c.Reason == windowsv1alpha1.ReasonInputsMissing,
+		status.DesiredRevision == "",
+		status.ObservedGeneration != w.instance.Generation, // the host of another spec was looked at
+		!meta.IsStatusConditionTrue(status.Conditions, windowsv1alpha1.ConditionPreflightPassed):
+		return nil
+	}
+	last := newest(status, windowsv1alpha1.OperationReconfigure)
+	switch {
+	case brokenOff(last) && c.Status == metav1.ConditionFalse:
+		return normal(eventRetried, "The host is set up with revision %s, as operation %s did not get to its end.", status.DesiredRevision, last.ID)
+	case status.CurrentRevision == "" && last == nil:
+		return normal(eventFirstConfiguration, "The host is set up for the first time, with revision %s.", status.DesiredRevision)
+	case status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision:
+		return normal(eventRevisionChanged, "The host is brought from revision %s to %s.", status.CurrentRevision, status.DesiredRevision)
+	case c.Status == metav1.ConditionFalse:
+		return normal(eventInterrupted, "The host is set up with revision %s, as it was not set up completely.", status.DesiredRevision)
+	}
+	return nil
+}
+
+// due is from when on the host may be set up. Zero: at any time.
+func (w world) due() time.Time {
+	status := &w.instance.Status
+	last := newest(status, windowsv1alpha1.OperationReconfigure)
+	if last == nil || last.FinishedAt == nil {
+		return time.Time{}
+	}
+	// The condition speaks of the generation that failed.
+	c := w.configured()
+	respecified := c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.ObservedGeneration != w.instance.Generation
+	changed := last.Revision != "" && last.Revision != status.DesiredRevision
+	var pause time.Duration
+	switch {
+	case last.Phase == windowsv1alpha1.OperationSucceeded && changed && last.Revision == status.CurrentRevision:
+		return time.Time{} // what it did was seen, and more is wanted since
+	case changed, respecified:
+		pause = changedPause
+	case last.Phase == windowsv1alpha1.OperationCanceled:
+		pause = configureRetryLongest // somebody does not want it now
+	default:
+		// After a success too: the host is looked at again before it is known what it brought.
+		pause = backoff(attempts(status, last), configureRetryFirst, configureRetryLongest)
+	}
+	return last.FinishedAt.Add(pause)
+}
+
+// held says whether the object has our finalizer.
+func (w world) held() bool {
+	return slices.Contains(w.instance.Finalizers, windowsv1alpha1.HostFinalizer)
+}
+
+// duplicate says whether another instance stands for the host.
+func (w world) duplicate() bool {
+	c := meta.FindStatusCondition(w.instance.Status.Conditions, windowsv1alpha1.ConditionResolved)
+	return c != nil && c.Reason == windowsv1alpha1.ReasonDuplicateHost
+}
+
+// configured is the condition of that name, nil while nothing is known that it could
+// be decided by.
+func (w world) configured() *metav1.Condition {
+	c := meta.FindStatusCondition(w.instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
+	if c != nil && c.Reason == windowsv1alpha1.ReasonNotManaged {
+		return nil
+	}
+	return c
+}
+
+// operations are all operations of an instance that are known, the newest first.
+func operations(status *windowsv1alpha1.WindowsInstanceStatus) []*windowsv1alpha1.Operation {
+	var out []*windowsv1alpha1.Operation
+	if status.Operation != nil {
+		out = append(out, status.Operation)
+	}
+	for i := range status.History {
+		out = append(out, &status.History[i])
+	}
+	return out
+}
+
+// newest is the newest operation of a type, nil if there is none.
+func newest(status *windowsv1alpha1.WindowsInstanceStatus, t windowsv1alpha1.OperationType) *windowsv1alpha1.Operation {
+	for _, o := range operations(status) {
+		if o.Type == t {
+			return o
+		}
+	}
+	return nil
+}
+
+// brokenOff says whether an operation ended before it had done what it was for.
+func brokenOff(o *windowsv1alpha1.Operation) bool {
+	return o != nil && (o.Phase == windowsv1alpha1.OperationFailed || o.Phase == windowsv1alpha1.OperationCanceled)
+}
+
+// attempts counts how often in a row we had done what last, the newest operation of its
+// type, did, and it ended in the same way. What a person asked for in between counts
+// for nothing, except that there was at least one attempt.
+func attempts(status *windowsv1alpha1.WindowsInstanceStatus, last *windowsv1alpha1.Operation) int {
+	n := 0
+	for _, o := range operations(status) {
+		if o.Type != last.Type {
+			continue
+		}
+		if brokenOff(o) != brokenOff(last) || o.Revision != "" && last.Revision != "" && o.Revision != last.Revision {
+			break
+		}
+		if o.RequestedBy == requester {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// backoff is the pause after n failures in a row.
+func backoff(n int, first, longest time.Duration) time.Duration {
+	pause := first
+	for range n - 1 {
+		if pause *= 2; pause >= longest {
+			return longest
+		}
+	}
+	return min(pause, longest)
+}
+
+// sentence ends s with a period.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "no reason is known."
+	}
+	return strings.TrimRight(s, ".") + "."
+}

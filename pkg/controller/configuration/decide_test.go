@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configuration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+const (
+	revision1 = "1111111111111111"
+	revision2 = "2222222222222222"
+)
+
+// testNow is when tests happen. It has no fraction of a second, as times in the API have none.
+var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: testNow.Add(-d)} }
+
+// change makes an instance differ from that of [newInstance].
+type change func(*windowsv1alpha1.WindowsInstance)
+
+// newInstance is fit to be a node, is to get revision1, and was never set up.
+func newInstance(changes ...change) *windowsv1alpha1.WindowsInstance {
+	instance := &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1", UID: "uid-of-win-1", Generation: 1},
+		Status:     windowsv1alpha1.WindowsInstanceStatus{ObservedGeneration: 1, DesiredRevision: revision1},
+	}
+	condition(windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, windowsv1alpha1.ReasonPreflightPassed)(instance)
+	condition(windowsv1alpha1.ConditionConfigured, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring)(instance)
+	for _, c := range changes {
+		c(instance)
+	}
+	return instance
+}
+
+// condition sets a condition of generation 1.
+func condition(kind string, status metav1.ConditionStatus, reason string) change {
+	return func(i *windowsv1alpha1.WindowsInstance) {
+		for n := range i.Status.Conditions {
+			if i.Status.Conditions[n].Type == kind {
+				i.Status.Conditions[n].Status, i.Status.Conditions[n].Reason = status, reason
+				return
+			}
+		}
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, ObservedGeneration: 1})
+	}
+}
+
+func configured(status metav1.ConditionStatus, reason string) change {
+	return condition(windowsv1alpha1.ConditionConfigured, status, reason)
+}
+
+// has is a host that was set up with a revision completely.
+func has(revision string) change {
+	return func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.CurrentRevision = revision
+		configured(metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured)(i)
+	}
+}
+
+// held has the finalizer.
+func held(i *windowsv1alpha1.WindowsInstance) {
+	i.Finalizers = append(i.Finalizers, windowsv1alpha1.HostFinalizer)
+}
+
+// generation is that of the spec, of which the host was looked at.
+func generation(n int64) change {
+	return func(i *windowsv1alpha1.WindowsInstance) { i.Generation, i.Status.ObservedGeneration = n, n }
+}
+
+// deleted is an instance that was deleted that long ago.
+func deleted(since time.Duration) change {
+	return func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = ago(since) }
+}
+
+func removal(policy windowsv1alpha1.RemovalPolicy, after time.Duration) change {
+	return func(i *windowsv1alpha1.WindowsInstance) {
+		i.Spec.Removal = &windowsv1alpha1.RemovalOptions{Policy: policy}
+		if after != 0 {
+			i.Spec.Removal.After = &metav1.Duration{Duration: after}
+		}
+	}
+}
+
+// op is an operation of ours that has ended.
+func op(t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, ended time.Duration, changes ...func(*windowsv1alpha1.Operation)) windowsv1alpha1.Operation {
+	o := windowsv1alpha1.Operation{
+		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: requester, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
+		Message: "It did what it did.",
+	}
+	if o.Type == windowsv1alpha1.OperationReconfigure {
+		o.Revision = revision1
+	}
+	if !o.Active() {
+		o.FinishedAt = ago(ended)
+	}
+	for _, c := range changes {
+		c(&o)
+	}
+	return o
+}
+
+// ops are the operations of an instance, the newest first.
+func ops(all ...windowsv1alpha1.Operation) change {
+	return func(i *windowsv1alpha1.WindowsInstance) {
+		i.Status.Operation, i.Status.History = &all[0], all[1:]
+	}
+}
+
+func byAlice(o *windowsv1alpha1.Operation) { o.RequestedBy = "alice" }
+
+func to(revision string) func(*windowsv1alpha1.Operation) {
+	return func(o *windowsv1alpha1.Operation) { o.Revision = revision }
+}
+
+// notBegun is an operation that was recorded and not begun.
+func notBegun(o *windowsv1alpha1.Operation) { o.StartedAt = nil }
+
+func canceling(o *windowsv1alpha1.Operation) { o.CancelRequestedAt = ago(time.Second) }
+
+// at is an operation whose steps ended in that state, in the given one.
+func at(step string, state windowsv1alpha1.OperationStepState) func(*windowsv1alpha1.Operation) {
+	return func(o *windowsv1alpha1.Operation) {
+		for _, name := range []string{stepConnect, "Cordon", "Drain", "Cleanup"} {
+			if name == step {
+				o.Steps = append(o.Steps, windowsv1alpha1.OperationStep{Name: name, State: state})
+				return
+			}
+			o.Steps = append(o.Steps, windowsv1alpha1.OperationStep{Name: name, State: windowsv1alpha1.StepSucceeded})
+		}
+	}
+}
+
+// describe writes an action in short: what is done, the reason of the event, when it is
+// decided anew, and the reason of Removed.
+func describe(a action) string {
+	out := []string{string(a.do)}
+	if a.operation != "" {
+		out = append(out, string(a.operation))
+	}
+	if a.event != nil {
+		out = append(out, "tell "+a.event.reason)
+	}
+	if !a.again.IsZero() {
+		out = append(out, "again in "+a.again.Sub(testNow).String())
+	}
+	if a.removed != nil {
+		out = append(out, "Removed="+string(a.removed.Status)+"/"+a.removed.Reason)
+	}
+	if a.pending {
+		out = append(out, "pending")
+	}
+	return strings.Join(out, ", ")
+}
+
+func checkText(t *testing.T, a action) {
+	t.Helper()
+	text := ""
+	if a.event != nil {
+		text += a.event.note
+	}
+	if a.removed != nil {
+		text += a.removed.Message
+	}
+	if strings.Contains(text, "%!") || (a.event != nil && a.event.note == "") || (a.removed != nil && a.removed.Message == "") {
+		t.Errorf("bad text %q", text)
+	}
+}
+
+const (
+	reconfigure = windowsv1alpha1.OperationReconfigure
+	remove      = windowsv1alpha1.OperationRemove
+	drain       = windowsv1alpha1.OperationDrain
+
+	pending   = windowsv1alpha1.OperationPending
+	running   = windowsv1alpha1.OperationRunning
+	succeeded = windowsv1alpha1.OperationSucceeded
+	failed    = windowsv1alpha1.OperationFailed
+	canceled  = windowsv1alpha1.OperationCanceled
+)
+
+func TestDecideToConfigure(t *testing.T) {
+	failedCondition := configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed)
+	interrupted := configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring)
+	inputsMissing := configured(metav1.ConditionFalse, windowsv1alpha1.ReasonInputsMissing)
+	many := func(n int, o windowsv1alpha1.Operation) change {
+		var all []windowsv1alpha1.Operation
+		for range n {
+			all = append(all, o)
+		}
+		return ops(all...)
+	}
+
+	for _, test := range []struct {
+		name     string
+		instance *windowsv1alpha1.WindowsInstance
+		world    world
+		want     string
+	}{
+		// The first time.
+		{"fit: hold first", newInstance(), world{}, "Hold, pending"},
+		{"fit and held", newInstance(held), world{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
+		{"only watched", newInstance(func(i *windowsv1alpha1.WindowsInstance) {
+			configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged)(i)
+		}), world{}, "Nothing"},
+		{"payload is known, host not looked at since", newInstance(func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = revision2
+			configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged)(i)
+		}), world{}, "Nothing"},
+		{"not looked at", newInstance(held, configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried)), world{}, "Nothing"},
+		{"not fit", newInstance(held, condition(windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, windowsv1alpha1.ReasonFindings)), world{}, "Nothing"},
+		{"nothing is known", newInstance(func(i *windowsv1alpha1.WindowsInstance) { i.Status = windowsv1alpha1.WindowsInstanceStatus{} }), world{}, "Nothing"},
+		{"the spec has changed and the host was not looked at", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Generation = 2 }), world{}, "Nothing"},
+		{"inputs are missing", newInstance(held, inputsMissing), world{}, "Nothing"},
+		{"desired revision is not known", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" }), world{}, "Nothing"},
+		{"duplicate", newInstance(condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost), has(revision2)), world{}, "Nothing"},
+		{"paused", newInstance(held), world{paused: "spec.paused"}, "Nothing"},
+		{"paused and never touched", newInstance(), world{paused: "spec.paused"}, "Nothing"},
+		{"a drain goes on", newInstance(held, ops(op(drain, running, 0))), world{}, "Nothing"},
+		{"a drain has ended", newInstance(held, ops(op(drain, succeeded, 0))), world{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
+
+		// A host that is set up.
+		{"set up: hold", newInstance(has(revision1)), world{}, "Hold"},
+		{"set up, paused: hold", newInstance(has(revision1)), world{paused: "spec.paused"}, "Hold"},
+		{"set up and held", newInstance(has(revision1), held), world{}, "Nothing"},
+		{"a person reconfigures a host that is not held", newInstance(ops(op(reconfigure, pending, 0, byAlice))), world{}, "Hold, pending"},
+		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), world{}, "Nothing, pending"},
+		{"goes on", newInstance(held, ops(op(reconfigure, running, 0))), world{}, "Nothing"},
+		{"another revision", newInstance(has(revision2), held), world{}, "Record, Reconfigure, tell RevisionChanged, pending"},
+		{"another revision, paused", newInstance(has(revision2), held), world{paused: "spec.paused"}, "Nothing"},
+		{"interrupted", newInstance(has(revision1), held, interrupted), world{}, "Record, Reconfigure, tell Interrupted, pending"},
+		{"host was imaged anew", newInstance(held, ops(op(reconfigure, succeeded, 24*time.Hour))), world{}, "Record, Reconfigure, tell Interrupted, pending"},
+
+		// After a success the host is looked at before more is done.
+		{"just set up, not looked at since", newInstance(held, ops(op(reconfigure, succeeded, 10*time.Second))), world{}, "Nothing, again in 50s, pending"},
+		{"just changed, not looked at since", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, 10*time.Second))), world{}, "Nothing, again in 50s, pending"},
+		{"looked at, and more is wanted since", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, time.Second, to(revision2)))), world{}, "Record, Reconfigure, tell RevisionChanged, pending"},
+		{"more is wanted, and it was not looked at since", newInstance(has("0000000000000000"), held, ops(op(reconfigure, succeeded, time.Second, to(revision2)))), world{}, "Nothing, again in 9s, pending"},
+		{"succeeds again and again, and the host never has it", newInstance(has(revision2), held, many(4, op(reconfigure, succeeded, time.Minute))), world{}, "Nothing, again in 7m0s, pending"},
+
+		// After failures.
+		{"failed once", newInstance(held, failedCondition, ops(op(reconfigure, failed, 10*time.Second))), world{}, "Nothing, again in 50s, pending"},
+		{"failed once, a minute ago", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed twice", newInstance(held, failedCondition, many(2, op(reconfigure, failed, time.Minute))), world{}, "Nothing, again in 1m0s, pending"},
+		{"failed five times", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute))), world{}, "Nothing, again in 15m0s, pending"},
+		{"failed eleven times", newInstance(held, failedCondition, many(11, op(reconfigure, failed, time.Minute))), world{}, "Nothing, again in 29m0s, pending"},
+		{"failed twice, with a drain in between", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute), op(drain, succeeded, 2*time.Minute), op(reconfigure, failed, 3*time.Minute))), world{}, "Nothing, again in 1m0s, pending"},
+		{"failed once since it succeeded", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0), op(reconfigure, succeeded, time.Hour), op(reconfigure, failed, 2*time.Hour))), world{}, "Nothing, again in 1m0s, pending"},
+		{"failed when a person asked for it", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0, byAlice), op(reconfigure, failed, time.Hour))), world{}, "Nothing, again in 1m0s, pending"},
+		{"failed with another revision", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute, to(revision2)))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed with another revision this very moment", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0, to(revision2)))), world{}, "Nothing, again in 10s, pending"},
+		{"failed once with this revision after others", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0), op(reconfigure, failed, time.Hour, to(revision2)), op(reconfigure, failed, 2*time.Hour, to(revision2)))), world{}, "Nothing, again in 1m0s, pending"},
+		{"failed with another spec", newInstance(held, failedCondition, generation(2), many(5, op(reconfigure, failed, time.Minute))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed with another spec this very moment", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, failed, 0))), world{}, "Nothing, again in 10s, pending"},
+		{"failed, paused since", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Hour))), world{paused: "spec.paused"}, "Nothing"},
+		{"failed after it was set up", newInstance(has(revision1), held, failedCondition, ops(op(reconfigure, failed, time.Hour))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0))), world{}, "Nothing, again in 30m0s, pending"},
+		{"canceled by a person, who has changed the spec since", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, canceled, time.Minute))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := test.world
+			w.instance, w.managed, w.now = test.instance, true, testNow
+			a := decide(w)
+			if got := describe(a); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			checkText(t, a)
+
+			w.managed = false
+			if got := describe(decide(w)); got != "Nothing" {
+				t.Errorf("without a payload: got %q", got)
+			}
+		})
+	}
+}
+
+func TestDecideToRemove(t *testing.T) {
+	was := func(changes ...change) *windowsv1alpha1.WindowsInstance {
+		return newInstance(append([]change{has(revision1), held, deleted(time.Minute)}, changes...)...)
+	}
+	unreached := op(remove, failed, 10*time.Second, at(stepConnect, windowsv1alpha1.StepFailed))
+	dirty := op(remove, failed, 10*time.Second, at("Cleanup", windowsv1alpha1.StepFailed))
+	clean := windowsv1alpha1.RemovalClean
+	abandon := windowsv1alpha1.RemovalAbandon
+	duplicate := condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost)
+	full := make([]windowsv1alpha1.Operation, maxHistory+1)
+	for i := range full {
+		full[i] = op(drain, succeeded, time.Hour)
+	}
+
+	for _, test := range []struct {
+		name     string
+		instance *windowsv1alpha1.WindowsInstance
+		world    world
+		want     string
+		wantText []string
+	}{
+		{"not held", newInstance(deleted(0)), world{}, "Nothing", nil},
+		{"held by others", newInstance(deleted(0), func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }), world{}, "Nothing", nil},
+		{"set up", was(), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"about to be cleaned"}},
+		{"set up, and without a payload now", was(), world{managed: false}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"setting up was recorded and not begun", newInstance(held, deleted(0), ops(op(reconfigure, pending, 0, notBegun))), world{}, "Release, tell Removed", []string{"Nothing had been put"}},
+		{"setting up was not recorded", newInstance(held, deleted(0)), world{}, "Release, tell Removed", nil},
+		{"setting up had begun", newInstance(held, deleted(0), ops(op(reconfigure, failed, time.Hour))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"the history is too short to know", newInstance(held, deleted(0), ops(full...)), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"duplicate", was(duplicate), world{}, "Release, tell HostLeft", []string{"another instance stands for it"}},
+
+		{"being set up", was(ops(op(reconfigure, running, 0))), world{}, "Cancel, Removed=False/Removing, pending", []string{"when operation reconfigure-1 has ended"}},
+		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), world{}, "Nothing, Removed=False/Removing, pending", nil},
+		{"setting up was canceled", was(ops(op(reconfigure, canceled, 0))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"about to be cleaned", was(ops(op(remove, pending, 0))), world{}, "Nothing, Removed=False/Removing", nil},
+		{"being cleaned", was(ops(op(remove, running, 0, at("Drain", windowsv1alpha1.StepRunning)))), world{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
+		{"clean", was(ops(op(remove, succeeded, 0))), world{}, "Release, tell Removed", []string{"nothing of what was put on it is left"}},
+		{"clean, then drained", was(ops(op(drain, succeeded, 0), op(remove, succeeded, 0))), world{}, "Release, tell Removed", nil},
+
+		{"failed once", was(ops(dirty)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
+			[]string{"It did what it did. It is tried again at 2026-03-14T15:09:46Z.", `kubectl patch windowsinstance win-1 -n ns --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`, "verb abandon"}},
+		{"failed a while ago", was(ops(op(remove, failed, 30*time.Second))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"is tried again: It did"}},
+		{"failed three times", was(ops(dirty, dirty, dirty)), world{}, "Nothing, tell RemovalFailed, again in 1m50s, Removed=False/RemovalFailed, pending", nil},
+		{"failed many times", was(ops(dirty, dirty, dirty, dirty, dirty, dirty, dirty)), world{}, "Nothing, tell RemovalFailed, again in 9m50s, Removed=False/RemovalFailed, pending", nil},
+		{"canceled", was(ops(op(remove, canceled, 0))), world{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"was canceled by"}},
+		{"the namespace goes", was(ops(dirty)), world{terminating: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
+			[]string{"Namespace ns is being deleted and waits for this: Secrets with credentials"}},
+
+		{"abandon", was(removal(abandon, 0)), world{}, "Abandon, tell Abandoned", []string{"files and credentials of a node are still on it"}},
+		{"abandon while it is being cleaned", was(removal(abandon, 0), ops(op(remove, running, 0))), world{}, "Abandon, tell Abandoned", nil},
+		{"abandon while it is paused", was(removal(abandon, 0)), world{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
+		{"unreachable", was(ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"unreachable, time is left", was(removal(clean, time.Hour), ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
+			[]string{"If it cannot be reached until 2026-03-14T16:08:26Z it is given up."}},
+		{"unreachable, time ends before the next attempt", was(removal(clean, 70*time.Second), ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 10s, Removed=False/RemovalFailed, pending", nil},
+		{"unreachable, time is over", was(removal(clean, time.Minute), ops(unreached)), world{}, "Abandon, tell Abandoned", []string{"within the 1m0s of spec.removal.after"}},
+		{"reachable and not clean, time is over", was(removal(clean, time.Minute), ops(dirty)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"time is over before the first attempt", was(removal(clean, time.Second)), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+
+		{"paused", was(), world{paused: "spec.paused of pool p"}, "Nothing, tell Paused, Removed=False/Paused, pending", []string{"as spec.paused of pool p is true", "Abandon"}},
+		{"paused, time is left", was(removal(clean, time.Hour)), world{paused: "spec.paused"}, "Nothing, tell Paused, again in 59m0s, Removed=False/Paused, pending", nil},
+		{"paused, time is over", was(removal(clean, time.Minute)), world{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := test.world
+			w.instance, w.now = test.instance, testNow
+			a := decide(w)
+			if got := describe(a); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			checkText(t, a)
+			text := ""
+			if a.event != nil {
+				text += a.event.note + "\n"
+			}
+			if a.removed != nil {
+				text += a.removed.Message
+			}
+			for _, want := range test.wantText {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in %q", want, text)
+				}
+			}
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for _, test := range []struct {
+		n    int
+		want time.Duration
+	}{
+		{0, time.Minute}, {1, time.Minute}, {2, 2 * time.Minute}, {3, 4 * time.Minute}, {5, 16 * time.Minute}, {6, 30 * time.Minute}, {1000, 30 * time.Minute},
+	} {
+		t.Run(fmt.Sprint(test.n), func(t *testing.T) {
+			if got := backoff(test.n, time.Minute, 30*time.Minute); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}

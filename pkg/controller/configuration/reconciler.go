@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configuration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// controllerName names the controller in logs, metrics and events.
+const controllerName = "windows-configuration"
+
+// conflictDelay is when to try again after somebody else has changed the object. The
+// change itself usually wakes the reconciler before.
+const conflictDelay = time.Second
+
+// Limits of what is told.
+const (
+	// maxConditionMessage is the limit of metav1.Condition.
+	maxConditionMessage = 32768
+	// maxEventNote is the limit that events.k8s.io/v1 has, through which events are read as well.
+	maxEventNote = 1024
+)
+
+// Reconciler records the operations that hosts need. See the comment of the package.
+type Reconciler struct {
+	Options
+
+	client client.Client
+	// live reads from the API server what is not worth a cache.
+	live      client.Reader
+	standings *standings
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("options of the configuration controller: %w", err)
+	}
+	return &Reconciler{Options: o, client: c, live: live, standings: newStandings()}, nil
+}
+
+// SetupWithManager adds the controller to a manager. It works while this process leads.
+//
+// RBAC it needs, in all namespaces:
+//
+//	windows.openshift.io  windowsinstances         get list watch patch abandon
+//	windows.openshift.io  windowsinstances/status  update
+//	windows.openshift.io  windowsnodepools         get list watch
+//	(core)                namespaces               get
+//	(core)                nodes                    delete
+//	(core)                events                   create patch
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
+	if err != nil {
+		return err
+	}
+	if r.Registerer != nil {
+		if err := r.standings.register(r.Registerer); err != nil {
+			return err
+		}
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&windowsv1alpha1.WindowsInstance{}).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the configuration controller: %w", err)
+	}
+	return nil
+}
+
+// membersOf maps a pool to its instances.
+func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
+	var all windowsv1alpha1.WindowsInstanceList
+	// The instances of the cache are shared; they are only read.
+	if err := r.client.List(ctx, &all, client.InNamespace(pool.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		// The cache answers, so that this does not happen while it runs.
+		log.FromContext(ctx).Error(err, "Looking up the instances of a pool")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range all.Items {
+		if ref := all.Items[i].Spec.PoolRef; ref != nil && ref.Name == pool.GetName() {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return out
+}
+
+// Reconcile decides about one instance and writes what was decided.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.standings.set(req.NamespacedName, standing{})
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
+	}
+	w, err := r.look(ctx, instance)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	a := decide(w)
+	r.standings.set(req.NamespacedName, newStanding(w, a))
+	err = r.act(ctx, w, a)
+	switch {
+	case apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil // it was decided by what is not so any more
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil // deleted meanwhile, which wakes the reconciler
+	case err != nil:
+		return reconcile.Result{}, err
+	case !a.again.IsZero():
+		return reconcile.Result{RequeueAfter: max(a.again.Sub(w.now), time.Millisecond)}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// look gathers what decides.
+func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (world, error) {
+	w := world{instance: instance, managed: r.Managed, now: r.clock.Now()}
+	if instance.Spec.Paused {
+		w.paused = "spec.paused"
+	} else if ref := instance.Spec.PoolRef; ref != nil {
+		pool := &windowsv1alpha1.WindowsNodePool{}
+		// One that is not there is as if it were not named: hosts are known to come before
+		// their pool, and to go after it.
+		if err := client.IgnoreNotFound(r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool)); err != nil {
+			return world{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
+		}
+		if pool.Spec.Paused {
+			w.paused = "spec.paused of pool " + pool.Name
+		}
+	}
+	if !instance.DeletionTimestamp.IsZero() && w.held() {
+		namespace := &corev1.Namespace{}
+		if err := r.live.Get(ctx, types.NamespacedName{Name: instance.Namespace}, namespace); err != nil {
+			// It only adds to what is told, and nothing may keep a host from being cleaned.
+			log.FromContext(ctx).Info("The namespace of an instance that was deleted cannot be read", "cause", err.Error())
+		}
+		w.terminating = !namespace.DeletionTimestamp.IsZero()
+	}
+	return w, nil
+}
+
+// act does what was decided.
+func (r *Reconciler) act(ctx context.Context, w world, a action) error {
+	var written bool
+	var err error
+	switch a.do {
+	case doHold:
+		return r.patchFinalizers(ctx, w.instance, controllerutil.AddFinalizer)
+	case doAbandon:
+		if err := r.deleteNode(ctx, w.instance); err != nil {
+			return err
+		}
+		written, err = true, r.patchFinalizers(ctx, w.instance, controllerutil.RemoveFinalizer)
+	case doRelease:
+		written, err = true, r.patchFinalizers(ctx, w.instance, controllerutil.RemoveFinalizer)
+	case doNothing, doRecord, doCancel:
+		written, err = r.writeStatus(ctx, w, a)
+	}
+	if err != nil || !written || a.event == nil {
+		return err
+	}
+	if w.terminating {
+		// No events can be made in a namespace that is being deleted, so that this is all there is.
+		log.FromContext(ctx).Info("The namespace of the instance is being deleted", "reason", a.event.reason, "note", a.event.note)
+	}
+	r.Recorder.Event(w.instance, a.event.eventType, a.event.reason, truncate(a.event.note, maxEventNote))
+	return nil
+}
+
+// writeStatus records what was decided, if that is anything new.
+func (r *Reconciler) writeStatus(ctx context.Context, w world, a action) (bool, error) {
+	changed := w.instance.DeepCopy() // the one that was read belongs to the cache
+	switch a.do {
+	case doRecord:
+		recordOperation(&changed.Status, a.operation, w.now)
+	case doCancel:
+		cancelOperation(&changed.Status, w.now)
+	}
+	if a.removed != nil {
+		condition := *a.removed
+		condition.ObservedGeneration = w.instance.Generation
+		condition.LastTransitionTime = metav1.NewTime(w.now.Truncate(time.Second))
+		condition.Message = truncate(condition.Message, maxConditionMessage)
+		meta.SetStatusCondition(&changed.Status.Conditions, condition)
+	}
+	if equality.Semantic.DeepEqual(w.instance.Status, changed.Status) {
+		return false, nil
+	}
+	if err := r.client.Status().Update(ctx, changed); err != nil {
+		return false, fmt.Errorf("writing the status: %w", err)
+	}
+	return true, nil
+}
+
+// patchFinalizers changes our finalizer of the object that was decided about, and of no other.
+func (r *Reconciler) patchFinalizers(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, change func(client.Object, string) bool) error {
+	changed := instance.DeepCopy()
+	if !change(changed, windowsv1alpha1.HostFinalizer) {
+		return nil
+	}
+	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(instance, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("changing the finalizer: %w", err)
+	}
+	return nil
+}
+
+// deleteNode deletes the Node of the host. One that has taken its name since stays.
+func (r *Reconciler) deleteNode(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+	known := nodeOf(&instance.Status)
+	if known == nil {
+		return nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: known.Name}}
+	err := r.client.Delete(ctx, node, client.Preconditions{UID: &known.UID})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting Node %s: %w", known.Name, err)
+	}
+	return nil
+}
+
+// nodeOf is the Node of a host: the one it has, else the one that an operation last
+// worked on. Nil: there is none.
+func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.NodeReference {
+	if status.Node != nil {
+		return status.Node
+	}
+	for _, o := range operations(status) {
+		if o.Node != nil {
+			return &windowsv1alpha1.NodeReference{Name: o.Node.Name, UID: o.Node.UID}
+		}
+	}
+	return nil
+}
+
+// truncate cuts s to at most limit bytes without cutting a character.
+func truncate(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
+}

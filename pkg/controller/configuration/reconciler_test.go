@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configuration
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/record"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+var theInstance = client.ObjectKey{Namespace: "ns", Name: "win-1"}
+
+// fixture is a reconciler over a fake API.
+type fixture struct {
+	*testing.T
+	client.Client
+	r      *Reconciler
+	clock  *clocktesting.FakeClock
+	events *record.FakeRecorder
+	// writes counts what was written.
+	writes int
+	// fail, when set, is what every write answers instead.
+	fail error
+}
+
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fixture{T: t, clock: clocktesting.NewFakeClock(testNow), events: record.NewFakeRecorder(100)}
+	f.Client = fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}).
+		WithObjects(objects...).
+		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				if f.writes++; f.fail != nil {
+					return f.fail
+				}
+				return c.SubResource(sub).Update(ctx, obj, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if f.writes++; f.fail != nil {
+					return f.fail
+				}
+				return c.Patch(ctx, obj, patch, opts...)
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				// The fake API passes over the UID that is to be deleted; the real one does not.
+				var o client.DeleteOptions
+				o.ApplyOptions(opts)
+				if o.Preconditions != nil && o.Preconditions.UID != nil {
+					current, ok := obj.DeepCopyObject().(client.Object)
+					if !ok {
+						return errors.New("no object")
+					}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(obj), current); err != nil {
+						return err
+					}
+					if current.GetUID() != *o.Preconditions.UID {
+						return apierrors.NewConflict(corev1.Resource("nodes"), obj.GetName(), errors.New("another UID"))
+					}
+				}
+				return c.Delete(ctx, obj, opts...)
+			},
+		}).Build()
+	r, err := newReconciler(f, f, Options{Managed: true, Recorder: f.events, clock: f.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.r = r
+	return f
+}
+
+// settle makes passes until one writes nothing, and returns what that one answered.
+func (f *fixture) settle() reconcile.Result {
+	f.Helper()
+	for range 10 {
+		before := f.writes
+		result, err := f.r.Reconcile(f.Context(), reconcile.Request{NamespacedName: theInstance})
+		if err != nil {
+			f.Fatal(err)
+		}
+		if f.writes == before {
+			return result
+		}
+	}
+	f.Fatal("it does not settle")
+	return reconcile.Result{}
+}
+
+// get returns the instance, nil when it is gone.
+func (f *fixture) get() *windowsv1alpha1.WindowsInstance {
+	f.Helper()
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := f.Get(f.Context(), theInstance, instance); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		f.Fatal(err)
+	}
+	return instance
+}
+
+// become writes a status as the other controllers would.
+func (f *fixture) become(changes ...change) {
+	f.Helper()
+	instance := f.get()
+	for _, c := range changes {
+		c(instance)
+	}
+	if err := f.Status().Update(f.Context(), instance); err != nil {
+		f.Fatal(err)
+	}
+	f.writes = 0
+}
+
+// delete deletes the instance as a user would.
+func (f *fixture) delete() {
+	f.Helper()
+	if err := f.Delete(f.Context(), f.get()); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// edit changes the spec of the instance as a user would.
+func (f *fixture) edit(edits ...change) {
+	f.Helper()
+	instance := f.get()
+	before := instance.DeepCopy()
+	for _, e := range edits {
+		e(instance)
+	}
+	if err := f.Patch(f.Context(), instance, client.MergeFrom(before)); err != nil {
+		f.Fatal(err)
+	}
+	f.writes = 0
+}
+
+// told returns the reasons of the events since the last call.
+func (f *fixture) told() []string {
+	var out []string
+	for len(f.events.Events) > 0 {
+		out = append(out, strings.Fields(<-f.events.Events)[1])
+	}
+	return out
+}
+
+func (f *fixture) expectTold(want ...string) {
+	f.Helper()
+	if diff := cmp.Diff(want, f.told()); diff != "" {
+		f.Errorf("events (-want +got)\n%s", diff)
+	}
+}
+
+// finish ends the operation of an instance.
+func finish(phase windowsv1alpha1.OperationPhase, at time.Time, changes ...func(*windowsv1alpha1.Operation)) change {
+	return func(i *windowsv1alpha1.WindowsInstance) {
+		o := i.Status.Operation
+		o.Phase, o.Message = phase, "It did what it did."
+		o.StartedAt, o.FinishedAt = &metav1.Time{Time: at}, &metav1.Time{Time: at}
+		for _, c := range changes {
+			c(o)
+		}
+	}
+}
+
+// A host from its first operation to its last, with another process after each step: what
+// is decided depends on the objects alone.
+func TestLifeOfAHost(t *testing.T) {
+	f := newFixture(t, newInstance())
+	f.settle()
+	instance := f.get()
+	first := instance.Status.Operation
+	if !slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer) {
+		t.Error("there is no finalizer")
+	}
+	if first == nil || first.Type != reconfigure || first.Phase != pending || first.RequestedBy != "windows-controller" || first.Revision != revision1 ||
+		!first.RequestedAt.Time.Equal(testNow) || !strings.HasPrefix(first.ID, "reconfigure-") {
+		t.Errorf("got operation %+v", first)
+	}
+	f.expectTold("FirstConfiguration")
+
+	f.r.standings = newStandings() // another process
+	f.become(finish(succeeded, f.clock.Now()), has(revision1))
+	f.settle()
+	f.expectTold()
+	if f.writes != 0 {
+		t.Errorf("nothing to do caused %d writes", f.writes)
+	}
+
+	f.clock.Step(time.Hour)
+	f.become(func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = revision2 })
+	f.settle()
+	second := f.get().Status
+	if second.Operation.ID == first.ID || second.Operation.Revision != revision2 || len(second.History) != 1 || second.History[0].ID != first.ID {
+		t.Errorf("got operation %+v, history %+v", second.Operation, second.History)
+	}
+	f.expectTold("RevisionChanged")
+
+	// Deleted while that goes on.
+	f.delete()
+	f.settle()
+	if got := f.get().Status.Operation; got.ID != second.Operation.ID || got.CancelRequestedAt == nil || got.CancelRequestedBy != requester {
+		t.Errorf("the operation was not canceled: %+v", got)
+	}
+	f.become(finish(canceled, f.clock.Now()))
+	f.settle()
+	if got := f.get().Status.Operation; got.Type != remove || got.Phase != pending {
+		t.Errorf("got operation %+v", got)
+	}
+	f.expectTold("Removing")
+	f.become(finish(failed, f.clock.Now(), at(stepConnect, windowsv1alpha1.StepFailed)))
+	if got := f.settle().RequeueAfter; got != removeRetryFirst {
+		t.Errorf("tried again after %s", got)
+	}
+	f.expectTold("RemovalFailed")
+	if c := meta.FindStatusCondition(f.get().Status.Conditions, windowsv1alpha1.ConditionRemoved); c == nil || c.Reason != windowsv1alpha1.ReasonRemovalFailed || c.ObservedGeneration != 1 || c.LastTransitionTime.IsZero() {
+		t.Errorf("got condition %+v", c)
+	}
+	f.clock.Step(removeRetryFirst)
+	f.settle()
+	f.expectTold("Removing")
+	f.become(finish(succeeded, f.clock.Now()))
+	f.settle()
+	f.expectTold("Removed")
+	if f.get() != nil {
+		t.Error("the object is still there")
+	}
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	var all []windowsv1alpha1.Operation
+	for range maxHistory + 1 {
+		all = append(all, op(drain, succeeded, time.Hour))
+	}
+	f := newFixture(t, newInstance(held, ops(all...)))
+	f.settle()
+	if got := len(f.get().Status.History); got != maxHistory {
+		t.Errorf("the history has %d operations", got)
+	}
+}
+
+// A host that is given up loses its Node, and only that.
+func TestAbandon(t *testing.T) {
+	mine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1"}}
+	for _, test := range []struct {
+		name   string
+		status windowsv1alpha1.NodeReference
+		ops    change
+		want   bool // the Node stays
+	}{
+		{"its Node", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, nil, false},
+		{"another one of its name", windowsv1alpha1.NodeReference{Name: "win-1", UID: "2"}, nil, true},
+		{"gone already", windowsv1alpha1.NodeReference{Name: "win-0", UID: "1"}, nil, true},
+		{"known from an operation", windowsv1alpha1.NodeReference{}, ops(op(reconfigure, failed, time.Hour, func(o *windowsv1alpha1.Operation) {
+			o.Node = &windowsv1alpha1.OperationNode{Name: "win-1", UID: "1"}
+		})), false},
+		{"there never was one", windowsv1alpha1.NodeReference{}, nil, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			changes := []change{has(revision1), held, func(i *windowsv1alpha1.WindowsInstance) {
+				if test.status.Name != "" {
+					i.Status.Node = &test.status
+				}
+			}}
+			if test.ops != nil {
+				changes = append(changes, test.ops)
+			}
+			f := newFixture(t, newInstance(changes...), mine.DeepCopy())
+			f.delete()
+			f.settle()
+			f.told()
+
+			f.edit(removal(windowsv1alpha1.RemovalAbandon, 0))
+			f.settle()
+
+			f.expectTold("Abandoned")
+			if f.get() != nil {
+				t.Error("the object is still there")
+			}
+			err := f.Get(t.Context(), client.ObjectKeyFromObject(mine), &corev1.Node{})
+			if stays := err == nil; stays != test.want || err != nil && !apierrors.IsNotFound(err) {
+				t.Errorf("the Node stays: %v, want %v (%v)", stays, test.want, err)
+			}
+		})
+	}
+}
+
+func TestPausedPool(t *testing.T) {
+	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}, Spec: windowsv1alpha1.WindowsNodePoolSpec{Paused: true}}
+	member := func(i *windowsv1alpha1.WindowsInstance) {
+		i.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "pool"}
+	}
+	other := newInstance()
+	other.Name = "other"
+	f := newFixture(t, newInstance(held, member), other, pool)
+	f.settle()
+	if f.get().Status.Operation != nil {
+		t.Error("a host of a paused pool is set up")
+	}
+	if got := f.r.membersOf(t.Context(), pool); len(got) != 1 || got[0].NamespacedName != theInstance {
+		t.Errorf("the pool has %v", got)
+	}
+	if err := f.Delete(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	if f.get().Status.Operation == nil {
+		t.Error("a host whose pool is gone is not set up")
+	}
+}
+
+// unreadable lets nobody read anything.
+type unreadable struct{ client.Reader }
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewForbidden(corev1.Resource("namespaces"), "ns", errors.New("no"))
+}
+
+// In a namespace that is being deleted the condition is what is left to say why.
+func TestTerminatingNamespace(t *testing.T) {
+	f := newFixture(t, newInstance(has(revision1), held, ops(op(remove, failed, 0))))
+	f.delete()
+	f.r.live = unreadable{}
+	f.settle()
+	if c := meta.FindStatusCondition(f.get().Status.Conditions, windowsv1alpha1.ConditionRemoved); c == nil {
+		t.Error("without the right to read the namespace nothing is done")
+	}
+	f.r.live = f
+	namespace := &corev1.Namespace{}
+	if err := f.Get(t.Context(), client.ObjectKey{Name: "ns"}, namespace); err != nil {
+		t.Fatal(err)
+	}
+	namespace.Finalizers = []string{"kubernetes"}
+	if err := f.Update(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	c := meta.FindStatusCondition(f.get().Status.Conditions, windowsv1alpha1.ConditionRemoved)
+	if c == nil || !strings.Contains(c.Message, "Namespace ns is being deleted") {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// What was decided by an object that is not so any more is not done, and not told.
+func TestConflict(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		instance *windowsv1alpha1.WindowsInstance
+	}{
+		{"status", newInstance(held)},
+		{"finalizer", newInstance()},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newFixture(t, test.instance)
+			f.fail = apierrors.NewConflict(windowsv1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
+			result, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance})
+			if err != nil || result.RequeueAfter != conflictDelay {
+				t.Errorf("got %v, %v", result, err)
+			}
+			f.expectTold()
+			f.fail = apierrors.NewInternalError(errors.New("storage is full"))
+			if _, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance}); err == nil {
+				t.Error("an error is not returned")
+			}
+			f.expectTold()
+		})
+	}
+}
+
+// Both writes are refused when the object has changed since it was read.
+func TestWritesCarryTheResourceVersion(t *testing.T) {
+	f := newFixture(t, newInstance(held))
+	stale := f.get()
+	f.edit(func(i *windowsv1alpha1.WindowsInstance) { i.Labels = map[string]string{"a": "b"} })
+	w := world{instance: stale, managed: true, now: testNow}
+	for _, a := range []action{{do: doRecord, operation: reconfigure}, {do: doRelease}} {
+		if err := f.r.act(t.Context(), w, a); !apierrors.IsConflict(err) {
+			t.Errorf("%s: got %v, want a conflict", a.do, err)
+		}
+	}
+	if got := f.get(); got.Status.Operation != nil || !slices.Contains(got.Finalizers, windowsv1alpha1.HostFinalizer) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		instance *windowsv1alpha1.WindowsInstance
+		world    world
+		want     []string
+	}{
+		{"all is well", newInstance(has(revision1), held), world{}, nil},
+		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), world{}, []string{"windows_instance_configurations_waiting"}},
+		{"failed", newInstance(held, configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), world{},
+			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
+		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), world{},
+			[]string{"windows_instance_removals_failed", "windows_instance_removals_waiting"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.world.instance, test.world.managed, test.world.now = test.instance, true, testNow
+			s, registry := newStandings(), prometheus.NewRegistry()
+			if err := s.register(registry); err != nil {
+				t.Fatal(err)
+			}
+			s.set(theInstance, newStanding(test.world, decide(test.world)))
+			var got []string
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, family := range families {
+				if family.GetMetric()[0].GetGauge().GetValue() == 1 {
+					got = append(got, family.GetName())
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			s.set(theInstance, standing{})
+			if s.count(func(standing) bool { return true }) != 0 {
+				t.Error("an instance that is gone is counted")
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options Options
+		want    string
+	}{
+		{"no recorder", Options{}, "Recorder is required"},
+		{"no workers", Options{Recorder: record.NewFakeRecorder(1), Workers: -1}, "Workers is -1, which is less than 1"},
+		{"defaults", Options{Recorder: record.NewFakeRecorder(1)}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := test.options.complete()
+			if test.want == "" {
+				if err != nil || got.Workers != DefaultWorkers || got.clock == nil {
+					t.Errorf("got %+v, %v", got, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configuration
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Reasons of the events about hosts that go.
+const (
+	eventRemoving  = "Removing"
+	eventRemoved   = "Removed"
+	eventAbandoned = "Abandoned"
+	eventLeft      = "HostLeft"
+)
+
+// removeRetryFirst and removeRetryLongest bound the pause after an attempt to clean a
+// host that failed, which doubles with each of them.
+const (
+	removeRetryFirst   = 30 * time.Second
+	removeRetryLongest = 10 * time.Minute
+)
+
+// stepConnect is the step of an operation that reaches the host and logs in to it. It is
+// the same as in package operation: the steps of operations are part of the API.
+const stepConnect = "Connect"
+
+// remove decides about a host whose instance was deleted.
+func (w world) remove() action {
+	if !w.held() {
+		return action{do: doNothing}
+	}
+	status := &w.instance.Status
+	last := status.Operation
+	switch {
+	case w.policy() == windowsv1alpha1.RemovalAbandon:
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
+	case w.duplicate():
+		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, as another instance stands for it.")}
+	case untouched(status):
+		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
+	case last.Active() && last.Type == windowsv1alpha1.OperationRemove:
+		return action{do: doNothing, removed: w.removing("%s", progress(last))}
+	case last.Active() && last.CancelRequestedAt == nil:
+		return action{do: doCancel, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
+	case last.Active():
+		return action{do: doNothing, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
+	}
+	removal := newest(status, windowsv1alpha1.OperationRemove)
+	switch {
+	case removal != nil && removal.Phase == windowsv1alpha1.OperationSucceeded:
+		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: nothing of what was put on it is left.")}
+	case w.overdue() && (w.paused != "" || unreached(removal)):
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as it could not be cleaned within the %s of spec.removal.after. %s", w.instance.Spec.Removal.After.Duration, left)}
+	case w.paused != "":
+		return w.hold(windowsv1alpha1.ReasonPaused, fmt.Sprintf("The host is left alone as %s is true; it is cleaned when that is false.", w.paused), time.Time{})
+	case removal == nil:
+		return w.record("The host is about to be cleaned.")
+	}
+	if due := w.removeDue(removal); due.After(w.now) {
+		return w.hold(windowsv1alpha1.ReasonRemovalFailed,
+			fmt.Sprintf("The host could not be cleaned: %s It is tried again at %s.", failure(removal), timestamp(due)), due)
+	}
+	return w.record("The host could not be cleaned and is tried again: " + failure(removal))
+}
+
+// left is what becomes of a host that is given up.
+const left = "Its services go on, so that its kubelet may register the Node again when it restarts, and the files and credentials of a node are still on it: stop the host, or reset it before you use it for anything else."
+
+// record has the host cleaned.
+func (w world) record(message string) action {
+	return action{
+		do: doRecord, operation: windowsv1alpha1.OperationRemove, pending: true, removed: w.removing("%s", message),
+		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is taken off it."),
+	}
+}
+
+// hold waits with the finalizer, and says what can be done about it.
+func (w world) hold(reason, message string, again time.Time) action {
+	parts := []string{message}
+	if deadline := w.deadline(); !deadline.IsZero() && deadline.After(w.now) {
+		parts = append(parts, fmt.Sprintf("If it cannot be reached until %s it is given up.", timestamp(deadline)))
+		if again.IsZero() || deadline.Before(again) {
+			again = deadline
+		}
+	}
+	if w.terminating {
+		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be made anew.", w.instance.Namespace))
+	}
+	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb abandon on windowsinstances: "+
+		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`, w.instance.Name, w.instance.Namespace))
+	removed := &metav1.Condition{
+		Type: windowsv1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(parts, " "),
+	}
+	return action{do: doNothing, removed: removed, again: again, pending: true, event: warning(reason, "%s", removed.Message)}
+}
+
+// removing is the condition while the host is being cleaned.
+func (w world) removing(format string, args ...any) *metav1.Condition {
+	return &metav1.Condition{
+		Type: windowsv1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonRemoving,
+		Message: fmt.Sprintf(format, args...),
+	}
+}
+
+func (w world) policy() windowsv1alpha1.RemovalPolicy {
+	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.Policy == "" {
+		return windowsv1alpha1.RemovalClean
+	}
+	return w.instance.Spec.Removal.Policy
+}
+
+// deadline is when a host that cannot be reached is given up. Zero: never.
+func (w world) deadline() time.Time {
+	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.After == nil {
+		return time.Time{}
+	}
+	return w.instance.DeletionTimestamp.Add(w.instance.Spec.Removal.After.Duration)
+}
+
+func (w world) overdue() bool {
+	deadline := w.deadline()
+	return !deadline.IsZero() && !deadline.After(w.now)
+}
+
+// removeDue is when a host that could not be cleaned is tried again.
+func (w world) removeDue(last *windowsv1alpha1.Operation) time.Time {
+	if last.FinishedAt == nil {
+		return time.Time{}
+	}
+	if last.Phase == windowsv1alpha1.OperationCanceled {
+		return last.FinishedAt.Add(removeRetryLongest) // somebody does not want it now
+	}
+	return last.FinishedAt.Add(backoff(attempts(&w.instance.Status, last), removeRetryFirst, removeRetryLongest))
+}
+
+// untouched says whether nothing was ever put on the host: it has no revision, and no
+// operation that would have set it up has begun. An operation writes that it began
+// before it does anything, so that one which is about to cannot begin any more when the
+// object is gone.
+func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
+	if status.CurrentRevision != "" || len(status.History) >= maxHistory {
+		return false // what the history does not have any more is not known
+	}
+	for _, o := range operations(status) {
+		switch o.Type {
+		case windowsv1alpha1.OperationReconfigure, windowsv1alpha1.OperationRemove:
+			if o.StartedAt != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// unreached says whether an operation failed as the host could not be reached.
+func unreached(o *windowsv1alpha1.Operation) bool {
+	if o == nil || o.Phase != windowsv1alpha1.OperationFailed {
+		return false
+	}
+	for i := range o.Steps {
+		if o.Steps[i].Name == stepConnect {
+			return o.Steps[i].State == windowsv1alpha1.StepFailed
+		}
+	}
+	return false
+}
+
+// failure is why an operation ended without success.
+func failure(o *windowsv1alpha1.Operation) string {
+	if o.Phase == windowsv1alpha1.OperationCanceled {
+		return fmt.Sprintf("operation %s was canceled by %s.", o.ID, o.CancelRequestedBy)
+	}
+	return sentence(o.Message)
+}
+
+// progress says how far an operation is, in words that change only with its steps.
+func progress(o *windowsv1alpha1.Operation) string {
+	for i := range o.Steps {
+		if o.Steps[i].State == windowsv1alpha1.StepRunning {
+			return fmt.Sprintf("Operation %s cleans the host: step %s, which is %d of %d.", o.ID, o.Steps[i].Name, i+1, len(o.Steps))
+		}
+	}
+	return fmt.Sprintf("Operation %s cleans the host.", o.ID)
+}
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package csr
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// A host gets its first client certificate with the token that it was given, and with
+// nothing else.
+func TestJoining(t *testing.T) {
+	type objects = []client.Object
+	joining := func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
+	as := func(request *certificatesv1.CertificateSigningRequest, user string) *certificatesv1.CertificateSigningRequest {
+		request = bootstrapping(request)
+		request.Spec.Username = user
+		return request
+	}
+	tests := []struct {
+		name    string
+		request *certificatesv1.CertificateSigningRequest
+		others  objects
+		// users are whom hosts may join as, by instance.
+		users  map[string]string
+		reason string // of the event; empty: there is none
+		want   bool   // whether it is approved
+	}{
+		{
+			name: "its own token", request: bootstrapping(renewal(t)), others: objects{host1(joining)},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, want: true,
+		},
+		{
+			name: "beside another host that joins", request: bootstrapping(renewal(t)), others: objects{host1(joining), host2(joining)},
+			users: map[string]string{"one": "system:bootstrap:abcdef", "two": "system:bootstrap:ghijkl"}, want: true,
+		},
+		{
+			name: "again, when it is a node already", request: bootstrapping(renewal(t)), others: objects{host1(), node(testNode)},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, want: true,
+		},
+		{
+			name: "the token of another host", request: bootstrapping(renewal(t)), others: objects{host1(joining), host2(joining)},
+			users: map[string]string{"one": "system:bootstrap:ghijkl", "two": "system:bootstrap:abcdef"}, reason: "RequesterMismatch",
+		},
+		{
+			name: "a token that is not valid any more", request: bootstrapping(renewal(t)), others: objects{host1(joining)}, reason: "NotJoining",
+		},
+		{
+			name: "somebody who is no bootstrapper", request: as(renewal(t), "system:serviceaccount:a:b"), others: objects{host1(joining)},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NotJoining",
+		},
+		{
+			name: "to serve", request: bootstrapping(serving(t, "win-1")), others: objects{host1()},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "RequesterMismatch",
+		},
+		{
+			name: "under the name of a node that is another host", request: bootstrapping(renewal(t)), others: objects{host1(joining), node(testNode)},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeNameTaken",
+		},
+		{
+			name: "under such a name, without a token", request: bootstrapping(renewal(t)), others: objects{host1(joining), node(testNode)}, reason: "NotJoining",
+		},
+		{
+			name: "under a name that nobody has", request: bootstrapping(renewal(t)), others: objects{host2(joining)},
+			users: map[string]string{"two": "system:bootstrap:abcdef"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, append(tt.others, tt.request)...)
+			s.Bootstrappers = func(_ context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+				if user, ok := tt.users[instance.Name]; ok {
+					return []string{user}, nil
+				}
+				return nil, nil
+			}
+			s.reconcile(t)
+			if got := len(s.conditions(t)) == 1; got != tt.want {
+				t.Errorf("approved: %v, want %v", got, tt.want)
+			}
+			var reasons []string
+			for _, event := range s.events.take() {
+				_, after, _ := strings.Cut(event, "Warning ")
+				reason, _, _ := strings.Cut(after, ":")
+				reasons = append(reasons, reason)
+			}
+			if diff := cmp.Diff(tt.reason, strings.Join(reasons, " ")); diff != "" {
+				t.Errorf("reasons (-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whom a host may join as is looked up only for requests that it matters to.
+func TestBootstrappersAreAskedRarely(t *testing.T) {
+	for _, request := range []*certificatesv1.CertificateSigningRequest{renewal(t), serving(t, "win-1")} {
+		s := newSetup(t, host1(), host2(), request)
+		s.Bootstrappers = func(_ context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+			t.Errorf("instance %s is asked about for %s", instance.Name, request.Spec.SignerName)
+			return nil, nil
+		}
+		s.reconcile(t)
+	}
+	s := newSetup(t, host1(), host2(), bootstrapping(renewal(t)))
+	s.Bootstrappers = func(_ context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+		if instance.Name != "one" {
+			t.Errorf("instance %s is asked about", instance.Name)
+		}
+		return nil, errors.New("the API server is away")
+	}
+	_, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: testRequest}})
+	if err == nil || !strings.Contains(err.Error(), "windows-hosts/one") {
+		t.Errorf("got %v, want an error about the instance", err)
+	}
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package identity
+
+import (
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// identity is the part of an instance that hosts are recognized by.
+type identity struct {
+	address        string
+	addresses      []string
+	hostname, fqdn string
+	node           string
+	owner          *metav1.OwnerReference
+	deleted        bool
+}
+
+func identityOf(instance *windowsv1alpha1.WindowsInstance) identity {
+	id := identity{
+		address: instance.Spec.Address, addresses: instance.Status.Addresses,
+		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(),
+	}
+	if system := instance.Status.System; system != nil {
+		id.hostname, id.fqdn = system.Hostname, system.FQDN
+	}
+	if node := instance.Status.Node; node != nil {
+		id.node = node.Name
+	}
+	return id
+}
+
+// Changed says whether something changed by which the host of an instance is recognized.
+func Changed(before, after *windowsv1alpha1.WindowsInstance) bool {
+	return before.UID != after.UID || !reflect.DeepEqual(identityOf(before), identityOf(after))
+}

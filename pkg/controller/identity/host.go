@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package identity
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	policy "github.com/openshift/windows-instance-api/pkg/csr"
+)
+
+// Host is what is known of the host of an instance other than from its kubelet. It is not
+// safe for concurrent use.
+type Host struct {
+	// Instance is what requests for certificates are compared with. Its Node is set only
+	// when it is confirmed.
+	policy.Instance
+
+	// Object is the instance. It is only read.
+	Object *windowsv1alpha1.WindowsInstance
+	// Sources say of each name and address who says that the host has it.
+	Sources map[string]string
+}
+
+// New collects what is known of a host. Machine is the one behind it, nil if there is none.
+func New(instance *windowsv1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *Host {
+	h := &Host{
+		Instance: policy.Instance{ID: client.ObjectKeyFromObject(instance).String()},
+		Object:   instance, Sources: map[string]string{},
+	}
+	h.add(instance.Spec.Address, "spec.address")
+	for _, address := range instance.Status.Addresses {
+		h.add(address, "status.addresses")
+	}
+	if machine != nil {
+		for _, address := range machine.Status.Addresses {
+			if useful(address) {
+				h.add(address.Address, "Machine "+machine.Name)
+			}
+		}
+	}
+	if system := instance.Status.System; system != nil {
+		h.add(system.Hostname, "status.system.hostname")
+		h.add(system.FQDN, "status.system.fqdn")
+	}
+	if node := instance.Status.Node; node != nil && slices.Contains(h.Names, node.Name) {
+		h.Node = node.Name
+	}
+	return h
+}
+
+// useful says whether an address of a Machine is that of one host: a host that got none
+// from DHCP calls itself 169.254.x.y, and every host has one in fe80::/10.
+func useful(address corev1.NodeAddress) bool {
+	addr, err := netip.ParseAddr(address.Address)
+	return err != nil || addr.IsGlobalUnicast()
+}
+
+// add adds a name or an address.
+func (h *Host) add(value, source string) {
+	if addr, err := netip.ParseAddr(value); err == nil {
+		addr = Canonical(addr)
+		if !slices.Contains(h.Addresses, addr) {
+			h.Addresses = append(h.Addresses, addr)
+			h.Sources[addr.String()] = source
+		}
+		return
+	}
+	for _, name := range policy.HostNames(value) {
+		if !slices.Contains(h.Names, name) && !isServiceName(name) {
+			h.Names = append(h.Names, name)
+			h.Sources[name] = source
+		}
+	}
+}
+
+// Canonical is the spelling of an address in which addresses are compared.
+func Canonical(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
+
+// isServiceName says whether a name means something else than a host inside of a
+// cluster. A host can call itself as it likes; what it serves under must not make it the
+// API server or a Service to others.
+func isServiceName(name string) bool {
+	labels := strings.Split(name, ".")
+	return labels[0] == "localhost" || labels[0] == "kubernetes" || slices.Contains(labels[1:], "svc")
+}
+
+// Disputed says whether the instance has the Node of that name only by the addresses
+// that the kubelet of that Node reports.
+func (h *Host) Disputed(nodeName string) bool {
+	return h.Node == "" && h.Object.Status.Node != nil && h.Object.Status.Node.Name == nodeName
+}
+
+// confirm makes nodeName, which is disputed, the Node of the host, given the addresses
+// that DNS has for the name, if one of them is that of the host.
+func (h *Host) confirm(nodeName string, addresses []netip.Addr) {
+	if !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return slices.Contains(h.Addresses, Canonical(a)) }) {
+		return
+	}
+	h.add(nodeName, "DNS")
+	if slices.Contains(h.Names, nodeName) {
+		h.Node = nodeName
+	}
+}
+
+// Drop takes a name away.
+func (h *Host) Drop(name string) {
+	h.Names = slices.DeleteFunc(h.Names, func(n string) bool { return n == name })
+	delete(h.Sources, name)
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package identity
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+)
+
+// kindMachine is the kind of the owners of instances that come from Machines.
+const kindMachine = "Machine"
+
+// lookupTimeout bounds a lookup in DNS.
+const lookupTimeout = 5 * time.Second
+
+// Resolver looks up names in DNS. [net.Resolver] is one.
+type Resolver interface {
+	// LookupNetIP returns the addresses of a name. Network is "ip".
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// LookUp asks DNS whether the host has the name of the Node, which only the Node says so
+// far: platforms name Nodes as their DNS does, whatever the host calls itself. DNS that
+// does not answer confirms nothing; ask again later.
+func (h *Host) LookUp(ctx context.Context, resolver Resolver, nodeName string) {
+	name, ok := absolute(nodeName)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	addresses, err := resolver.LookupNetIP(ctx, "ip", name)
+	if err != nil {
+		log.FromContext(ctx).V(2).Info("DNS does not confirm the name of a Node", "node", nodeName, "instance", klog.KObj(h.Object), "cause", err.Error())
+		return
+	}
+	h.confirm(nodeName, addresses)
+}
+
+// absolute returns the name of a Node as DNS has it, so that no search path is tried:
+// in those of a cluster, users make names as they like. Names of one label have no
+// meaning outside of search paths.
+func absolute(nodeName string) (string, bool) {
+	return nodeName + ".", strings.Contains(nodeName, ".")
+}
+
+// MachineOf returns the reference to the Machine that an instance comes from, nil if it
+// comes from none.
+func MachineOf(instance *windowsv1alpha1.WindowsInstance) *metav1.OwnerReference {
+	owner := metav1.GetControllerOfNoCopy(instance)
+	if owner == nil || owner.Kind != kindMachine || owner.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
+		return nil
+	}
+	return owner
+}
+
+// Machine reads the Machine that an instance comes from, nil if there is none.
+func Machine(ctx context.Context, reader client.Reader, instance *windowsv1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
+	owner := MachineOf(instance)
+	if owner == nil {
+		return nil, nil //nolint:nilnil // no Machine is an ordinary answer
+	}
+	machine, err := source.Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}, &machinev1beta1.Machine{})
+	if meta.IsNoMatchError(err) {
+		return nil, nil //nolint:nilnil // the Machine API was removed
+	}
+	if err != nil {
+		return nil, err
+	}
+	if machine == nil || machine.UID != owner.UID {
+		return nil, nil //nolint:nilnil // see above
+	}
+	return machine, nil
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package inputs
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/cert"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/payload"
+)
+
+const namespace = "windows"
+
+// tokens remembers who got one.
+type tokens struct {
+	mu      sync.Mutex
+	issued  []string
+	revoked []string
+	err     error
+}
+
+func (f *tokens) Issue(_ context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.issued = append(f.issued, instance.Name)
+	return "abcdef.0123456789abcdef", f.err
+}
+
+func (f *tokens) Revoke(_ context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revoked = append(f.revoked, instance.Name)
+	return f.err
+}
+
+// authority is a certificate of an authority in PEM.
+func authority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "ca"}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: ca.Raw})
+}
+
+// manifest has a file for each that hosts need.
+func manifest() *payload.Manifest {
+	m := &payload.Manifest{SchemaVersion: payload.SchemaVersion, Name: "test", Version: "v1", OS: "windows", Architecture: "amd64"}
+	for _, f := range legacy.PayloadFiles(configv1.NonePlatformType) {
+		path := f.Path()
+		if !strings.HasSuffix(path, ".exe") {
+			continue // the peer ships configuration, which we make
+		}
+		m.Files = append(m.Files, payload.File{
+			Slot:    payload.Slot{Name: path[strings.LastIndexByte(path, '\\')+1:], Path: path},
+			Content: payload.Content{Size: 1, SHA256: strings.Repeat("ab", 32)},
+		})
+	}
+	return m
+}
+
+// cluster is a cluster of kubeadm, whose objects can be changed.
+type cluster struct {
+	client.Client
+	mu   sync.Mutex
+	down error
+}
+
+func (c *cluster) setDown(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = err
+}
+
+func newCluster(t *testing.T, ca []byte, objects ...client.Object) *cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, configv1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects = append(objects,
+		configMap(metav1.NamespaceSystem, "kubeadm-config", map[string]string{"ClusterConfiguration": "networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\n"}),
+		configMap(metav1.NamespaceSystem, "extension-apiserver-authentication", map[string]string{"client-ca-file": string(ca)}),
+	)
+	c := &cluster{}
+	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			c.mu.Lock()
+			down := c.down
+			c.mu.Unlock()
+			if down != nil {
+				return down
+			}
+			return w.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	return c
+}
+
+func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+}
+
+func clusterInfo(ca []byte, server string) *corev1.ConfigMap {
+	return configMap(metav1.NamespacePublic, "cluster-info", map[string]string{"kubeconfig": fmt.Sprintf(
+		"apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: %q, certificate-authority-data: %s}\n", server, base64.StdEncoding.EncodeToString(ca))})
+}
+
+func newSource(t *testing.T, c *cluster, f *tokens) *Source {
+	t.Helper()
+	s, err := New(Options{
+		Live: c, Client: c, Tokens: f,
+		Settings: desired.Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
+		clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func instance() *windowsv1alpha1.WindowsInstance {
+	return &windowsv1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "win-1", UID: "1"}}
+}
+
+// run starts the source, and stops it at the end of the test.
+func run(t *testing.T, s *Source) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+// next waits for a change.
+func next(t *testing.T, changed <-chan event.GenericEvent) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(30 * time.Second):
+		t.Fatal("no change was told")
+	}
+}
+
+func TestInputsAreKeptCurrent(t *testing.T) {
+	ca := authority(t)
+	c := newCluster(t, ca)
+	s := newSource(t, c, &tokens{})
+	changed := s.Changed()
+	run(t, s)
+	clock := s.o.clock.(*clocktesting.FakeClock)
+	next(t, changed) // the first look is news
+
+	var missing *desired.InputError
+	if _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
+		t.Fatalf("without cluster-info got %v", err)
+	}
+	if err := c.Create(t.Context(), clusterInfo(ca, "https://api.example.com:6443")); err != nil {
+		t.Fatal(err)
+	}
+	tick(t, clock)
+	next(t, changed)
+	first, waiting, err := s.Revision(t.Context(), instance(), nil, nil)
+	if err != nil || first == "" || len(waiting) == 0 {
+		t.Fatalf("got revision %q, waiting %v, %v", first, waiting, err)
+	}
+
+	// A cluster that does not answer makes nothing wrong.
+	c.setDown(apierrors.NewServiceUnavailable("away"))
+	if _, err := s.refresh(t.Context()); err == nil {
+		t.Error("an API server that is away is no error")
+	}
+	if again, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || again != first {
+		t.Errorf("while the API server is away: got %q, %v, want %q", again, err, first)
+	}
+	c.setDown(nil)
+
+	// Another DNS is another revision.
+	if err := c.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-dns"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.77"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tick(t, clock)
+	next(t, changed)
+	if other, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || other == first {
+		t.Errorf("with another DNS: got %q, %v", other, err)
+	}
+}
+
+// tick has the source look once more.
+func tick(t *testing.T, clock *clocktesting.FakeClock) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !clock.HasWaiters(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not wait for the next look")
+		}
+	}
+	clock.Step(DefaultInterval)
+}
+
+func TestBuildForAHostThatJoins(t *testing.T) {
+	ca := authority(t)
+	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
+	pool.Spec.Template.Kubelet = &windowsv1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
+	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"), pool)
+	if err := desired.EnsureDigestKey(t.Context(), c, namespace); err != nil {
+		t.Fatal(err)
+	}
+	f := &tokens{}
+	s := newSource(t, c, f)
+	host := instance()
+	host.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "pool"}
+
+	joined, err := s.Build(t.Context(), host, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.issued) > 0 {
+		t.Error("a host that does not join got a token")
+	}
+	joining, err := s.Build(t.Context(), host, nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(f.issued, []string{"win-1"}) || !strings.Contains(string(joining.Bundle.Secrets[legacy.BootstrapKubeconfigPath]), "abcdef.0123456789abcdef") {
+		t.Errorf("tokens were issued for %v, and the bundle has not the one", f.issued)
+	}
+	if joining.Revision == joined.Revision {
+		t.Error("with and without credentials to join it is the same document")
+	}
+	text := ""
+	for _, file := range joined.Bundle.Document.Files {
+		if file.Path == legacy.KubeletConfigPath {
+			text = *file.Source.Text
+		}
+	}
+	if !strings.Contains(text, `"maxPods":77`) {
+		t.Errorf("the pool has no say in the configuration of the kubelet: %s", text)
+	}
+	if err := s.Joined(t.Context(), host); err != nil || !slices.Equal(f.revoked, []string{"win-1"}) {
+		t.Errorf("revoked %v, %v", f.revoked, err)
+	}
+	host.Spec.PoolRef.Name = "another"
+	if _, err := s.Build(t.Context(), host, nil, false); err != nil {
+		t.Errorf("a pool that is not there: %v", err)
+	}
+	f.err = errors.New("no tokens today")
+	if _, err := s.Build(t.Context(), host, nil, true); !errors.Is(err, f.err) {
+		t.Errorf("without a token: %v", err)
+	}
+	c.setDown(apierrors.NewServiceUnavailable("away"))
+	if _, err := s.Build(t.Context(), host, nil, false); err == nil {
+		t.Error("an operation builds from what may be out of date")
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if _, err := New(Options{}); err == nil {
+		t.Error("a source without anything is made")
+	}
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Desired says what a host shall be set up with. It is called concurrently, with
+// objects that nobody changes meanwhile, and must answer from memory: it is asked at
+// every look at an instance.
+//
+// An instance whose answer changes with anything but itself, its pool and its Node needs
+// [Options.Changed] to be looked at anew.
+type Desired interface {
+	// Revision names what the host shall be set up with. pool and node are nil where there
+	// is none. waiting says, for people, what cannot be set up yet and what it waits for.
+	// An error says what of the cluster is missing or wrong, and what to do about it.
+	Revision(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
+}
+
+// inputsRetry is when to ask again what a host shall be set up with after that could
+// not be said. What was missing usually wakes the reconciler when it comes.
+const inputsRetry = time.Minute
+
+// want asks what the host shall be set up with. Before anything is known of the host
+// there is no answer, and of a host that another instance stands for none is needed.
+func (r *Reconciler) want(ctx context.Context, w *world, pool *windowsv1alpha1.WindowsNodePool) {
+	if r.Desired == nil {
+		_, w.revision = r.Hosts.Revision()
+		return
+	}
+	w.managed = true
+	if w.duplicate != "" {
+		return
+	}
+	instance := w.instance
+	if o := w.observation; o != nil && o.report != nil {
+		// What the host said of itself decides, and is not in the object yet when it said it
+		// for the first time.
+		instance = instance.DeepCopy()
+		instance.Status.System = mergeSystem(instance.Status.System, o.report.system)
+		if len(o.addresses) > 0 && !sameElements(instance.Status.Addresses, o.addresses) {
+			instance.Status.Addresses = o.addresses
+		}
+	}
+	if instance.Status.System == nil {
+		return
+	}
+	w.revision, w.waiting, w.inputs = r.Desired.Revision(ctx, instance, pool, w.node)
+}
+
+// switched drops what was found out while hosts were only watched, or while they were
+// set up, when it is now the other way round: revisions are of another kind then.
+func (e *evaluation) switched() {
+	c := e.get(windowsv1alpha1.ConditionConfigured)
+	unmanaged := c == nil || c.Reason == windowsv1alpha1.ReasonNotManaged
+	if unmanaged != e.managed || c == nil && !e.managed {
+		return
+	}
+	e.status.CurrentRevision, e.status.DesiredRevision = "", ""
+	meta.RemoveStatusCondition(&e.status.Conditions, windowsv1alpha1.ConditionConfigured)
+	meta.RemoveStatusCondition(&e.status.Conditions, windowsv1alpha1.ConditionUpToDate)
+}
+
+// desired records what the host shall be set up with. What was known before stays
+// while it cannot be said.
+func (e *evaluation) desired() {
+	if !e.managed || e.revision != "" {
+		e.status.DesiredRevision = e.revision
+	}
+}
+
+// configured records whether the host was set up completely. A host that was stays so
+// while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
+func (e *evaluation) configured() {
+	const condition = windowsv1alpha1.ConditionConfigured
+	last := lastReconfigure(&e.status)
+	current := e.status.CurrentRevision
+	switch {
+	case !e.managed:
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged, "The controller has no payload: it watches the host, and sets nothing up on it.")
+	case e.duplicate != "":
+		e.wait(condition)
+	case e.paused != "":
+		e.keep(condition)
+	case last.Active() && current == "":
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "Operation %s sets the host up; status.operation says how far it is.", last.ID)
+	case brokenOff(last):
+		e.configurationFailed(last)
+	case e.waitsFor != "" && current == "":
+		e.wait(condition)
+	case e.inputs != nil && current == "":
+		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonInputsMissing, e.inputsMessage())
+	case e.observation == nil:
+		e.keepConfigured()
+	case e.observation.report == nil:
+		e.wait(condition)
+	case last.Active():
+		e.setConfigured()
+	case outdated(e.observation, last):
+		if !e.holds(condition) {
+			e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "Operation %s has ended; the host is looked at again.", last.ID)
+		}
+	case e.observation.report.configuration.ApplyingRevision != "":
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring,
+			"Setting the host up with revision %s was interrupted; it is taken up again.", e.observation.report.configuration.ApplyingRevision)
+	case current == "":
+		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be set up.")
+	default:
+		e.setConfigured()
+	}
+}
+
+func (e *evaluation) setConfigured() {
+	e.setf(windowsv1alpha1.ConditionConfigured, metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured,
+		"The host was set up completely, with revision %s.", e.status.CurrentRevision)
+}
+
+// keepConfigured is for a host that was not looked at by this process.
+func (e *evaluation) keepConfigured() {
+	c := e.get(windowsv1alpha1.ConditionConfigured)
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != windowsv1alpha1.ReasonConfiguring {
+		// What was in the way is not any more, and nobody has looked since.
+		e.set(windowsv1alpha1.ConditionConfigured, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host has not been looked at since.")
+		return
+	}
+	e.keep(windowsv1alpha1.ConditionConfigured)
+}
+
+// configurationFailed records that setting the host up ended without success. As long
+// as it is the same failure, the condition speaks of the generation that failed: that a
+// later one may do better is how the next attempt knows that it need not wait.
+func (e *evaluation) configurationFailed(last *windowsv1alpha1.Operation) {
+	const condition = windowsv1alpha1.ConditionConfigured
+	outcome := "failed"
+	if last.Phase == windowsv1alpha1.OperationCanceled {
+		outcome = "was canceled by " + orUnknown(last.CancelRequestedBy)
+	}
+	message := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
+		"It is tried again by itself after at most half an hour, and sooner when the spec or what the host shall be set up with changes. To try it now: kubectl windows reconfigure %s -n %s",
+		last.ID, outcome, sentence(last.Message), e.instance.Name, e.instance.Namespace)
+	generation := e.generation
+	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == truncate(message, maxConditionMessage) {
+		generation = c.ObservedGeneration
+	}
+	e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed, message)
+	e.get(condition).ObservedGeneration = generation
+}
+
+// revisionCurrent records whether a host that is set up has the desired revision.
+func (e *evaluation) revisionCurrent() {
+	const condition = windowsv1alpha1.ConditionUpToDate
+	known := e.get(condition)
+	switch {
+	case e.inputs != nil:
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonInputsMissing, e.inputsMessage())
+	case e.observation == nil && (known == nil || known.Reason == windowsv1alpha1.ReasonNotTried || known.Reason == windowsv1alpha1.ReasonPaused):
+		e.keep(condition)
+	case e.observation != nil && e.observation.report == nil:
+		e.wait(condition)
+	case e.status.CurrentRevision == "":
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(e.status.DesiredRevision))
+	case e.status.CurrentRevision != e.status.DesiredRevision:
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", e.status.CurrentRevision, orUnknown(e.status.DesiredRevision))
+	default:
+		message := fmt.Sprintf("The host has revision %s.", e.status.CurrentRevision)
+		if len(e.waiting) > 0 {
+			message += fmt.Sprintf(" More is to come: %s.", strings.Join(e.waiting, "; "))
+		}
+		if left := e.drift(); left != "" {
+			message += fmt.Sprintf(" Others changed what a drain, a restart or a transfer would put right: %s. To have that done: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
+		}
+		e.set(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRevisionCurrent, message)
+	}
+}
+
+// maxDrift bounds how many changes of others a message names.
+const maxDrift = 10
+
+// drift names what others changed on the host and the agent did not put right.
+func (e *evaluation) drift() string {
+	if e.observation == nil {
+		return ""
+	}
+	drift := e.observation.report.configuration.Drift
+	if drift == nil || drift.Revision != e.status.CurrentRevision {
+		return ""
+	}
+	var names []string
+	for i, item := range drift.Left {
+		if i == maxDrift {
+			names = append(names, fmt.Sprintf("and %d more", len(drift.Left)-maxDrift))
+			break
+		}
+		names = append(names, string(item.Kind)+" "+item.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (e *evaluation) inputsMessage() string {
+	return "What the host shall be set up with cannot be worked out: " + sentence(truncate(e.inputs.Error(), maxCause))
+}
+
+// unsettled says whether it is not known yet, or not any more, if a host is set up.
+func unsettled(instance *windowsv1alpha1.WindowsInstance) bool {
+	c := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
+	if c == nil {
+		return true
+	}
+	switch c.Reason {
+	case windowsv1alpha1.ReasonNotManaged, windowsv1alpha1.ReasonConfiguring:
+		return true
+	}
+	return false
+}
+
+// lastReconfigure is the newest operation that set the host up, nil if there is none.
+func lastReconfigure(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Operation {
+	if o := status.Operation; o != nil && o.Type == windowsv1alpha1.OperationReconfigure {
+		return o
+	}
+	for i := range status.History {
+		if status.History[i].Type == windowsv1alpha1.OperationReconfigure {
+			return &status.History[i]
+		}
+	}
+	return nil
+}
+
+// brokenOff says whether an operation ended before it had done what it was for.
+func brokenOff(o *windowsv1alpha1.Operation) bool {
+	return o != nil && (o.Phase == windowsv1alpha1.OperationFailed || o.Phase == windowsv1alpha1.OperationCanceled)
+}
+
+// outdated says whether a look at a host began before an operation on it had ended.
+func outdated(o *observation, last *windowsv1alpha1.Operation) bool {
+	return last != nil && last.FinishedAt != nil && o.started.Before(settled(last))
+}
+
+// settled is from when on a look at a host sees everything that an operation did. The
+// time of its end has no fractions of a second in the API.
+func settled(o *windowsv1alpha1.Operation) time.Time { return o.FinishedAt.Add(time.Second) }
+
+// sentence ends s with a period.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "no reason is known."
+	}
+	return strings.TrimRight(s, ".") + "."
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// Revisions of tests.
+const (
+	revision1 = "1111111111111111"
+	revision2 = "2222222222222222"
+)
+
+// setUpWith is what a probe sees of a host that was set up with a revision, and of one
+// on which setting up with another was not completed.
+func setUpWith(applied, applying string) *observation {
+	return healthy(func(f *hostagent.Facts) {
+		f.Configuration = hostagent.ConfigurationFacts{AppliedRevision: applied, ApplyingRevision: applying}
+	})
+}
+
+// reconfigured is an instance whose last look found current, and whose last operation
+// ended a minute ago, or goes on.
+func reconfigured(t *testing.T, current string, phase windowsv1alpha1.OperationPhase) *windowsv1alpha1.WindowsInstance {
+	t.Helper()
+	instance := operated(t, windowsv1alpha1.OperationReconfigure, phase)
+	instance.Status.CurrentRevision = current
+	instance.Status.Operation.Message = "The kubelet does not start"
+	meta.SetStatusCondition(&instance.Status.Conditions, metav1.Condition{
+		Type: windowsv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonConfiguring, ObservedGeneration: 1, Message: "Before.", LastTransitionTime: metav1.NewTime(testNow),
+	})
+	if !instance.Status.Operation.Active() {
+		instance.Status.Operation.FinishedAt = &metav1.Time{Time: testNow.Add(-time.Minute)}
+	}
+	return instance
+}
+
+func TestEvaluateConfigured(t *testing.T) {
+	ready := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	unreachable := &observation{started: testNow, finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
+		err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}
+	missing := errors.New("there is no ConfigMap kube-root-ca.crt: create it")
+	old := setUpWith("", revision1)
+	old.started, old.finished = testNow.Add(-2*time.Minute), testNow.Add(-2*time.Minute)
+	notFit := healthy(func(f *hostagent.Facts) { f.System.Build = 14393 })
+	history := known(t)
+	history.Status.Operation = &windowsv1alpha1.Operation{ID: "op-2", Type: windowsv1alpha1.OperationUncordon, Phase: windowsv1alpha1.OperationSucceeded}
+	history.Status.History = []windowsv1alpha1.Operation{{ID: "op-1", Type: windowsv1alpha1.OperationReconfigure, Phase: windowsv1alpha1.OperationFailed, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
+	removing := operated(t, windowsv1alpha1.OperationRemove, windowsv1alpha1.OperationRunning)
+
+	for _, test := range []struct {
+		name      string
+		world     world
+		want      []string // Configured, UpToDate, Ready
+		wantText  []string // in the messages of Configured or UpToDate
+		wantPhase windowsv1alpha1.WindowsInstancePhase
+	}{
+		{"new", world{instance: newInstance("win-1", "10.1.42.1")},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"waits for Resolved"}, windowsv1alpha1.InstancePending},
+		{"fit and not set up", world{instance: known(t), observation: setUpWith("", "")},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"about to be set up", "not set up yet; revision " + revision1}, windowsv1alpha1.InstanceConnected},
+		{"not fit", world{instance: known(t), observation: notFit},
+			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"waits for PreflightPassed"}, windowsv1alpha1.InstanceFailed},
+		{"being set up for the first time", world{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", revision1)},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1 sets the host up"}, windowsv1alpha1.InstanceConfiguring},
+		{"waits for a place to be set up", world{instance: reconfigured(t, "", windowsv1alpha1.OperationPending), observation: setUpWith("", "")},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1"}, windowsv1alpha1.InstanceConnected},
+		{"set up and looked at before the end of that", world{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: old},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host is looked at again"}, windowsv1alpha1.InstanceConnected},
+		{"set up, no node yet", world{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NoNode"}, []string{"completely, with revision " + revision1}, windowsv1alpha1.InstanceJoining},
+		{"set up, node not ready", world{instance: known(t), observation: setUpWith(revision1, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, windowsv1alpha1.InstanceJoining},
+		{"all is well", world{instance: known(t), observation: setUpWith(revision1, ""), node: ready},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceReady},
+		{"services wait for the network", world{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"kube-proxy waits for the subnet of the Node"}},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"More is to come: kube-proxy waits for the subnet of the Node."}, windowsv1alpha1.InstanceReady},
+		{"another revision is wanted", world{instance: known(t), observation: setUpWith(revision2, ""), node: ready},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision " + revision2 + "; " + revision1 + " is wanted"}, windowsv1alpha1.InstanceReady},
+		{"being brought to another revision", world{instance: reconfigured(t, revision2, windowsv1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceConfiguring},
+		{"interrupted", world{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
+			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted; it is taken up again"}, windowsv1alpha1.InstanceConnected},
+		{"failed", world{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, windowsv1alpha1.InstanceFailed},
+		{"failed before a host could not be reached", world{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: unreachable},
+			[]string{"False/ConfigurationFailed", "Unknown/NotTried", "False/ConnectionRefused"}, nil, windowsv1alpha1.InstanceUnreachable},
+		{"failed, something else since", world{instance: history, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Disk full."}, windowsv1alpha1.InstanceFailed},
+		{"canceled", world{instance: reconfigured(t, "", windowsv1alpha1.OperationCanceled), observation: setUpWith("", "")},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, windowsv1alpha1.InstanceFailed},
+		{"inputs are missing", world{instance: known(t), observation: setUpWith("", ""), inputs: missing},
+			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{missing.Error()}, windowsv1alpha1.InstanceFailed},
+		{"inputs are missing for a host that is set up", world{instance: known(t), observation: setUpWith(revision1, ""), node: ready, inputs: missing},
+			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{missing.Error()}, windowsv1alpha1.InstanceReady},
+		{"unreachable", world{instance: known(t), observation: unreachable, node: ready},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/ConnectionRefused"}, nil, windowsv1alpha1.InstanceUnreachable},
+		{"duplicate", world{instance: known(t), duplicate: "Instance win-0 already stands for this host."},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/DuplicateHost"}, nil, windowsv1alpha1.InstanceFailed},
+		{"paused", world{instance: known(t), observation: setUpWith("", ""), paused: "Paused."},
+			[]string{"Unknown/Paused", "Unknown/Paused", "Unknown/Paused"}, nil, windowsv1alpha1.InstancePending},
+		{"being removed", world{instance: removing, observation: setUpWith(revision1, ""), node: ready},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceRemoving},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.world.managed, test.world.now = true, testNow
+			if test.world.inputs == nil {
+				test.world.revision = revision1
+			}
+			got := evaluate(test.world)
+			var conditions []string
+			text := ""
+			for _, kind := range []string{windowsv1alpha1.ConditionConfigured, windowsv1alpha1.ConditionUpToDate, windowsv1alpha1.ConditionReady} {
+				c := meta.FindStatusCondition(got.Conditions, kind)
+				if c == nil {
+					t.Fatalf("there is no condition %s", kind)
+				}
+				conditions = append(conditions, string(c.Status)+"/"+c.Reason)
+				if strings.Contains(c.Message, "%!") || c.Message == "" {
+					t.Errorf("bad condition %+v", c)
+				}
+				text += c.Message + "\n"
+			}
+			if diff := cmp.Diff(test.want, conditions); diff != "" {
+				t.Errorf("Configured, UpToDate, Ready (-want +got)\n%s", diff)
+			}
+			for _, want := range test.wantText {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in %q", want, text)
+				}
+			}
+			if got.Phase != test.wantPhase {
+				t.Errorf("got phase %s, want %s", got.Phase, test.wantPhase)
+			}
+
+			again := test.world
+			again.instance = test.world.instance.DeepCopy()
+			again.instance.Status = got
+			again.now = testNow.Add(time.Hour)
+			if second := evaluate(again); !equality.Semantic.DeepEqual(got, second) {
+				t.Errorf("an unchanged world changed the status\n%s", cmp.Diff(got, second))
+			}
+		})
+	}
+}
+
+// Whoever starts the controller with a payload, or without it any more, must not have
+// revisions of one kind compared with those of the other.
+func TestEvaluateSwitchBetweenWatchedAndManaged(t *testing.T) {
+	instance := known(t)
+	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	if instance.Status.CurrentRevision != testRevision {
+		t.Fatalf("got revision %q", instance.Status.CurrentRevision)
+	}
+
+	got := evaluate(world{instance: instance, managed: true, revision: revision1, now: testNow})
+	if c := meta.FindStatusCondition(got.Conditions, windowsv1alpha1.ConditionConfigured); got.CurrentRevision != "" || got.DesiredRevision != revision1 || c.Reason != windowsv1alpha1.ReasonNotTried {
+		t.Errorf("with a payload: got current %q, desired %q, Configured %s", got.CurrentRevision, got.DesiredRevision, c.Reason)
+	}
+	instance.Status = evaluate(world{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
+
+	got = evaluate(world{instance: instance, revision: testRevision, now: testNow})
+	if got.CurrentRevision != "" || meta.IsStatusConditionTrue(got.Conditions, windowsv1alpha1.ConditionUpToDate) {
+		t.Errorf("without a payload: got current %q, UpToDate true", got.CurrentRevision)
+	}
+}
+
+// The generation of the condition is how the next attempt knows that the spec has changed.
+func TestEvaluateFailureSpeaksOfTheGenerationThatFailed(t *testing.T) {
+	instance := reconfigured(t, "", windowsv1alpha1.OperationFailed)
+	w := world{instance: instance, managed: true, revision: revision1, observation: setUpWith("", ""), now: testNow}
+	instance.Status = evaluate(w)
+	instance.Generation = 2
+	status := evaluate(w)
+	if c := meta.FindStatusCondition(status.Conditions, windowsv1alpha1.ConditionConfigured); c.ObservedGeneration != 1 {
+		t.Errorf("the failure speaks of generation %d", c.ObservedGeneration)
+	}
+	instance.Status = status
+	instance.Status.Operation.ID = "op-2"
+	status = evaluate(w)
+	if c := meta.FindStatusCondition(status.Conditions, windowsv1alpha1.ConditionConfigured); c.ObservedGeneration != 2 {
+		t.Errorf("the next failure speaks of generation %d", c.ObservedGeneration)
+	}
+}
+
+// What is desired can change while the host is not looked at.
+func TestEvaluateDesiredRevisionChangesWithoutALook(t *testing.T) {
+	instance := known(t)
+	instance.Status = evaluate(world{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
+
+	got := evaluate(world{instance: instance, managed: true, revision: revision2, now: testNow})
+	if !slices.Contains(conditionsOf(&got), "UpToDate=False/RevisionOutdated") || !slices.Contains(conditionsOf(&got), "Configured=True/Configured") {
+		t.Errorf("got %v", conditionsOf(&got))
+	}
+	instance.Status = got
+	got = evaluate(world{instance: instance, managed: true, inputs: errors.New("nothing is known"), now: testNow})
+	if !slices.Contains(conditionsOf(&got), "UpToDate=Unknown/InputsMissing") || got.DesiredRevision != revision2 {
+		t.Errorf("got %v, desired %q", conditionsOf(&got), got.DesiredRevision)
+	}
+	instance.Status = got
+	got = evaluate(world{instance: instance, managed: true, revision: revision1, now: testNow})
+	if !slices.Contains(conditionsOf(&got), "UpToDate=True/RevisionCurrent") {
+		t.Errorf("got %v", conditionsOf(&got))
+	}
+}
+
+func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
+	var left []engine.Item
+	for i := range 12 {
+		left = append(left, engine.Item{Kind: "File", Name: fmt.Sprintf(`C:\k\%d`, i)})
+	}
+	o := healthy(func(f *hostagent.Facts) {
+		f.Configuration = hostagent.ConfigurationFacts{AppliedRevision: revision1, Drift: &engine.Drift{Revision: revision1, Left: left}}
+	})
+	status := evaluate(world{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
+	if got := message(t, &status, windowsv1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// scriptedDesired answers what it is told.
+type scriptedDesired struct {
+	mu       sync.Mutex
+	revision string
+	err      error
+	asked    []*windowsv1alpha1.WindowsInstance
+}
+
+func (d *scriptedDesired) Revision(_ context.Context, instance *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool, _ *corev1.Node) (revision string, waiting []string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked = append(d.asked, instance)
+	return d.revision, nil, d.err
+}
+
+func TestReconcileManaged(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
+	desired := &scriptedDesired{revision: revision1}
+	f.r.Desired = desired
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("win-1")
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed", "Configured=False/Configuring", "UpToDate=False/RevisionOutdated")
+	for _, instance := range desired.asked {
+		if instance.Status.System == nil || instance.Status.System.Hostname != "win-1" {
+			t.Error("what the host shall be set up with was asked for before anything was known of it")
+		}
+	}
+	f.journal.take()
+
+	// An operation sets it up and ends.
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
+		h.facts = goodFacts()
+		h.facts.Configuration.AppliedRevision = revision1
+	})
+	instance := f.get("win-1")
+	instance.Status.Operation = &windowsv1alpha1.Operation{ID: "op-1", Type: windowsv1alpha1.OperationReconfigure, Phase: windowsv1alpha1.OperationSucceeded, FinishedAt: &metav1.Time{Time: f.clock.Now().Truncate(time.Second)}}
+	if err := f.client.Status().Update(context.Background(), instance); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.settle("win-1").RequeueAfter; got <= 0 || got > time.Second {
+		t.Errorf("the host is looked at again after %s", got)
+	}
+	f.expect("win-1", windowsv1alpha1.InstanceConnected, "Configured=False/Configuring")
+	f.clock.Step(time.Second)
+	f.settle("win-1")
+	f.expect("win-1", windowsv1alpha1.InstanceJoining, "Configured=True/Configured", "UpToDate=True/RevisionCurrent")
+	if got := f.journal.take(); !slices.Contains(got, "event win-1 Normal Configured") {
+		t.Errorf("got %v", got)
+	}
+
+	// Nothing to do causes no writes.
+	f.settle("win-1")
+	f.expectJournal()
+
+	desired.mu.Lock()
+	desired.err = errors.New("there is no Secret")
+	desired.mu.Unlock()
+	if got := f.settle("win-1").RequeueAfter; got != inputsRetry {
+		t.Errorf("what was missing is looked for again after %s", got)
+	}
+	f.expect("win-1", windowsv1alpha1.InstanceJoining, "Configured=True/Configured", "UpToDate=Unknown/InputsMissing")
+}
+
+// The object of an instance that was deleted stays until its host is clean. What is known
+// of the host is needed for that, and nobody else may use the host meanwhile.
+func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
+	leaving, next := newInstance("leaving", "10.1.42.1"), newInstance("next", "10.1.42.1")
+	leaving.Finalizers = []string{windowsv1alpha1.HostFinalizer}
+	leaving.CreationTimestamp = metav1.NewTime(testNow.Add(-2 * time.Hour))
+	f := newFixture(t, leaving, next)
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
+	f.settle("leaving")
+	before := f.get("leaving").Status
+	if err := f.client.Delete(context.Background(), f.get("leaving")); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("leaving")
+
+	after := f.get("leaving").Status
+	f.expect("leaving", windowsv1alpha1.InstanceRemoving, "Authenticated=True/LoggedIn", "Ready=False/Removing")
+	if !equality.Semantic.DeepEqual(before.HostKeys, after.HostKeys) || len(f.hosts.takeForgotten()) > 0 {
+		t.Error("the host is forgotten before it is clean")
+	}
+	f.settle("next")
+	f.expect("next", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
+	status := f.get("next").Status
+	if text := message(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, stands for this host") {
+		t.Errorf("got %q", text)
+	}
+
+	instance := f.get("leaving")
+	patch := client.MergeFrom(instance.DeepCopy())
+	instance.Finalizers = nil
+	if err := f.client.Patch(context.Background(), instance, patch); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("leaving")
+	if got := f.hosts.takeForgotten(); len(got) != 1 {
+		t.Errorf("forgotten are the connections of %v", got)
+	}
+	f.settle("next")
+	f.expect("next", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+}
+
+func TestRestoreLooksAtOnceAtWhatIsNotSettled(t *testing.T) {
+	condition := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: windowsv1alpha1.ConditionConfigured, Status: status, Reason: reason}}
+	}
+	for _, test := range []struct {
+		name       string
+		conditions []metav1.Condition
+		want       bool
+	}{
+		{"was only watched before", nil, true},
+		{"was not managed", condition(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged), true},
+		{"was being set up", condition(metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring), true},
+		{"set up", condition(metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured), false},
+		{"failed", condition(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed), false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", "10.1.42.1")
+			instance.Status.Conditions = test.conditions
+			if got := unsettled(instance); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// A change of the cluster concerns every instance.
+func TestEveryone(t *testing.T) {
+	f := newFixture(t, newInstance("win-1", "10.1.42.1"), newInstance("win-2", "10.1.42.2"))
+	got := f.r.everyone(context.Background(), event.GenericEvent{}.Object)
+	want := []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}},
+		{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-2"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package node
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
+)
+
+// workerLabel makes a Node a worker for people and for what selects Nodes by role.
+const workerLabel = "node-role.kubernetes.io/worker"
+
+// owned says whether the Node of an instance is ours to write to.
+func owned(instance *windowsv1alpha1.WindowsInstance, node *corev1.Node) bool {
+	if !mayOwn(instance) {
+		return false
+	}
+	if configured(instance) {
+		return true
+	}
+	// The condition is not true while the host is configured anew, or when that failed.
+	_, once := node.Annotations[ManagedTaintsAnnotation]
+	return once
+}
+
+// mayOwn says whether the Node of an instance can be ours, whatever the Node is like.
+func mayOwn(instance *windowsv1alpha1.WindowsInstance) bool {
+	return instance.DeletionTimestamp.IsZero() && !instance.Spec.Paused && instance.Status.Node != nil &&
+		slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer)
+}
+
+// metadata is what is applied to a Node.
+type metadata struct {
+	labels, annotations map[string]string
+}
+
+// desiredMetadata returns what the Node of an instance shall have. Template is nil when the
+// instance is in no pool.
+//
+// Of the annotations that the peer operator knows, only those are written that tools read
+// on Nodes: which version configured the Node, and which one shall. They lead to the
+// ConfigMap windows-services-<version>. The others (user, hash of the public key, host
+// key) are what that operator tells itself.
+func desiredMetadata(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node, version string) metadata {
+	m := metadata{labels: map[string]string{}, annotations: map[string]string{legacy.DesiredVersionAnnotation: version}}
+	if template != nil {
+		maps.Copy(m.labels, template.NodeLabels)
+	}
+	m.labels[workerLabel] = ""
+	if identity.MachineOf(instance) == nil {
+		m.labels[legacy.BYOHLabel] = "true"
+	}
+	if upToDate(instance) {
+		m.annotations[legacy.VersionAnnotation] = version
+	} else if before, ok := node.Annotations[legacy.VersionAnnotation]; ok {
+		m.annotations[legacy.VersionAnnotation] = before
+	}
+	return m
+}
+
+// upToDate says whether the host is configured as this release wants it.
+func upToDate(instance *windowsv1alpha1.WindowsInstance) bool {
+	return configured(instance) &&
+		instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
+}
+
+// withSpec returns the Node with the taints and the provider's ID that it shall have, and
+// whether that differs from what it has.
+func withSpec(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node) (*corev1.Node, bool) {
+	want := templateTaints(template)
+	taints, note := mergeTaints(node.Spec.Taints, lastTaints(node), want), formatTaints(want)
+	// Once a Node has an ID, it can never get another one.
+	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
+	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
+	if named && node.Annotations[ManagedTaintsAnnotation] == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
+		return node, false
+	}
+	changed := node.DeepCopy()
+	changed.Spec.Taints = taints
+	if !named {
+		changed.Spec.ProviderID = instance.Spec.ProviderID
+	}
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	changed.Annotations[ManagedTaintsAnnotation] = note
+	return changed, true
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	accorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	policy "github.com/openshift/windows-instance-api/pkg/csr"
+)
+
+const (
+	// fieldManager owns what this controller applies. It must never change.
+	fieldManager = "windows-controller-node"
+
+	// reconsiderInterval is how often a Node that is not confirmed is looked at again
+	// without anything having changed that is watched: Machines and DNS change, too.
+	reconsiderInterval = time.Minute
+	// conflictInterval is when a write is tried again that came too late.
+	conflictInterval = time.Second
+)
+
+// reasonNodeNameUnknown is the reason of the event about a Node that is not confirmed; it
+// is also that of certificates that are refused for the same.
+const reasonNodeNameUnknown = "NodeNameUnknown"
+
+// Reconciler keeps Nodes. See the comment of the package. Its requests are instances.
+type Reconciler struct {
+	Options
+
+	client   client.Client
+	reporter *source.Reporter
+}
+
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
+func newReconciler(c client.Client, o Options) (*Reconciler, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("options of the Node controller: %w", err)
+	}
+	return &Reconciler{Options: o, client: c, reporter: source.NewReporter(o.Recorder, c.Scheme())}, nil
+}
+
+// Reconcile makes the Node of an instance as it should be.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	instance, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if instance == nil {
+		r.reporter.Forget(req.NamespacedName)
+		return reconcile.Result{}, nil
+	}
+	if !mayOwn(instance) {
+		return reconcile.Result{}, nil
+	}
+	node, err := source.Get(ctx, r.client, client.ObjectKey{Name: instance.Status.Node.Name}, &corev1.Node{})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	// Another Node of that name is not known to be that of the host yet.
+	if node == nil || node.UID != instance.Status.Node.UID || !node.DeletionTimestamp.IsZero() || !owned(instance, node) {
+		return reconcile.Result{}, nil
+	}
+	problem, err := r.doubt(ctx, instance, node.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if problem != nil {
+		r.reporter.Report(instance, problem.reason, map[string]string{"": problem.message})
+		return reconcile.Result{RequeueAfter: reconsiderInterval}, nil
+	}
+	r.reporter.Report(instance, reasonNodeNameUnknown, nil)
+	template, ok, err := r.template(ctx, instance)
+	if err != nil || !ok {
+		return reconcile.Result{}, err
+	}
+	if err := r.write(ctx, instance, template, node); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			// The Node changed, or is another one by now; the cache will know in a moment.
+			log.FromContext(ctx).V(2).Info("The Node changed meanwhile", "node", node.Name, "cause", err.Error())
+			return reconcile.Result{RequeueAfter: conflictInterval}, nil
+		}
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, nil
+}
+
+// template returns that of the pool of an instance, nil if it is in none. False: there is
+// no such pool at the moment, and what came of it stays.
+func (r *Reconciler) template(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.PoolTemplate, bool, error) {
+	ref := instance.Spec.PoolRef
+	if ref == nil {
+		return nil, true, nil
+	}
+	pool, err := source.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &windowsv1alpha1.WindowsNodePool{})
+	if err != nil || pool == nil {
+		return nil, false, err
+	}
+	return &pool.Spec.Template, true, nil
+}
+
+// problem is why a Node is left alone.
+type problem struct{ reason, message string }
+
+// doubt says why it is not certain that the Node is that of the host. Nil: it is.
+func (r *Reconciler) doubt(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*problem, error) {
+	machine, err := identity.Machine(ctx, r.client, instance)
+	if err != nil {
+		return nil, err
+	}
+	host := identity.New(instance, machine)
+	if host.Disputed(nodeName) {
+		host.LookUp(ctx, r.Resolver, nodeName)
+	}
+	if host.Node != nodeName {
+		return &problem{reasonNodeNameUnknown, fmt.Sprintf("Labels and taints of node %s are left alone: the host has it by the addresses that the node reports, "+
+			"and by nothing else. The host does not call itself so, and DNS has no such name with the address of the host.", nodeName)}, nil
+	}
+	var instances windowsv1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the instances: %w", err)
+	}
+	for i := range instances.Items {
+		other := &instances.Items[i]
+		if other.UID != instance.UID && mayOwn(other) && other.Status.Node.Name == nodeName {
+			// Those who see the event may not see instances of other namespaces.
+			return &problem{string(policy.ReasonAmbiguous), fmt.Sprintf("Labels and taints of node %s are left alone: another instance has it, too.", nodeName)}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there is no doubt
+}
+
+// write makes the Node what it shall be, with one request for its spec and one for its
+// metadata, or none.
+func (r *Reconciler) write(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node) error {
+	if changed, differs := withSpec(instance, template, node); differs {
+		if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("patching taints of Node %s: %w", node.Name, err)
+		}
+		log.FromContext(ctx).Info("Taints of the Node written", "node", node.Name, "taints", changed.Annotations[ManagedTaintsAnnotation])
+	}
+	want := desiredMetadata(instance, template, node, r.Version)
+	have, err := accorev1.ExtractNode(node, fieldManager)
+	if err != nil {
+		return fmt.Errorf("reading the managed fields of Node %s: %w", node.Name, err)
+	}
+	// What somebody else changed is not in what is extracted as ours, or with their value.
+	if have.ObjectMetaApplyConfiguration != nil && maps.Equal(have.Labels, want.labels) && maps.Equal(have.Annotations, want.annotations) {
+		return nil
+	}
+	// With the UID, a Node that was deleted meanwhile is not made again.
+	apply := accorev1.Node(node.Name).WithUID(node.UID).WithLabels(want.labels).WithAnnotations(want.annotations)
+	if err := r.client.Apply(ctx, apply, client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying labels of Node %s: %w", node.Name, err)
+	}
+	log.FromContext(ctx).Info("Labels and annotations of the Node written", "node", node.Name)
+	return nil
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+)
+
+const (
+	// controllerName names the controller in logs and metrics.
+	controllerName = "windows-node"
+	// workers is how many instances are worked on at the same time. A lookup in DNS for
+	// one of them must not hold up all others.
+	workers = 4
+)
+
+// Options configure the controller.
+type Options struct {
+	// Version is the release that hosts are configured by, as in the name of the
+	// ConfigMap windows-services-<version>. Required.
+	Version string
+	// Recorder takes the events. Required.
+	Recorder record.EventRecorder
+	// Resolver confirms names of Nodes. Default [net.DefaultResolver].
+	Resolver identity.Resolver
+}
+
+// complete fills in the defaults, or says everything that is wrong.
+func (o Options) complete() (Options, error) {
+	var errs []error
+	if o.Version == "" {
+		errs = append(errs, errors.New("Version is required"))
+	}
+	if o.Recorder == nil {
+		errs = append(errs, errors.New("Recorder is required"))
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	return o, errors.Join(errs...)
+}
+
+// SetupWithManager adds the controller to mgr. It is for a controller that configures
+// hosts; one that only watches them must not add it.
+//
+// The cache of mgr must keep of Nodes what [Annotations] and [TrimManagedFields] say, and
+// its scheme must know machine.openshift.io/v1beta1.
+//
+// RBAC it needs, in all namespaces:
+//
+//	""                    events                               create patch
+//	""                    nodes                                get list watch patch
+//	machine.openshift.io  machines                             get list watch
+//	windows.openshift.io  windowsinstances windowsnodepools    get list watch
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	r, err := newReconciler(mgr.GetClient(), o)
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		For(&windowsv1alpha1.WindowsInstance{}, builder.WithPredicates(instanceChanged)).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("adding the Node controller: %w", err)
+	}
+	return nil
+}
+
+// membersOf maps a pool to its instances.
+func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
+	return r.instances(ctx, func(i *windowsv1alpha1.WindowsInstance) bool {
+		return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
+	}, client.InNamespace(pool.GetNamespace()))
+}
+
+// hostsOf maps a Node to the instances that have it.
+func (r *Reconciler) hostsOf(ctx context.Context, node client.Object) []reconcile.Request {
+	return r.instances(ctx, func(i *windowsv1alpha1.WindowsInstance) bool {
+		return i.Status.Node != nil && i.Status.Node.Name == node.GetName()
+	})
+}
+
+func (r *Reconciler) instances(ctx context.Context, which func(*windowsv1alpha1.WindowsInstance) bool, o ...client.ListOption) []reconcile.Request {
+	var instances windowsv1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
+		// The cache answers, so that this does not happen while it runs.
+		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range instances.Items {
+		if which(&instances.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&instances.Items[i])})
+		}
+	}
+	return out
+}
+
+// instanceChanged lets pass what Nodes are written by, and not all that hosts tell.
+var instanceChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		return okBefore && okAfter && (before.Generation != after.Generation || identity.Changed(before, after) ||
+			!slices.Equal(before.Finalizers, after.Finalizers) ||
+			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node) ||
+			upToDate(before) != upToDate(after) || configured(before) != configured(after))
+	},
+}
+
+func configured(instance *windowsv1alpha1.WindowsInstance) bool {
+	return meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
+}
+
+// nodeChanged lets pass what this controller writes, and not heartbeats.
+var nodeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*corev1.Node)
+		after, okAfter := e.ObjectNew.(*corev1.Node)
+		return okBefore && okAfter && (before.UID != after.UID || before.Spec.ProviderID != after.Spec.ProviderID ||
+			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+			!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}

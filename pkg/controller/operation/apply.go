@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
+)
+
+const (
+	// planTimeout bounds the answer to the question what is to be done. The host computes
+	// digests of its files for it, and asks Windows for its features.
+	planTimeout = 5 * time.Minute
+	// silence is for how long a host that is being changed may be out of reach. It is
+	// half way, so that giving up early helps nobody.
+	silence = 10 * time.Minute
+	// lockPatience is for how long another one may change the host while we wait. What is
+	// on the host ends the services that do not stop after minutes; Windows needs about
+	// as long for a feature.
+	lockPatience = 15 * time.Minute
+	// maxBreaks is how often the agent may end without a result before it is to blame.
+	maxBreaks = 5
+)
+
+// mebibyte is the unit of the progress of transfers.
+const mebibyte = 1 << 20
+
+// build returns what the host shall be like now, with the revision that it has in the
+// end. Trouble with the API server passes.
+func (e *execution) build(ctx context.Context) (*hostconfig.Result, error) {
+	if e.configuration == nil {
+		return nil, errors.New("this controller has no payload to set hosts up with, see its flag --payload")
+	}
+	node, err := e.liveNode(ctx)
+	if err != nil {
+		return nil, err
+	}
+	join := e.joins()
+	var built *hostconfig.Result
+	err = retryUntil(ctx, e.clock, "Finding out what the host shall be like", func(err error) bool { return !transient(err) }, func() (err error) {
+		if built, err = e.configuration.Build(ctx, e.instance, node, join); err != nil || !join {
+			return err
+		}
+		// The credentials to join are on the host for minutes. Revisions are compared without.
+		lasting, err := e.configuration.Build(ctx, e.instance, node, false)
+		if err != nil {
+			return err
+		}
+		built.Revision = lasting.Revision
+		return nil
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("what the host shall be like cannot be said: %w", err)
+	}
+	return built, nil
+}
+
+// joins says whether the operation is to make the host a Node, which it is not yet.
+func (e *execution) joins() bool { return e.operation().Node == nil }
+
+// liveNode reads the Node of the operation from the API server. Nil: there is none.
+func (e *execution) liveNode(ctx context.Context) (node *corev1.Node, err error) {
+	ref := e.operation().Node
+	if ref == nil {
+		return nil, nil //nolint:nilnil // no Node is an ordinary answer
+	}
+	err = retryAPI(ctx, e.clock, "Reading the Node", func() (err error) {
+		node, err = e.kube.CoreV1().Nodes().Get(ctx, ref.Name, metav1.GetOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	return node, err
+}
+
+// transient says whether an error is trouble with the API server, as opposed to what it,
+// or what is read from it, says clearly.
+func transient(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
+			apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) ||
+			apierrors.IsUnexpectedServerError(err)
+	}
+	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+}
+
+// planHost asks the host what would have to be done for it to be as built says.
+func (e *execution) planHost(ctx context.Context, built *hostconfig.Result) (*engine.Plan, error) {
+	plan, err := askPatiently(ctx, e, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*engine.Plan, error) {
+		return e.hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
+	})
+	if err != nil {
+		return nil, e.blame(ctx, "the host does not say what is to be done to it", err)
+	}
+	return plan, nil
+}
+
+// change has the host changed by its agent and follows that until there is a result. A
+// connection that breaks is made again, as the agent goes on from where it was.
+func (e *execution) change(ctx context.Context, doing string, call func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error)) (*engine.Result, error) {
+	var lockedSince time.Time
+	heard := e.clock.Now()
+	for breaks := 0; ; {
+		var done *engine.Result
+		var recordErr error
+		instance := e.instance
+		err := follow(ctx, e.clock, func(ctx context.Context, report func(engine.Event)) (err error) {
+			done, err = call(ctx, instance, report)
+			return err
+		}, func(event engine.Event) error {
+			heard = e.clock.Now()
+			recordErr = e.changing(ctx, doing, event)
+			return recordErr
+		})
+		now := e.clock.Now()
+		var why string
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case recordErr != nil:
+			return nil, recordErr
+		case err != nil:
+			if !blip(err) {
+				if breaks++; !agentBroke(err) || breaks > maxBreaks {
+					return nil, e.blame(ctx, "the host cannot be changed", err)
+				}
+			}
+			if now.Sub(heard) >= silence {
+				return nil, e.blame(ctx, fmt.Sprintf("the host was being changed and did not answer any more for %s", silence), err)
+			}
+			e.hosts.Forget(e.instance) // the connection may be dead without knowing it
+			why = "It goes on when the host answers again: " + e.diagnose(err)
+		case done.Outcome == engine.OutcomeFailed && done.Reason == engine.ReasonLocked:
+			if lockedSince.IsZero() {
+				lockedSince = now
+			}
+			if now.Sub(lockedSince) >= lockPatience {
+				return nil, fmt.Errorf("the host is being changed by another one, which was waited for for %s: %s", lockPatience, done.Error)
+			}
+			heard = now
+			why = "Another one changes the host, which is waited for: " + sentence(done.Error)
+		default:
+			return done, nil
+		}
+		if err := e.say(ctx, "%s %s", doing, why); err != nil {
+			return nil, err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// agentBroke says whether the agent ended without a result, as when it is killed, or was
+// in use when it was to be removed. Both may be gone the next time.
+func agentBroke(err error) bool {
+	var agent *hostaccess.AgentError
+	return errors.As(err, &agent) && (agent.Step == hostaccess.StepRun || agent.Step == hostaccess.StepRemove)
+}
+
+// changing records what the agent is doing.
+func (e *execution) changing(ctx context.Context, doing string, event engine.Event) error {
+	message := doing + " " + event.Item
+	if event.Message != "" {
+		message += ": " + event.Message
+	}
+	return e.update(ctx, func(op *windowsv1alpha1.Operation) {
+		op.Message = sentence(message)
+		if event.Steps == 0 {
+			return
+		}
+		done := event.Step
+		if event.State != engine.EventDone {
+			done--
+		}
+		op.Progress = &windowsv1alpha1.OperationProgress{Done: int32(max(done, 0)), Total: int32(event.Steps), Unit: "changes"}
+	})
+}
+
+// applied is how a configuration was carried out.
+type applied struct {
+	*engine.Result
+	// waiting is what is not in the configuration yet, and why.
+	waiting []hostconfig.Waiting
+}
+
+// configureHost makes the host what it shall be like now, as far as that costs no more
+// than is allowed. A failure on the host is an error, in the words of the host.
+func (e *execution) configureHost(ctx context.Context, doing string, allow config.Impact) (*applied, error) {
+	for delivered := false; ; {
+		built, err := e.build(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Revision = built.Revision }); err != nil {
+			return nil, err
+		}
+		request := &engine.Request{Allow: allow, Bundle: built.Bundle}
+		done, err := e.change(ctx, doing, func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+			return e.hosts.Apply(ctx, instance, request, report)
+		})
+		switch {
+		case err != nil:
+			return nil, err
+		case done.Outcome != engine.OutcomeFailed:
+			return &applied{Result: done, waiting: built.Waiting}, nil
+		case done.Reason != engine.ReasonPayload || delivered:
+			return nil, failed(done)
+		}
+		// They were there, and are not any more, or the configuration is a newer one.
+		plan, err := e.planHost(ctx, built)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.deliver(ctx, plan.Payload); err != nil {
+			return nil, err
+		}
+		delivered = true
+	}
+}
+
+// failed is the failure on the host as an error.
+func failed(r *engine.Result) error {
+	switch r.Reason {
+	case engine.ReasonConflict:
+		return fmt.Errorf("the host cannot be changed: %s. Move what is in the way aside, or use another host", r.Error)
+	case engine.ReasonInventory:
+		return fmt.Errorf("the host cannot be changed, as the inventory of what is ours on it cannot be read: %s", r.Error)
+	case engine.ReasonSpace:
+		return fmt.Errorf("there is no room on the host: %s. Free space, or make the disk larger", r.Error)
+	case engine.ReasonPayload, engine.ReasonStep, engine.ReasonLocked:
+	}
+	return fmt.Errorf("changing the host failed: %s", r.Error)
+}
+
+// deliver puts files on the host. It goes on where it was after the connection broke.
+func (e *execution) deliver(ctx context.Context, files []engine.PayloadFile) error {
+	if len(files) == 0 {
+		return nil
+	}
+	until := e.clock.Now().Add(silence)
+	sent := int64(0)
+	for {
+		var recordErr error
+		instance := e.instance
+		err := follow(ctx, e.clock, func(ctx context.Context, report func(transfer.Progress)) error {
+			return e.hosts.Deliver(ctx, instance, files, report)
+		}, func(p transfer.Progress) error {
+			if p.Sent > sent {
+				sent, until = p.Sent, e.clock.Now().Add(silence)
+			}
+			recordErr = e.sending(ctx, p)
+			return recordErr
+		})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case recordErr != nil:
+			return recordErr
+		case err == nil:
+			return nil
+		case !blip(err) || !e.clock.Now().Before(until):
+			return e.blame(ctx, "files cannot be sent to the host", err)
+		}
+		e.hosts.Forget(e.instance)
+		if err := e.say(ctx, "Sending files. It goes on when the host answers again: %s", e.diagnose(err)); err != nil {
+			return err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// sending records how far the transfer of files is.
+func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
+	var now []string
+	for _, f := range p.Files {
+		if f.Stage == transfer.StageSending || f.Stage == transfer.StageVerifying {
+			now = append(now, f.Name)
+		}
+	}
+	done, total := toMebibytes(p.Sent), toMebibytes(p.Total)
+	message := fmt.Sprintf("Sending files: %d of %d MiB.", done, total)
+	if len(now) > 0 {
+		message = fmt.Sprintf("Sending files: %d of %d MiB, now %s.", done, total, enumerate(now))
+	}
+	return e.update(ctx, func(op *windowsv1alpha1.Operation) {
+		op.Message, op.Progress = message, &windowsv1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
+	})
+}
+
+// toMebibytes rounds up, so that something is never nothing.
+func toMebibytes(bytes int64) int32 {
+	return int32(min((bytes+mebibyte-1)/mebibyte, math.MaxInt32))
+}

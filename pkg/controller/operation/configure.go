@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+)
+
+const (
+	// maxReplans is how often a host may turn out to be another one than was planned for.
+	maxReplans = 3
+	// inputsPatience is how long a host that has just become a Node is kept waiting for
+	// what others say about its Node, its network above all. What comes later is a new
+	// configuration.
+	inputsPatience = 2 * time.Minute
+)
+
+// configuringSteps are those from the one that finds out what is to be done to the one
+// after which it is.
+var configuringSteps = []string{stepPlan, stepTransfer, stepCordon, stepDrain, stepApply, stepRestart, stepBoot, stepFinish}
+
+// planned is a configuration and what has to be done for it. It is kept between a step
+// and the next one of the same execution only.
+type planned struct {
+	built *hostconfig.Result
+	plan  *engine.Plan
+}
+
+// planConfiguration finds out what has to be done to the host, and what that costs.
+func (e *execution) planConfiguration(ctx context.Context) (result, error) {
+	built, err := e.build(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	plan, err := e.planHost(ctx, built)
+	if err != nil {
+		return result{}, err
+	}
+	impact := planImpact(plan)
+	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+		op.Revision, op.Impact = built.Revision, impact
+	}); err != nil {
+		return result{}, err
+	}
+	e.planned = &planned{built: built, plan: plan}
+	r := result{message: describePlan(plan, impact), skips: map[string]string{}}
+	if len(built.Warnings) > 0 {
+		r.message += " " + sentence(strings.Join(built.Warnings, "; "))
+	}
+	if len(plan.Payload) == 0 {
+		r.skips[stepTransfer] = "The host has all files."
+	}
+	if len(plan.Items)+len(plan.Reboot)+len(plan.Payload) == 0 && e.has(plan.Revision) {
+		for _, name := range configuringSteps[1:] {
+			r.skips[name] = r.message
+		}
+	}
+	switch why := "No pod has to leave for it."; {
+	case e.joins():
+		r.skips[stepCordon], r.skips[stepDrain] = noNode.message, noNode.message
+	case !disruptive(impact):
+		r.skips[stepCordon], r.skips[stepDrain] = why, why
+	}
+	return r, nil
+}
+
+// has says whether the host has written down that it is of a revision completely. One
+// that is like it, and has not, is applied once more, which writes that down.
+func (e *execution) has(revision string) bool {
+	return e.facts != nil && e.facts.Configuration.AppliedRevision == revision && e.facts.Configuration.ApplyingRevision == ""
+}
+
+// planImpact is what a plan costs the workload.
+func planImpact(p *engine.Plan) windowsv1alpha1.ChangeImpact {
+	if len(p.Reboot) > 0 {
+		return windowsv1alpha1.ImpactReboot
+	}
+	return windowsv1alpha1.ChangeImpact(p.Impact)
+}
+
+// disruptive says whether pods have to leave the Node first.
+func disruptive(impact windowsv1alpha1.ChangeImpact) bool {
+	return impact == windowsv1alpha1.ImpactDrain || impact == windowsv1alpha1.ImpactReboot
+}
+
+// describePlan says what will be done, for people.
+func describePlan(p *engine.Plan, impact windowsv1alpha1.ChangeImpact) string {
+	if len(p.Items) == 0 && len(p.Reboot) == 0 && len(p.Payload) == 0 {
+		return "The host is as it shall be."
+	}
+	message := fmt.Sprintf("Changes: %d, their impact is %s.", len(p.Items), impact)
+	if len(p.Restarts) > 0 {
+		message += " Services that are restarted: " + strings.Join(p.Restarts, ", ") + "."
+	}
+	if len(p.Reboot) > 0 {
+		message += " Windows has to be restarted: " + strings.Join(p.Reboot, "; ") + "."
+	}
+	if n := len(p.Payload); n > 0 {
+		message += fmt.Sprintf(" Files to send: %d, %d MiB.", n, toMebibytes(payloadSize(p.Payload)))
+	}
+	return message
+}
+
+func payloadSize(files []engine.PayloadFile) (bytes int64) {
+	for _, f := range files {
+		bytes += f.Size
+	}
+	return bytes
+}
+
+// transfer sends the files of the payload that the host lacks.
+func (e *execution) transfer(ctx context.Context) (result, error) {
+	p := e.planned
+	e.planned = nil
+	if p == nil {
+		built, err := e.build(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		plan, err := e.planHost(ctx, built)
+		if err != nil {
+			return result{}, err
+		}
+		p = &planned{built: built, plan: plan}
+	}
+	files := p.plan.Payload
+	if len(files) == 0 {
+		return result{message: "The host has all files."}, nil
+	}
+	if err := e.deliver(ctx, files); err != nil {
+		return result{}, err
+	}
+	return result{message: fmt.Sprintf("Files on the host: %d, %d MiB.", len(files), toMebibytes(payloadSize(files)))}, nil
+}
+
+// apply makes the host what it shall be, up to the restart that this may need.
+func (e *execution) apply(ctx context.Context) (result, error) {
+	if err := e.confirm(ctx); err != nil {
+		return result{}, err
+	}
+	allow := config.Impact(e.operation().Impact)
+	done, err := e.configureHost(ctx, "Configuring the host.", allow)
+	if err != nil {
+		return result{}, err
+	}
+	switch {
+	case done.Outcome == engine.OutcomeRebootRequired && allow == config.ImpactReboot:
+		return result{message: fmt.Sprintf("Changes that were made: %d. Windows has to be restarted: %s.", len(done.Changed), strings.Join(done.Reboot, "; "))}, nil
+	case done.Outcome == engine.OutcomeRebootRequired, done.Outcome == engine.OutcomeImpactExceeded:
+		if e.replans++; e.replans > maxReplans {
+			return result{}, fmt.Errorf("the host is another one than was planned for, now for the %dth time: somebody else changes it; reconfigure it when that is over", e.replans)
+		}
+		return result{again: stepPlan, message: "The host has changed since it was planned what to do, and this costs more now. It is planned again."}, nil
+	}
+	const needless = "Nothing needs a restart of Windows."
+	r := result{
+		message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed)),
+		skips:   map[string]string{stepRestart: needless, stepBoot: needless, stepFinish: needless},
+	}
+	if done.Outcome == engine.OutcomeUnchanged {
+		r.message, r.skipped = "The host was as it shall be.", true
+	}
+	return r, nil
+}
+
+// restartNeeded asks the host whether Windows has to be restarted for its configuration.
+// Somebody else may have done so meanwhile.
+func (e *execution) restartNeeded(ctx context.Context) (bool, error) {
+	built, err := e.build(ctx)
+	if err != nil {
+		return false, err
+	}
+	plan, err := e.planHost(ctx, built)
+	if err != nil {
+		return false, err
+	}
+	return len(plan.Reboot) > 0, nil
+}
+
+// finish does after the restart what had to wait for it.
+func (e *execution) finish(ctx context.Context) (result, error) {
+	done, err := e.configureHost(ctx, "Configuring the host after its restart.", config.ImpactReboot)
+	if err != nil {
+		return result{}, err
+	}
+	if done.Outcome == engine.OutcomeRebootRequired {
+		return result{}, fmt.Errorf("the host was restarted and needs another restart: %s; reconfigure it again, and look at the event log of Windows if that does not help", strings.Join(done.Reboot, "; "))
+	}
+	return result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}, nil
+}
+
+// network does what could not be done before the host was a Node, and takes away what is
+// not needed any more, as the credentials to become one.
+func (e *execution) network(ctx context.Context) (result, error) {
+	joined := findStep(e.operation(), stepJoin).State == windowsv1alpha1.StepSucceeded
+	built, err := e.inputs(ctx, joined)
+	if err != nil {
+		return result{}, err
+	}
+	r := result{message: "There was nothing that needed the Node.", skipped: true}
+	if op := e.operation(); joined || built.Revision != op.Revision {
+		allow := config.ImpactRestart
+		if findStep(op, stepDrain).State == windowsv1alpha1.StepSucceeded {
+			allow = config.Impact(op.Impact)
+		}
+		done, err := e.configureHost(ctx, "Configuring what needs the Node.", allow)
+		if err != nil {
+			return result{}, err
+		}
+		if done.Outcome == engine.OutcomeRebootRequired || done.Outcome == engine.OutcomeImpactExceeded {
+			return result{}, fmt.Errorf("what is to be done now that the host is a Node costs more than a restart of services, as %s; reconfigure it again", strings.Join(append(done.Reboot, exceeding(done.Plan)...), "; "))
+		}
+		r = result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}
+		built.Waiting = done.waiting
+	}
+	r.message += describeWaiting(built.Waiting)
+	// A new virtual switch takes these routes away, as a restart does.
+	routes, err := e.metadataRoute(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	if !routes.skipped {
+		r.message += " " + routes.message
+	}
+	return r, nil
+}
+
+// inputs returns what the host shall be like. It waits a while for what is missing if the
+// host has just become a Node, as that is what the others work on who provide it.
+func (e *execution) inputs(ctx context.Context, joined bool) (*hostconfig.Result, error) {
+	until := findStep(e.operation(), e.current).StartedAt.Add(inputsPatience)
+	for {
+		built, err := e.build(ctx)
+		if err != nil || !waitsForNode(built.Waiting) || !joined || !e.clock.Now().Before(until) {
+			return built, err
+		}
+		if err := e.say(ctx, "Waiting for what is about the Node.%s", describeWaiting(built.Waiting)); err != nil {
+			return nil, err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// exceeding says what of a plan costs more than a restart of services.
+func exceeding(p *engine.Plan) []string {
+	if p == nil {
+		return nil
+	}
+	var out []string
+	for _, item := range p.Items {
+		if disruptive(windowsv1alpha1.ChangeImpact(item.Impact)) {
+			out = append(out, describeItem(item))
+		}
+	}
+	return out
+}
+
+func describeItem(i engine.Item) string { return i.String() + ": " + i.Reason }
+
+// waitsForNode says whether something waits for what is about the Node, which comes by
+// itself. Services that a site does without are not waited for, nor is a Node that is
+// ready without them.
+func waitsForNode(waiting []hostconfig.Waiting) bool {
+	return slices.ContainsFunc(waiting, func(w hostconfig.Waiting) bool { return w.Node })
+}
+
+// describeWaiting says what is not configured yet, as the end of a message. Empty: nothing.
+func describeWaiting(waiting []hostconfig.Waiting) string {
+	if len(waiting) == 0 {
+		return ""
+	}
+	parts := make([]string, len(waiting))
+	for i, w := range waiting {
+		parts[i] = w.Service + " for " + w.For
+	}
+	return " Services that wait: " + strings.Join(parts, "; ") + ". The host is configured again when that is there."
+}
+
+// verifyConfiguration has the host say that nothing is left to be done.
+func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
+	built, err := e.build(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	op := e.operation()
+	message := "The host is set up as it shall be."
+	if built.Revision != op.Revision {
+		// That it is not as it shall be by now is nobody's failure.
+		message = "The host was set up as it should be then. That has changed since, for which it is configured again."
+	} else {
+		plan, err := e.planHost(ctx, built)
+		if err != nil {
+			return result{}, err
+		}
+		if len(plan.Items)+len(plan.Reboot) > 0 {
+			differs := plan.Reboot
+			for _, item := range plan.Items {
+				differs = append(differs, describeItem(item))
+			}
+			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", enumerate(differs))
+		}
+	}
+	if op.Node != nil {
+		// An execution that was interrupted may have taken this step for failed.
+		if _, err := e.restore(ctx); err != nil {
+			return result{}, err
+		}
+	}
+	return result{message: message + describeWaiting(built.Waiting)}, nil
+}

@@ -1,0 +1,638 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+)
+
+// short writes the states of steps as one letter each, in their order: S succeeded,
+// k skipped, F failed, C canceled.
+func short(op *windowsv1alpha1.Operation) string {
+	letters := map[windowsv1alpha1.OperationStepState]string{
+		windowsv1alpha1.StepSucceeded: "S", windowsv1alpha1.StepSkipped: "k", windowsv1alpha1.StepFailed: "F", windowsv1alpha1.StepCanceled: "C",
+	}
+	var b strings.Builder
+	for i, step := range op.Steps {
+		if i == 4 || i == 8 || i == 12 {
+			b.WriteString(" ")
+		}
+		b.WriteString(letters[step.State])
+	}
+	return b.String()
+}
+
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	const (
+		succeeded = windowsv1alpha1.OperationSucceeded
+		failed    = windowsv1alpha1.OperationFailed
+	)
+	once := func(r *engine.Result) func() *engine.Result {
+		return func() *engine.Result {
+			done := r
+			r = nil
+			return done
+		}
+	}
+	mark := func(text string) func(*fixture, *scriptedConfiguration) {
+		return func(f *fixture, _ *scriptedConfiguration) {
+			f.cordonByHand()
+			node := f.node()
+			node.Annotations = map[string]string{drain.CordonedByAnnotation: text}
+			f.updateNode(node)
+		}
+	}
+	tests := []struct {
+		name   string
+		change change
+		set    func(*fixture, *scriptedConfiguration)
+		want   windowsv1alpha1.OperationPhase
+		// wantSteps: Connect Facts Preflight Agent, Plan Transfer Cordon Drain, Apply Restart
+		// Boot Finish, Join Network NodeReady Uncordon Verify.
+		wantSteps    string
+		wantMessage  []string
+		wantApplies  []string
+		wantRestarts int
+		wantDrains   int
+		wantCordoned bool
+	}{
+		{
+			name: "nothing to do", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.recorded = "new", "new"
+				f.failWith("Apply", errors.New("it was asked"))
+			},
+			want: succeeded, wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"set up as it shall be"},
+		},
+		{
+			name: "nothing to do but to write that down", set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "new" }, want: succeeded,
+			wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"set up as it shall be"},
+		},
+		{
+			name: "nobody notices", want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
+			name: "files are sent and a service is restarted", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsFiles = config.ImpactRestart, true
+			},
+			want: succeeded, wantSteps: "SSSS SSkk Skkk kkSSS", wantApplies: []string{"new Restart"},
+		},
+		{
+			name: "containers end", set: func(f *fixture, _ *scriptedConfiguration) { f.host.impact = config.ImpactDrain }, want: succeeded,
+			wantSteps: "SSSS SkSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+		},
+		{
+			name: "Windows is restarted", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsReboot, f.host.down = config.ImpactReboot, 1, 2
+			},
+			want: succeeded, wantSteps: "SSSS SkSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
+		},
+		{
+			name: "a restart was due before", set: func(f *fixture, _ *scriptedConfiguration) { f.host.waitsForEndOf = 1 }, want: succeeded,
+			wantSteps: "SSSS SkSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
+		},
+		{
+			name: "Windows wants two restarts", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsReboot = config.ImpactReboot, 2
+			},
+			want: failed, wantSteps: "SSSS SkSS SSSF kkkkk", wantMessage: []string{"needs another restart: feature Containers", "Node win-1 stays cordoned until"},
+			wantRestarts: 1, wantDrains: 1, wantCordoned: true,
+		},
+		{
+			name: "it joins", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsFiles, f.host.is = config.ImpactRestart, true, ""
+				f.registers()
+			},
+			want: succeeded, wantSteps: "SSSS SSkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+		},
+		{
+			name: "it joins after a restart", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsReboot, f.host.is = config.ImpactReboot, 1, ""
+				f.registers()
+				applied := f.host.onApplied
+				f.host.onApplied = func(is string) {
+					f.host.impact = config.ImpactRestart
+					applied(is)
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkk SSSS SSSSS", wantApplies: []string{"new with token Reboot", "new Restart"}, wantRestarts: 1,
+		},
+		{
+			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
+			wantSteps: "SSSS Skkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts --query kubelet", "kubectl get csr"},
+			wantApplies: []string{"new with token None"},
+		},
+		{
+			name: "a service waits for its input", change: withoutNode, set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.is = ""
+				f.registers()
+				c.waiting = []hostconfig.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node", Node: true}}
+			},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk SSkSS", wantMessage: []string{"hybrid-overlay-node for the subnet of the Node"}, wantApplies: []string{"new with token None", "new Restart"},
+		},
+		{
+			name: "what comes after the Node costs more", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is = ""
+				f.registers()
+				applied := f.host.onApplied
+				f.host.onApplied = func(is string) {
+					f.host.impact = config.ImpactDrain
+					applied(is)
+				}
+			},
+			want: failed, wantSteps: "SSSS Skkk Skkk SFkkk", wantMessage: []string{"costs more than a restart of services", "has another content", "reconfigure it again"},
+			wantApplies: []string{"new with token None"}, wantCordoned: true,
+		},
+		{
+			name: "the host changes after it was planned", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.impactLater, f.host.impactLaterAfter = config.ImpactRestart, config.ImpactDrain, 1
+			},
+			want: succeeded, wantSteps: "SSSS SkSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+		},
+		{
+			name: "the connection breaks", set: func(f *fixture, _ *scriptedConfiguration) { f.host.cuts = 20 }, want: succeeded,
+			wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
+			name: "the agent is killed again and again", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.failWith("Apply", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: errors.New("exit code 0xc0000005")})
+			},
+			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"0xc0000005", "Node win-1 stays cordoned until"}, wantCordoned: true,
+		},
+		{
+			name: "the host does not answer any more", set: func(f *fixture, _ *scriptedConfiguration) { f.failWith("Apply", errRefusedPort) }, want: failed,
+			wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"did not answer any more for 10m", "ConnectionRefused"}, wantCordoned: true,
+		},
+		{
+			name: "another one changes the host for a while", set: func(f *fixture, _ *scriptedConfiguration) {
+				left := 5
+				f.host.result = func() *engine.Result {
+					if left--; left < 0 {
+						return nil
+					}
+					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"run" changes this host`}
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
+			name: "another one changes the host all the time", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.result = func() *engine.Result {
+					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"apply" changes this host, process 7`}
+				}
+			},
+			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "waited for for 15m"}, wantCordoned: true,
+		},
+		{
+			name: "a file is missing after all", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.result = once(&engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonPayload, Error: "not on the host yet: kubelet.exe"})
+			},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
+			name: "something is in the way", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.result = once(&engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonConflict, Error: "service containerd is not ours"})
+			},
+			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"service containerd is not ours", "Node win-1 stays cordoned until"}, wantCordoned: true,
+		},
+		{
+			name: "a service does not start", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.result = once(&engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonStep, Error: "Update Service kubelet: it stopped with exit code 1"})
+			},
+			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"kubelet: it stopped with exit code 1", "stays cordoned"}, wantCordoned: true,
+		},
+		{
+			name: "the disk of the host is full", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.needsFiles = true
+				f.failWith("Deliver", errNoSpace)
+			},
+			want: failed, wantSteps: "SSSS SFkk kkkk kkkkk", wantMessage: []string{"disk is full", "kubelet.exe"},
+		},
+		{
+			name: "what arrives is not what was sent", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.needsFiles = true
+				f.failWith("Deliver", errDigest)
+			},
+			want: failed, wantSteps: "SSSS SFkk kkkk kkkkk", wantMessage: []string{"digest is wrong"},
+		},
+		{
+			name: "the connection breaks while files are sent", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.needsFiles = true
+				left := 3
+				f.host.fail["Deliver"] = func() error {
+					if left--; left < 0 {
+						return nil
+					}
+					return errLost
+				}
+			},
+			want: succeeded, wantSteps: "SSSS SSkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
+			name: "pods do not leave", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactDrain
+				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
+			},
+			want: failed, wantSteps: "SSSS SkSF kkkk kkkkk", wantMessage: []string{"a/b", "The host was not changed. Node win-1 is schedulable."}, wantDrains: 1,
+		},
+		{
+			name: "people have cordoned the Node", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactDrain
+				f.cordonByHand()
+			},
+			want: succeeded, wantSteps: "SSSS SkkS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1, wantCordoned: true,
+		},
+		{
+			name: "a configuration before failed", set: mark("op-0 Reconfigure (asked for by bob)"), want: succeeded,
+			wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+		{
+			name: "a configuration before failed, and containers end", set: func(f *fixture, c *scriptedConfiguration) {
+				mark("op-0 Reconfigure (asked for by bob)")(f, c)
+				f.host.impact = config.ImpactDrain
+			},
+			want: succeeded, wantSteps: "SSSS SkSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+		},
+		{
+			name: "a drain before cordoned the Node", set: mark("op-0 (asked for by bob)"), want: succeeded,
+			wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"}, wantCordoned: true,
+		},
+		{
+			name: "something changes the host back", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.onApplied = func(string) { f.host.is = "other" }
+			},
+			want: failed, wantSteps: "SSSS Skkk Skkk kkSSF", wantMessage: []string{"differs again", "has another content", "Node win-1 stays cordoned until"},
+			wantApplies: []string{"new None"}, wantCordoned: true,
+		},
+		{
+			name: "what is wanted changes meanwhile", set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.fail["Facts"] = func() error {
+					if f.host.is == "new" { // after it was applied
+						c.mu.Lock()
+						c.want = "newer"
+						c.mu.Unlock()
+					}
+					return nil
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantMessage: []string{"configured again"}, wantApplies: []string{"new None"},
+		},
+		{
+			name: "an input is missing", set: func(_ *fixture, c *scriptedConfiguration) {
+				c.err = func() error { return errors.New("ConfigMap kube-root-ca.crt is missing: make it") }
+			},
+			want: failed, wantSteps: "SSSS Fkkk kkkk kkkkk", wantMessage: []string{"ConfigMap kube-root-ca.crt is missing"},
+		},
+		{
+			name: "the API server is away for a moment", set: func(_ *fixture, c *scriptedConfiguration) {
+				left := 3
+				c.err = func() error {
+					if left--; left < 0 {
+						return nil
+					}
+					return fmt.Errorf("reading: %w", apierrors.NewServiceUnavailable("away"))
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.change == nil {
+				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+			}
+			f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
+			c := f.configure()
+			if tt.set != nil {
+				tt.set(f, c)
+			}
+			op := f.finish()
+			if op.Phase != tt.want {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if got := short(op); got != tt.wantSteps {
+				t.Errorf("the steps are %s, want %s: %s\n%s", got, tt.wantSteps, op.Message, strings.Join(states(op), " "))
+			}
+			for _, want := range tt.wantMessage {
+				if !strings.Contains(op.Message, want) {
+					t.Errorf("%q is missing in %q", want, op.Message)
+				}
+			}
+			if diff := cmp.Diff(tt.wantApplies, f.host.applies); diff != "" {
+				t.Errorf("what was applied (-want +got)\n%s", diff)
+			}
+			if got := f.host.restarts(); got != tt.wantRestarts || f.drain.runs != tt.wantDrains {
+				t.Errorf("restarted %d times, drained %d times; want %d, %d", got, f.drain.runs, tt.wantRestarts, tt.wantDrains)
+			}
+			if node := f.findNode(); node != nil && node.Spec.Unschedulable != tt.wantCordoned {
+				t.Errorf("cordoned: %v, want %v; the mark is %q", node.Spec.Unschedulable, tt.wantCordoned, node.Annotations[drain.CordonedByAnnotation])
+			}
+			if f.host.recorded != f.host.is && op.Phase == succeeded {
+				t.Errorf("the host has written down %q and is %q", f.host.recorded, f.host.is)
+			}
+			if strings.Contains(op.Revision, "token") {
+				t.Errorf("revision %q has the credentials to join in it", op.Revision)
+			}
+			if !c.revoked() {
+				t.Error("the host can still become a Node with the credentials that it got")
+			}
+		})
+	}
+}
+
+// TestConfigureTells: what was found out is in the record, where others look for it.
+func TestConfigureTells(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation()))
+	f.configure()
+	f.host.impact, f.host.needsFiles = config.ImpactRestart, true
+	var units []string
+	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
+		if p := i.Status.Operation.Progress; after && p != nil {
+			if text := fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit); len(units) == 0 || units[len(units)-1] != text {
+				units = append(units, text)
+			}
+		}
+		return nil
+	}
+	op := f.finish()
+	if op.Revision != "new" || op.Impact != windowsv1alpha1.ImpactRestart || op.Progress != nil {
+		t.Errorf("revision %q, impact %q, progress %v", op.Revision, op.Impact, op.Progress)
+	}
+	if diff := cmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
+		t.Errorf("progress (-want +got)\n%s", diff)
+	}
+	want := "Changes: 1, their impact is Restart. Files to send: 1, 5 MiB."
+	if got := findStep(op, stepPlan).Message; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestConfigurationIsInterrupted ends the process at every write of the record, before it
+// is stored and after, and has another one go on.
+func TestConfigurationIsInterrupted(t *testing.T) {
+	cases := []struct {
+		name   string
+		change change
+		set    func(*fixture)
+		check  func(*testing.T, *fixture)
+		writes int
+	}{
+		{
+			name: "a node that is restarted", set: func(f *fixture) {
+				f.host.impact, f.host.needsReboot, f.host.needsFiles, f.host.down, f.host.loseAnswer = config.ImpactReboot, 1, true, 1, 1
+			},
+			check: func(t *testing.T, f *fixture) {
+				if f.host.restarts() != 1 {
+					t.Errorf("restarted %d times", f.host.restarts())
+				}
+			},
+			writes: 30,
+		},
+		{
+			name: "a host that joins", change: withoutNode, set: func(f *fixture) {
+				f.host.impact, f.host.needsFiles, f.host.cuts, f.host.is = config.ImpactRestart, true, 1, ""
+				f.registers()
+			},
+			check: func(t *testing.T, f *fixture) {
+				if f.host.restarts() != 0 || f.drain.runs != 0 {
+					t.Errorf("restarted %d times, drained %d times", f.host.restarts(), f.drain.runs)
+				}
+			},
+			writes: 25,
+		},
+	}
+	for _, tt := range cases {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after the write: %v", tt.name, after), func(t *testing.T) {
+				t.Parallel()
+				at := 1
+				for ; ; at++ {
+					if tt.change == nil {
+						tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+					}
+					f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
+					c := f.configure()
+					tt.set(f)
+					if !f.interrupt(at, after) {
+						break
+					}
+					op := f.finish()
+					node := f.node()
+					if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.is != "new" || node.Spec.Unschedulable || !c.revoked() || c.issued > 1 {
+						t.Errorf("killed at write %d: %s, the host is %q, cordoned %v, credentials %v, issued %d: %s", at, op.Phase, f.host.is, node.Spec.Unschedulable, c.token, c.issued, op.Message)
+					}
+					tt.check(t, f)
+				}
+				if at < tt.writes {
+					t.Errorf("the operation ended after %d writes", at)
+				}
+			})
+		}
+	}
+}
+
+// interrupt ends the process at one write, and reports whether there was such a write.
+func (f *fixture) interrupt(at int, after bool) bool {
+	f.t.Helper()
+	died := make(chan struct{})
+	writes := 0
+	f.mu.Lock()
+	f.onWrite = func(isAfter bool, _ *windowsv1alpha1.WindowsInstance) error {
+		if isAfter != after {
+			return nil
+		}
+		if writes++; writes < at {
+			return nil
+		}
+		if writes == at {
+			close(died)
+		}
+		return errors.New("the process was killed") // nothing that follows gets through
+	}
+	f.mu.Unlock()
+	r, stop := f.process()
+	f.reconcile(r)
+	select {
+	case <-died:
+	case <-f.ended():
+	}
+	stop()
+	f.onWrite = nil
+	return writes >= at
+}
+
+// TestFailureIsInterrupted: a configuration that failed, and was interrupted before that
+// was recorded, leaves no cordon behind when it succeeds after all.
+func TestFailureIsInterrupted(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation()))
+	f.configure()
+	f.host.onApplied = func(string) { f.host.is = "other" } // Verify fails
+	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
+		if !after && i.Status.Operation.Phase == windowsv1alpha1.OperationFailed {
+			return errors.New("the process was killed")
+		}
+		return nil
+	}
+	r, stop := f.process()
+	f.reconcile(r)
+	f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
+	stop()
+	f.mu.Lock()
+	f.onWrite = nil
+	f.mu.Unlock()
+	f.host.is = "new"
+	op := f.finish()
+	if op.Phase != windowsv1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {
+		t.Errorf("it is %s, cordoned %v: %s", op.Phase, f.node().Spec.Unschedulable, op.Message)
+	}
+}
+
+// TestTwoControllers: one that has lost its leadership and does not know it yet works on
+// the same operation. Neither undoes what the other has written, and the host lets only
+// one of them change it.
+func TestTwoControllers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation()))
+	f.configure()
+	f.host.impact, f.host.needsReboot, f.host.down, f.host.slow = config.ImpactReboot, 1, 1, 10*time.Millisecond
+	first, _ := f.process()
+	second, _ := f.process()
+	f.reconcile(first)
+	f.reconcile(second)
+	op := f.waitForEnd()
+	if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.host.most != 1 || f.host.is != "new" || f.node().Spec.Unschedulable {
+		t.Errorf("%s, restarted %d times, changed by %d at the same time: %s", op.Phase, f.host.restarts(), f.host.most, op.Message)
+	}
+}
+
+func TestCancelConfiguration(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		// hang is a question that the host does not answer until it is canceled.
+		hang         string
+		set          func(*fixture)
+		change       change
+		want         []string
+		wantCordoned bool
+		wantIs       string
+	}{
+		{name: "while it is planned", hang: "Plan", want: []string{"Nothing was changed."}, wantIs: "old"},
+		{name: "while files are sent", hang: "Deliver", want: []string{"Nothing was changed."}, wantIs: "old"},
+		{name: "while it is applied", hang: "Apply", want: []string{"half way", "reconfigure it again, or remove it", "Node win-1 stays cordoned until"}, wantCordoned: true, wantIs: "old"},
+		{
+			name: "while Windows restarts", hang: "BootID", set: func(f *fixture) { f.host.impact, f.host.needsReboot, f.host.needsFiles = config.ImpactReboot, 1, false },
+			want: []string{"half way", "stays cordoned until"}, wantCordoned: true, wantIs: "old",
+		},
+		{
+			name: "while it joins", change: withoutNode, hang: "never", set: func(f *fixture) { f.host.needsFiles = false },
+			want: []string{"The host is configured, and whether it is a node that works was not found out."}, wantIs: "new with token",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.change == nil {
+				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+			}
+			f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
+			c := f.configure()
+			f.host.needsFiles = true
+			if tt.set != nil {
+				tt.set(f)
+			}
+			f.failWith(tt.hang, errRefusedPort)
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("the host to be asked", func() bool {
+				step := findStep(f.get().Status.Operation, stepJoin)
+				return f.host.count(tt.hang) > 1 || tt.hang == "never" && step != nil && step.StartedAt != nil
+			})
+			f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+				i.Status.Operation.CancelRequestedBy = "bob"
+				i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+			})
+			f.reconcile(r)
+			op := f.waitForEnd()
+			if op.Phase != windowsv1alpha1.OperationCanceled || f.host.is != tt.wantIs || f.node().Spec.Unschedulable != tt.wantCordoned || !c.revoked() {
+				t.Errorf("it is %s, the host is %q, cordoned %v, credentials %v", op.Phase, f.host.is, f.node().Spec.Unschedulable, c.token)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(op.Message, want) {
+					t.Errorf("%q is missing in %q", want, op.Message)
+				}
+			}
+		})
+	}
+	t.Run("while pods leave", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact, f.drain.block = config.ImpactDrain, true
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
+		f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Operation.CancelRequestedBy = "bob"
+			i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+		})
+		f.reconcile(r)
+		op := f.waitForEnd()
+		if op.Phase != windowsv1alpha1.OperationCanceled || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Node win-1 is schedulable") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}
+
+// A new version of the controller without a payload goes on with what it cannot do.
+func TestConfigurationWithoutPayload(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) {
+		op := i.Status.Operation
+		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
+	}))
+	op := f.finish()
+	if op.Phase != windowsv1alpha1.OperationFailed || !strings.Contains(op.Message, "--payload") {
+		t.Errorf("it is %s: %s", op.Phase, op.Message)
+	}
+}
+
+// findNode returns the Node, nil if there is none.
+func (f *fixture) findNode() *corev1.Node {
+	f.t.Helper()
+	node, err := f.kube.CoreV1().Nodes().Get(f.t.Context(), testNode, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return node
+}
+
+func (f *fixture) updateNode(node *corev1.Node) {
+	f.t.Helper()
+	if _, err := f.kube.CoreV1().Nodes().Update(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/transfer"
+)
+
+// configured is the part of the host of the tests that is configured. Its state is what
+// the engine keeps on a host: what was applied, which files are there, which boot has to end.
+// Documents are told apart by their host name.
+type configured struct {
+	// is what the host is like now, and recorded what it has written down of that.
+	is, recorded string
+	// impact is what the next change costs.
+	impact config.Impact
+	// impactLater replaces it once the host was asked for a plan that many times.
+	impactLater      config.Impact
+	impactLaterAfter int
+	plans            int
+	// needsFiles has the next change need files that are not there yet.
+	needsFiles bool
+	// needsReboot has the next change end a boot first; waitsForEndOf is that boot.
+	needsReboot   int
+	waitsForEndOf int
+	// cuts is how often the connection breaks while the host is changed.
+	cuts int
+	// result replaces the result of the next changes as long as it returns one.
+	result func() *engine.Result
+	// onApplied is called with what the host has become.
+	onApplied func(is string)
+	// cleanupReboots has the removal need a restart.
+	cleanupReboots bool
+	// agentThere: our agent is on the host.
+	agentThere bool
+	// changing is who changes the host now, most how many ever did.
+	changing, most int
+	// slow is how long a change takes.
+	slow time.Duration
+	// applies has what was applied, with what was allowed.
+	applies []string
+}
+
+func (h *scriptedHost) plan(want string) *engine.Plan {
+	p := &engine.Plan{Revision: want, Impact: config.ImpactNone, Items: []engine.Item{}}
+	if h.is != want {
+		p.Impact = h.impact
+		if p.Impact == "" {
+			p.Impact = config.ImpactNone
+		}
+		p.Items = append(p.Items, engine.Item{Kind: engine.KindFile, Name: `C:\k\kubelet.conf`, Action: engine.ActionUpdate, Impact: p.Impact, Reason: "has another content"})
+		if h.needsFiles {
+			p.Payload = []engine.PayloadFile{{Name: "kubelet.exe", Digest: "x", Size: 5 << 20, Path: `C:\p\kubelet.exe`}}
+		}
+	}
+	if h.waitsForEndOf == h.boots {
+		p.Reboot = []string{"feature Containers is being enabled"}
+	}
+	return p
+}
+
+func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, b *config.Bundle) (*engine.Plan, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Plan"); err != nil {
+		return nil, err
+	}
+	p := h.plan(b.Document.Hostname)
+	if h.plans++; h.impactLater != "" && h.plans == h.impactLaterAfter {
+		h.impact = h.impactLater
+	}
+	return p, nil
+}
+
+func (h *scriptedHost) Deliver(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, files []engine.PayloadFile, progress func(transfer.Progress)) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range files {
+		progress(transfer.Progress{Files: []transfer.FileProgress{{Name: f.Name, Stage: transfer.StageSending}}, Sent: f.Size / 2, Total: f.Size})
+	}
+	if err := h.ask(ctx, "Deliver"); err != nil {
+		return err
+	}
+	h.needsFiles = false
+	return nil
+}
+
+// lock is what keeps others from the host while it is changed. Callers hold mu.
+func (h *scriptedHost) lock(ctx context.Context) (*engine.Result, func()) {
+	if h.changing > 0 {
+		return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"apply" changes this host, process 7`}, nil
+	}
+	h.changing++
+	h.most = max(h.most, h.changing)
+	if h.slow > 0 {
+		h.mu.Unlock()
+		select {
+		case <-time.After(h.slow):
+		case <-ctx.Done():
+		}
+		h.mu.Lock()
+	}
+	return nil, func() { h.changing-- }
+}
+
+func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, r *engine.Request, report func(engine.Event)) (*engine.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Apply"); err != nil {
+		return nil, err
+	}
+	locked, unlock := h.lock(ctx)
+	if locked != nil {
+		return locked, nil
+	}
+	defer unlock()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if h.result != nil {
+		if done := h.result(); done != nil {
+			return done, nil
+		}
+	}
+	want := r.Bundle.Document.Hostname
+	p := h.plan(want)
+	done := &engine.Result{Revision: want, Outcome: engine.OutcomeUnchanged, Changed: []engine.Item{}}
+	impacts := []config.Impact{config.ImpactNone, config.ImpactRestart, config.ImpactDrain, config.ImpactReboot}
+	switch {
+	case len(p.Reboot) > 0:
+		done.Outcome, done.Reboot = engine.OutcomeRebootRequired, p.Reboot
+		return done, nil
+	case slices.Index(impacts, p.Impact) > slices.Index(impacts, r.Allow):
+		done.Outcome, done.Plan = engine.OutcomeImpactExceeded, p
+		return done, nil
+	case len(p.Payload) > 0:
+		done.Outcome, done.Reason, done.Error = engine.OutcomeFailed, engine.ReasonPayload, "not on the host yet: kubelet.exe"
+		return done, nil
+	case len(p.Items) == 0:
+		h.recorded = want
+		return done, nil
+	}
+	report(engine.Event{Step: 1, Steps: 1, Item: p.Items[0].String(), State: engine.EventStarted})
+	if h.cuts > 0 {
+		h.cuts--
+		return nil, errLost
+	}
+	if h.needsReboot > 0 {
+		h.needsReboot--
+		h.waitsForEndOf = h.boots
+		done.Outcome, done.Reboot = engine.OutcomeRebootRequired, []string{"feature Containers is being enabled"}
+		return done, nil
+	}
+	report(engine.Event{Step: 1, Steps: 1, Item: p.Items[0].String(), State: engine.EventDone})
+	h.is, h.recorded = want, want
+	h.applies = append(h.applies, want+" "+string(r.Allow))
+	done.Outcome, done.Changed = engine.OutcomeApplied, p.Items
+	if h.onApplied != nil {
+		h.onApplied(want)
+	}
+	return done, nil
+}
+
+func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.ask(ctx, "Cleanup"); err != nil {
+		return nil, err
+	}
+	locked, unlock := h.lock(ctx)
+	if locked != nil {
+		return locked, nil
+	}
+	defer unlock()
+	if h.result != nil {
+		if done := h.result(); done != nil {
+			return done, nil
+		}
+	}
+	done := &engine.Result{Outcome: engine.OutcomeRemoved, Changed: []engine.Item{}}
+	if h.is != "" {
+		item := engine.Item{Kind: engine.KindNetwork, Name: "OVNKubernetesHybridOverlayNetwork", Action: engine.ActionDelete}
+		report(engine.Event{Step: 1, Steps: 1, Item: item.String(), State: engine.EventStarted})
+		if h.cuts > 0 {
+			h.cuts--
+			return nil, errLost
+		}
+		done.Changed = append(done.Changed, item)
+		if h.cleanupReboots {
+			done.Reboot = []string{"Update Environment PATH"}
+		}
+	}
+	h.is, h.agentThere = "", false
+	return done, nil
+}
+
+// scriptedConfiguration says what the host of the tests shall be like.
+type scriptedConfiguration struct {
+	mu      sync.Mutex
+	want    string
+	waiting []hostconfig.Waiting
+	err     func() error
+	// token: there are credentials to join.
+	token  bool
+	issued int
+}
+
+var _ Configuration = (*scriptedConfiguration)(nil)
+
+func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.WindowsInstance, _ *corev1.Node, join bool) (*hostconfig.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		if err := c.err(); err != nil {
+			return nil, err
+		}
+	}
+	document := c.want
+	if join {
+		document += " with token"
+		if !c.token {
+			c.token = true
+			c.issued++
+		}
+	}
+	return &hostconfig.Result{
+		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: document}}, Revision: document, Waiting: c.waiting,
+	}, nil
+}
+
+func (c *scriptedConfiguration) Joined(context.Context, *windowsv1alpha1.WindowsInstance) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token = false
+	return nil
+}
+
+func (c *scriptedConfiguration) revoked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.token
+}
+
+// configure has the hosts of the fixture configured, to a revision that the host does not have.
+func (f *fixture) configure() *scriptedConfiguration {
+	c := &scriptedConfiguration{want: "new"}
+	f.configuration = c
+	f.host.is, f.host.impact = "old", config.ImpactNone
+	return c
+}
+
+// registers has the host become a Node when it is configured.
+func (f *fixture) registers() {
+	if err := f.kube.CoreV1().Nodes().Delete(context.Background(), testNode, metav1.DeleteOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.host.onApplied = func(string) {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "uid-of-node"}}
+		if _, err := f.kube.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{}); err != nil {
+			return // it is one already
+		}
+		f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
+		})
+	}
+}
+
+func reconfigureOperation() windowsv1alpha1.Operation {
+	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure}
+}
+
+func removeOperation() windowsv1alpha1.Operation {
+	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationRemove}
+}
+
+func withoutNode(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
+
+// refuseOtherUIDs has the cluster mind the UID that a deletion is meant for, which the
+// fake one does not.
+func (f *fixture) refuseOtherUIDs() {
+	f.kube.PrependReactor("delete", "nodes", func(action clienttesting.Action) (bool, kruntime.Object, error) {
+		asked, ok := action.(clienttesting.DeleteActionImpl)
+		if !ok || asked.DeleteOptions.Preconditions == nil {
+			return false, nil, nil
+		}
+		node, err := f.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", asked.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		if there, ok := node.(*corev1.Node); ok && there.UID != *asked.DeleteOptions.Preconditions.UID {
+			return true, nil, apierrors.NewConflict(corev1.Resource("nodes"), asked.Name, errors.New("the UID is another one"))
+		}
+		return false, nil, nil
+	})
+}
+
+// isBeingDeleted has the instance deleted, which its finalizer holds.
+func isBeingDeleted(i *windowsv1alpha1.WindowsInstance) {
+	i.Finalizers = []string{"windows.openshift.io/host"}
+	i.DeletionTimestamp = new(metav1.Now())
+}
+
+var errNoSpace = &transfer.Error{Name: "kubelet.exe", HostPath: `C:\p\kubelet.exe`, Err: transfer.ErrDiskFull}
+
+var errDigest = &transfer.Error{Name: "kubelet.exe", HostPath: `C:\p\kubelet.exe`, Err: errors.Join(transfer.ErrDigest)}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+const (
+	// joinTimeout is how long a host that is configured gets to become a Node.
+	joinTimeout = 10 * time.Minute
+	// slowJoin is after which time it is worth a word where to look.
+	slowJoin = 90 * time.Second
+)
+
+// join waits until the host has become a Node, which the reconciler of instances sees,
+// and revokes what the host could become one with.
+func (e *execution) join(ctx context.Context) (result, error) {
+	if !e.joins() {
+		return result{skipped: true, message: fmt.Sprintf("The host is Node %s already.", e.operation().Node.Name)}, nil
+	}
+	began := findStep(e.operation(), e.current).StartedAt.Time
+	var node *windowsv1alpha1.OperationNode
+	err := e.poll(ctx, began.Add(joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
+		if node, err = e.joinedNode(ctx); node != nil || err != nil {
+			return "", err
+		}
+		return notJoined(e.clock.Now().Sub(began), e.instance), nil
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return result{}, context.Cause(ctx)
+		}
+		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
+	}
+	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error {
+		return e.configuration.Joined(ctx, e.instance)
+	}); err != nil {
+		return result{}, fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
+	}
+	return result{message: fmt.Sprintf("The host is Node %s.", node.Name), node: node}, nil
+}
+
+// joinedNode returns the Node of the host, nil as long as there is none. It looks into the
+// cache first: many hosts may be waited for for minutes.
+func (e *execution) joinedNode(ctx context.Context) (*windowsv1alpha1.OperationNode, error) {
+	instance := &windowsv1alpha1.WindowsInstance{}
+	if err := e.cached.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {
+		return nil, nil //nolint:nilerr,nilnil // what cannot be read now is looked for again
+	}
+	if err := e.load(ctx); err != nil {
+		return nil, err
+	}
+	return e.findNode(ctx)
+}
+
+// notJoined says what a host lacks that is configured for some time and is no Node.
+func notJoined(since time.Duration, instance *windowsv1alpha1.WindowsInstance) string {
+	if since < slowJoin {
+		return "Its kubelet has not registered it yet"
+	}
+	return fmt.Sprintf("Its kubelet has not registered it: read the log of the kubelet, kubectl windows logs %s -n %s --query kubelet, and see whether certificate signing requests of it are pending or denied, kubectl get csr",
+		instance.Name, instance.Namespace)
+}
+
+// revoke takes from the host what it could become a Node with, when the operation ends
+// without that. It ends by itself as well, so that a failure is no reason to go on.
+func (e *execution) revoke(ctx context.Context) {
+	op := e.operation()
+	planned := findStep(op, stepPlan)
+	if e.configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
+		return
+	}
+	_, err := within(ctx, patience, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error { return e.configuration.Joined(ctx, e.instance) })
+	})
+	if err != nil {
+		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and end by themselves within the hour")
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func TestPlan(t *testing.T) {
+	tests := []struct {
+		name       string
+		operation  windowsv1alpha1.Operation
+		configured bool
+		want       string
+	}{
+		{"drain", drainOperation(), true, "Cordon Evict"},
+		{"uncordon", windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationUncordon}, true, "Uncordon"},
+		{"reboot", rebootOperation(""), true, "Connect Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
+		{"reboot if pending", rebootOperation(windowsv1alpha1.RebootIfPending), true, "Connect CheckPending Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
+		{"forced reboot", rebootOperation(windowsv1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady"},
+		{"reconfigure, the agent only", reconfigureOperation(), false, "Connect Facts Preflight Agent Verify"},
+		{
+			"reconfigure", reconfigureOperation(), true,
+			"Connect Facts Preflight Agent Plan Transfer Cordon Drain Apply Restart Boot Finish Join Network NodeReady Uncordon Verify",
+		},
+		{"remove", removeOperation(), true, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
+		{"remove, the agent only", removeOperation(), false, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
+		{"of another version", windowsv1alpha1.Operation{Type: "Polish"}, true, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := plan(&tt.operation, tt.configured)
+			if text := strings.Join(got, " "); text != tt.want {
+				t.Errorf("got %s, want %s", text, tt.want)
+			}
+			for _, name := range got {
+				if stepFuncs[name] == nil {
+					t.Errorf("nobody knows how to do step %s", name)
+				}
+				if doing(name, &tt.operation) == "" {
+					t.Errorf("nobody knows what to say of step %s", name)
+				}
+			}
+		})
+	}
+}
+
+// TestRewind: what is done to the Node stays done, and all else is done again.
+func TestRewind(t *testing.T) {
+	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	tests := []struct {
+		name   string
+		states string // of Plan, Transfer, Cordon, Drain and Apply
+		want   string
+	}{
+		{"nothing had to leave", "Succeeded Skipped Skipped Skipped Running", "Pending Pending Pending Pending Pending"},
+		{"the Node is drained", "Succeeded Succeeded Succeeded Succeeded Running", "Pending Pending Succeeded Succeeded Pending"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			op := reconfigureOperation()
+			op.Steps = newSteps(plan(&op, true))
+			first := slices.IndexFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.Name == stepPlan })
+			for i, state := range strings.Fields(tt.states) {
+				begin(&op.Steps[first+i], now)
+				op.Steps[first+i].State = windowsv1alpha1.OperationStepState(state)
+			}
+			op.Steps[first-1].State = windowsv1alpha1.StepSucceeded
+			rewind(&op, stepPlan, stepApply)
+			var got []string
+			for _, step := range op.Steps[first : first+5] {
+				got = append(got, string(step.State))
+				if step.State == windowsv1alpha1.StepPending && step.StartedAt != nil {
+					t.Errorf("%s has begun", step.Name)
+				}
+			}
+			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if op.Steps[first-1].State != windowsv1alpha1.StepSucceeded {
+				t.Error("a step before is done again")
+			}
+		})
+	}
+}

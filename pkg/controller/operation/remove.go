@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+)
+
+// cleanup takes everything of ours off the host and puts back what was there before.
+func (e *execution) cleanup(ctx context.Context) (result, error) {
+	if err := e.confirm(ctx); err != nil {
+		return result{}, err
+	}
+	done, err := e.clean(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	r := result{message: fmt.Sprintf("Nothing of ours is on the host any more. Changes that were made: %d.", len(done.Changed))}
+	if len(done.Reboot) == 0 {
+		const needless = "Nothing needs a restart of Windows."
+		r.skips = map[string]string{stepRestart: needless, stepBoot: needless}
+		return r, nil
+	}
+	r.message += " Windows has to be restarted: " + strings.Join(done.Reboot, "; ") + "."
+	return r, nil
+}
+
+func (e *execution) clean(ctx context.Context) (*engine.Result, error) {
+	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+		return e.hosts.Cleanup(ctx, instance, report)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if done.Outcome == engine.OutcomeFailed {
+		return nil, failed(done)
+	}
+	return done, nil
+}
+
+// deleteNode deletes the Node of the host, and no other one that has its name by now. A
+// host that was about to join may have become one after the removal began.
+func (e *execution) deleteNode(ctx context.Context) (result, error) {
+	if err := e.confirm(ctx); err != nil {
+		return result{}, err
+	}
+	node := e.operation().Node
+	if node == nil {
+		found, err := e.findNode(ctx)
+		if err != nil || found == nil {
+			return noNode, err
+		}
+		node = found
+	}
+	err := retryAPI(ctx, e.clock, "Deleting the Node", func() error {
+		err := e.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+		if apierrors.IsConflict(err) {
+			return finalError{err}
+		}
+		return err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return result{skipped: true, message: fmt.Sprintf("Node %s was deleted before.", node.Name)}, nil
+	case apierrors.IsConflict(err):
+		return result{skipped: true, message: fmt.Sprintf("Node %s was deleted before, and another one has its name, which stays.", node.Name)}, nil
+	case err != nil:
+		return result{}, fmt.Errorf("deleting Node %s: %w", node.Name, err)
+	}
+	return result{message: fmt.Sprintf("Node %s is deleted.", node.Name)}, nil
+}
+
+// forget closes the connections to the host.
+func (e *execution) forget(context.Context) (result, error) {
+	e.hosts.Forget(e.instance)
+	return result{message: "Nothing of ours is on the host any more, and it is not connected to."}, nil
+}

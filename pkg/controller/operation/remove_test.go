@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+)
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	const (
+		succeeded = windowsv1alpha1.OperationSucceeded
+		failed    = windowsv1alpha1.OperationFailed
+	)
+	tests := []struct {
+		name         string
+		change       change
+		set          func(*fixture)
+		want         windowsv1alpha1.OperationPhase
+		wantSteps    string
+		wantMessage  []string
+		wantRestarts int
+		// wantNode is the UID of the Node that is there in the end. Empty: there is none.
+		wantNode types.UID
+		wantIs   string
+	}{
+		{
+			name: "a node", want: succeeded,
+			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
+			name: "no node", change: withoutNode, want: succeeded, wantNode: "uid-of-node",
+			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "a host that was never configured", change: withoutNode, set: func(f *fixture) { f.host.is = "" }, want: succeeded, wantNode: "uid-of-node",
+			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "it becomes a node while it is cleaned", change: withoutNode, want: succeeded,
+			set: func(f *fixture) {
+				f.host.fail["Cleanup"] = func() error {
+					f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+						i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
+					})
+					return nil
+				}
+			},
+			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
+			name: "Windows is restarted", set: func(f *fixture) { f.host.cleanupReboots, f.host.down = true, 1 }, want: succeeded, wantRestarts: 1,
+			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Succeeded Boot=Succeeded DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
+			name: "the connection drops with the networks", set: func(f *fixture) { f.host.cuts = 2 }, want: succeeded,
+			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
+			name: "the Node has been deleted", set: func(f *fixture) {
+				node := f.node()
+				node.UID = "another"
+				f.updateNode(node)
+			},
+			want: succeeded, wantNode: "another",
+			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "the host is away", set: func(f *fixture) { f.failWith("Login", errRefusedPort) }, want: failed, wantNode: "uid-of-node", wantIs: "old",
+			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantMessage: []string{"ConnectionRefused"},
+		},
+		{
+			name: "a budget keeps a pod", want: failed, wantNode: "uid-of-node", wantIs: "old",
+			set: func(f *fixture) {
+				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []drain.Blocked{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
+				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
+			},
+			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Failed Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantMessage: []string{"a/b", "Node win-1 stays cordoned, as its host is to be removed", "kubectl drain win-1"},
+		},
+		{
+			name: "a step of the cleanup fails", want: failed, wantNode: "uid-of-node", wantIs: "old",
+			set: func(f *fixture) {
+				f.host.result = func() *engine.Result {
+					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonStep, Error: "Delete Service kubelet: access is denied"}
+				}
+			},
+			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Failed Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantMessage: []string{"Delete Service kubelet: access is denied"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if tt.change == nil {
+				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+			}
+			f := newFixture(t, newInstance(removeOperation(), tt.change, isBeingDeleted))
+			f.configure()
+			f.host.agentThere = true
+			if tt.set != nil {
+				tt.set(f)
+			}
+			op := f.finish()
+			if op.Phase != tt.want {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if diff := cmp.Diff(tt.wantSteps, strings.Join(states(op), " ")); diff != "" {
+				t.Errorf("steps (-want +got)\n%s", diff)
+			}
+			for _, want := range tt.wantMessage {
+				if !strings.Contains(op.Message, want) {
+					t.Errorf("%q is missing in %q", want, op.Message)
+				}
+			}
+			var got types.UID
+			if node := f.findNode(); node != nil {
+				got = node.UID
+			}
+			if got != tt.wantNode || f.host.restarts() != tt.wantRestarts || f.host.is != tt.wantIs || f.host.agentThere != (tt.wantIs != "") {
+				t.Errorf("the Node is %q, restarted %d times, the host is %q, our agent is there: %v", got, f.host.restarts(), f.host.is, f.host.agentThere)
+			}
+			if want := tt.name == "a budget keeps a pod"; want != (len(op.BlockedBy) == 1) {
+				t.Errorf("blocked by %v", op.BlockedBy)
+			}
+		})
+	}
+}
+
+// TestRemovalIsInterrupted ends the process at every write of the record, before it is
+// stored and after, and has another one go on.
+func TestRemovalIsInterrupted(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after the write: %v", after), func(t *testing.T) {
+			t.Parallel()
+			at := 1
+			for ; ; at++ {
+				f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+				f.configure()
+				f.host.cuts, f.host.loseAnswer, f.host.agentThere = 1, 1, true
+				if !f.interrupt(at, after) {
+					break
+				}
+				op := f.finish()
+				if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.is != "" || f.host.agentThere || f.findNode() != nil {
+					t.Errorf("killed at write %d: %s, the host is %q, agent %v: %s", at, op.Phase, f.host.is, f.host.agentThere, op.Message)
+				}
+			}
+			if at < 16 {
+				t.Errorf("the operation ended after %d writes", at)
+			}
+		})
+	}
+}
+
+// Another Node that took the name while the host was cleaned is not deleted.
+func TestRemoveKeepsToItsNode(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+	f.configure()
+	replaced := false
+	f.host.fail["Cleanup"] = func() error {
+		if !replaced {
+			replaced = true
+			if err := f.kube.CoreV1().Nodes().Delete(t.Context(), testNode, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+			if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "another"}}, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}
+	f.refuseOtherUIDs()
+	op := f.finish()
+	if op.Phase != windowsv1alpha1.OperationSucceeded || f.findNode() == nil || findStep(op, stepDeleteNode).State != windowsv1alpha1.StepSkipped {
+		t.Errorf("it is %s: %s", op.Phase, findStep(op, stepDeleteNode).Message)
+	}
+}
+
+// TestDeleted: once an instance is being deleted, its host is removed and nothing else.
+func TestDeleted(t *testing.T) {
+	t.Parallel()
+	t.Run("before it began", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful), isBeingDeleted))
+		op := f.finish()
+		if op.Phase != windowsv1alpha1.OperationCanceled || f.host.restarts() > 0 || op.Message != "Canceled, as the WindowsInstance is being deleted. Nothing was changed." {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+	t.Run("while pods leave", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, newInstance(drainOperation(), func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"windows.openshift.io/host"} }))
+		f.drain.block = true
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
+		if err := f.raw.Delete(t.Context(), f.get()); err != nil {
+			t.Fatal(err)
+		}
+		f.reconcile(r)
+		op := f.waitForEnd()
+		if op.Phase != windowsv1alpha1.OperationCanceled || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "being deleted") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+	t.Run("a removal that is canceled", func(t *testing.T) {
+		t.Parallel()
+		f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+		f.configure()
+		f.failWith("Cleanup", errRefusedPort)
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("the cleanup", func() bool { return f.host.count("Cleanup") > 1 })
+		f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Operation.CancelRequestedBy = "bob"
+			i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+		})
+		f.reconcile(r)
+		op := f.waitForEnd()
+		if op.Phase != windowsv1alpha1.OperationCanceled || !strings.Contains(op.Message, "half way") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
+}

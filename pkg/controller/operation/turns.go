@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// turns limit how many hosts are disrupted by their configuration at the same time. Who
+// asks first gets the first turn that is free.
+//
+// They are those of one process. What another process had begun is in the records of the
+// operations: the caller says which hosts are disrupted according to these, so that a new
+// leader does not start with as many as the limit allows on top of them.
+type turns struct {
+	limit int
+
+	mu      sync.Mutex
+	holders map[types.NamespacedName]bool
+	queue   []types.NamespacedName
+}
+
+func newTurns(limit int) *turns {
+	return &turns{limit: limit, holders: map[types.NamespacedName]bool{}}
+}
+
+// take takes a turn, or a place in the queue if there is none. Then it returns who has
+// the turns, and how many have to get one before.
+func (t *turns) take(key types.NamespacedName, disrupted []types.NamespacedName) (holders []types.NamespacedName, before int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.holders[key] {
+		return nil, 0, true
+	}
+	busy := maps.Clone(t.holders)
+	for _, other := range disrupted {
+		if other != key {
+			busy[other] = true
+		}
+	}
+	if !slices.Contains(t.queue, key) {
+		t.queue = append(t.queue, key)
+	}
+	before = slices.Index(t.queue, key)
+	if before < t.limit-len(busy) {
+		t.queue = slices.Delete(t.queue, before, before+1)
+		t.holders[key] = true
+		return nil, 0, true
+	}
+	return slices.SortedFunc(maps.Keys(busy), compareKeys), before, false
+}
+
+// hold takes a turn that is had already, whatever the limit is.
+func (t *turns) hold(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.holders[key] = true
+}
+
+// release gives back the turn, or the place in the queue, if there is one.
+func (t *turns) release(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.holders, key)
+	if i := slices.Index(t.queue, key); i >= 0 {
+		t.queue = slices.Delete(t.queue, i, i+1)
+	}
+}
+
+// load says how many turns are taken and how many are waited for.
+func (t *turns) load() (held, waiting int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.holders), len(t.queue)
+}
+
+func compareKeys(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+
+// disrupts says whether a configuration has, according to its record, taken the Node out
+// of service and not put it back.
+func disrupts(op *windowsv1alpha1.Operation) bool {
+	if !op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
+		return false
+	}
+	cordon, drain, uncordon := findStep(op, stepCordon), findStep(op, stepDrain), findStep(op, stepUncordon)
+	return cordon != nil && drain != nil && uncordon != nil &&
+		ended(cordon) && drain.State != windowsv1alpha1.StepSkipped && !ended(uncordon)
+}
+
+// takeTurn waits until the Node may be taken out of service. The turn is given back by
+// uncordon, or at the end of the execution.
+func (e *execution) takeTurn(ctx context.Context) error {
+	for {
+		list := &windowsv1alpha1.WindowsInstanceList{}
+		if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
+			return e.cached.List(ctx, list, client.UnsafeDisableDeepCopy)
+		}); err != nil {
+			return fmt.Errorf("finding out which hosts are disrupted: %w", err)
+		}
+		var disrupted []types.NamespacedName
+		for i := range list.Items {
+			if other := &list.Items[i]; disrupts(other.Status.Operation) {
+				disrupted = append(disrupted, client.ObjectKeyFromObject(other))
+			}
+		}
+		holders, before, ok := e.turns.take(e.key, disrupted)
+		if ok {
+			return nil
+		}
+		e.yield()
+		if err := e.say(ctx, "%s", waitsForTurn(holders, before, e.key.Namespace)); err != nil {
+			return err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// maxNamed is how many of many are named in a message.
+const maxNamed = 5
+
+// waitsForTurn says what a host waits for whose Node cannot be taken out of service now.
+func waitsForTurn(holders []types.NamespacedName, before int, namespace string) string {
+	names := make([]string, len(holders))
+	for i, h := range holders {
+		if names[i] = h.String(); h.Namespace == namespace {
+			names[i] = h.Name
+		}
+	}
+	message := fmt.Sprintf("Waits for its turn: %d other hosts are being disrupted: %s.", len(names), enumerate(names))
+	if len(names) == 1 {
+		message = fmt.Sprintf("Waits for its turn: another host is being disrupted: %s.", names[0])
+	}
+	if len(names) == 0 {
+		message = "Waits for its turn."
+	}
+	if before > 0 {
+		message += fmt.Sprintf(" In the queue before it: %d.", before)
+	}
+	return message
+}
+
+// enumerate joins texts, and counts those that would make it too long.
+func enumerate(texts []string) string {
+	if len(texts) <= maxNamed {
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(texts[:maxNamed], ", "), len(texts)-maxNamed)
+}

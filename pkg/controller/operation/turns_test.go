@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+)
+
+func keyOf(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: testNamespace, Name: name}
+}
+
+func TestTurns(t *testing.T) {
+	turns := newTurns(2)
+	take := func(name string, disrupted ...types.NamespacedName) (string, int, bool) {
+		holders, before, ok := turns.take(keyOf(name), disrupted)
+		names := make([]string, len(holders))
+		for i, h := range holders {
+			names[i] = h.Name
+		}
+		return strings.Join(names, " "), before, ok
+	}
+	for i, step := range []struct {
+		name        string
+		release     string
+		disrupted   []types.NamespacedName
+		wantHolders string
+		wantBefore  int
+		want        bool
+	}{
+		{name: "a", want: true},
+		{name: "a", want: true}, // it has it
+		{name: "b", disrupted: []types.NamespacedName{keyOf("z")}, wantHolders: "a z"}, // another process had begun z
+		{name: "b", disrupted: []types.NamespacedName{keyOf("b")}, want: true},         // its own record does not count
+		{name: "c", wantHolders: "a b"},
+		{name: "d", wantHolders: "a b", wantBefore: 1},
+		{name: "d", release: "a", wantHolders: "b", wantBefore: 1}, // c came first
+		{name: "c", want: true},
+		{name: "d", release: "b", want: true},
+		{name: "e", release: "d", want: true},
+	} {
+		if step.release != "" {
+			turns.release(keyOf(step.release))
+		}
+		holders, before, ok := take(step.name, step.disrupted...)
+		if holders != step.wantHolders || before != step.wantBefore || ok != step.want {
+			t.Errorf("step %d: %s got %q, %d, %v, want %q, %d, %v", i, step.name, holders, before, ok, step.wantHolders, step.wantBefore, step.want)
+		}
+	}
+	turns.hold(keyOf("f")) // beyond the limit, as it is disrupted already
+	turns.release(keyOf("c"))
+	if holders, _, ok := take("g"); ok || holders != "e f" {
+		t.Errorf("got %q, %v", holders, ok)
+	}
+	turns.release(keyOf("g")) // it does not want one any more
+	turns.release(keyOf("f"))
+	if _, _, ok := take("h"); !ok {
+		t.Error("one that has gone is waited for")
+	}
+}
+
+func TestWaitsForTurn(t *testing.T) {
+	tests := []struct {
+		name    string
+		holders []types.NamespacedName
+		before  int
+		want    string
+	}{
+		{"one", []types.NamespacedName{keyOf("a")}, 0, "Waits for its turn: another host is being disrupted: a."},
+		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for its turn: 2 other hosts are being disrupted: a, other/b. In the queue before it: 3."},
+		{"others come first", nil, 1, "Waits for its turn. In the queue before it: 1."},
+		{"many", slices.Repeat([]types.NamespacedName{keyOf("a")}, 7), 0, "Waits for its turn: 7 other hosts are being disrupted: a, a, a, a, a and 2 more."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := waitsForTurn(tt.holders, tt.before, testNamespace); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestDisrupts: a Node is out of service from when it is cordoned until it is uncordoned.
+func TestDisrupts(t *testing.T) {
+	const (
+		pending   = windowsv1alpha1.StepPending
+		running   = windowsv1alpha1.StepRunning
+		succeeded = windowsv1alpha1.StepSucceeded
+		skipped   = windowsv1alpha1.StepSkipped
+	)
+	tests := []struct {
+		name                    string
+		cordon, drain, uncordon windowsv1alpha1.OperationStepState
+		phase                   windowsv1alpha1.OperationPhase
+		want                    bool
+	}{
+		{"before", pending, pending, pending, windowsv1alpha1.OperationRunning, false},
+		{"it waits for its turn", running, pending, pending, windowsv1alpha1.OperationRunning, false},
+		{"cordoned", succeeded, pending, pending, windowsv1alpha1.OperationRunning, true},
+		{"cordoned by people", skipped, running, pending, windowsv1alpha1.OperationRunning, true},
+		{"drained", succeeded, succeeded, running, windowsv1alpha1.OperationRunning, true},
+		{"not needed", skipped, skipped, pending, windowsv1alpha1.OperationRunning, false},
+		{"uncordoned", succeeded, succeeded, succeeded, windowsv1alpha1.OperationRunning, false},
+		{"over", succeeded, succeeded, pending, windowsv1alpha1.OperationFailed, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			op := reconfigureOperation()
+			op.Phase, op.Steps = tt.phase, newSteps(plan(&op, true))
+			findStep(&op, stepCordon).State, findStep(&op, stepDrain).State, findStep(&op, stepUncordon).State = tt.cordon, tt.drain, tt.uncordon
+			if got := disrupts(&op); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			op.Type = windowsv1alpha1.OperationReboot
+			if disrupts(&op) {
+				t.Error("a reboot that somebody asked for counts")
+			}
+		})
+	}
+}
+
+// TestOneAtATime: a host waits while another one is disrupted, and goes on when that is over.
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	other := newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) {
+		i.Name, i.UID = "win-2", "uid-2"
+		op := i.Status.Operation
+		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
+		for _, name := range []string{stepCordon, stepDrain} {
+			findStep(op, name).State = windowsv1alpha1.StepSucceeded
+		}
+	})
+	f := newFixture(t, newInstance(reconfigureOperation()), other)
+	f.configure()
+	f.host.impact = config.ImpactDrain
+	r, _ := f.process()
+	f.reconcile(r)
+	f.eventually("it to wait", func() bool {
+		return f.get().Status.Operation.Message == "Waits for its turn: another host is being disrupted: win-2."
+	})
+	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
+		t.Error("it does not wait")
+	}
+	if err := f.raw.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
+		t.Errorf("it is %s: %s", op.Phase, op.Message)
+	}
+	f.eventually("the turn to be given back", func() bool {
+		held, waiting := r.turns.load()
+		return held+waiting == 0
+	})
+}

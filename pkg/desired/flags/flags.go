@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package flags has the flags by which a program is told what hosts shall be like: what is
+// shipped to them, and what of the cluster cannot be found in it. The controller and the
+// API server have the same ones, so that a dry run says what the controller would do.
+//
+// It must not import a controller nor the packages that serve the API.
+package flags
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/openshift/windows-instance-api/pkg/desired"
+	"github.com/openshift/windows-instance-api/pkg/payload"
+)
+
+// Flags are the values of the flags.
+type Flags struct {
+	// Payload is a directory or an OCI image layout with what is shipped to hosts. Empty:
+	// hosts are watched and not set up.
+	Payload string
+	// PayloadCache keeps what is downloaded or unpacked of the payload. Empty: a temporary
+	// directory.
+	PayloadCache string
+	// APIServerURL is where hosts reach the API server. Empty: what the cluster says.
+	APIServerURL string
+	// ServiceCIDR is the network of services, or two, separated by a comma. Empty: what the cluster says.
+	ServiceCIDR string
+	// ClusterDNS is the address of the DNS of the cluster. Empty: what the cluster says.
+	ClusterDNS string
+}
+
+// AddFlags adds the flags.
+func (f *Flags) AddFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Payload, "payload", f.Payload, "Directory or OCI image layout with the programs of a node, as hack/build-payload.sh makes it. Default: none; hosts are then watched and not set up.")
+	fs.StringVar(&f.PayloadCache, "payload-cache-dir", f.PayloadCache, "Directory that keeps what has to be downloaded or unpacked of the payload. Default: a temporary one.")
+	fs.StringVar(&f.APIServerURL, "api-server-url", f.APIServerURL, "Where hosts reach the API server of the cluster, as https://host:port. Default: what ConfigMap kube-public/cluster-info, or in OpenShift Infrastructure cluster, says.")
+	fs.StringVar(&f.ServiceCIDR, "service-cidr", f.ServiceCIDR, "Network of the services of the cluster, or two of different families, separated by a comma. Default: what ConfigMap kube-system/kubeadm-config, ServiceCIDR kubernetes, or in OpenShift Network cluster, says.")
+	fs.StringVar(&f.ClusterDNS, "cluster-dns", f.ClusterDNS, "Address of the DNS of the cluster. Default: that of Service kube-system/kube-dns, else the tenth of --service-cidr.")
+}
+
+// Validate returns everything that is wrong, each with its flag.
+func (f *Flags) Validate() []error {
+	var errs []error
+	add := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
+	}
+	if f.Payload != "" {
+		if info, err := os.Stat(f.Payload); err != nil {
+			add("payload", "%w", err)
+		} else if !info.IsDir() {
+			add("payload", "%s is no directory", f.Payload)
+		}
+	}
+	if f.PayloadCache != "" {
+		if info, err := os.Stat(f.PayloadCache); err != nil {
+			add("payload-cache-dir", "%w", err)
+		} else if !info.IsDir() {
+			add("payload-cache-dir", "%s is no directory", f.PayloadCache)
+		}
+	}
+	if f.APIServerURL != "" {
+		if u, err := url.Parse(f.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
+			add("api-server-url", "%q is not of the form https://host:port", f.APIServerURL)
+		}
+	}
+	if f.ServiceCIDR != "" {
+		for network := range strings.SplitSeq(f.ServiceCIDR, ",") {
+			if _, err := netip.ParsePrefix(network); err != nil {
+				add("service-cidr", "%q is no network, as 10.96.0.0/12", network)
+			}
+		}
+	}
+	if f.ClusterDNS != "" {
+		if _, err := netip.ParseAddr(f.ClusterDNS); err != nil {
+			add("cluster-dns", "%q is no address, as 10.96.0.10", f.ClusterDNS)
+		}
+	}
+	return errs
+}
+
+// Open opens the payload. It is nil when there is none. The caller closes it.
+func (f *Flags) Open(ctx context.Context) (*payload.Payload, error) {
+	if f.Payload == "" {
+		return nil, nil //nolint:nilnil // no payload is an ordinary answer
+	}
+	p, err := payload.Open(ctx, f.Payload, payload.Options{CacheDir: f.PayloadCache})
+	if err != nil {
+		return nil, fmt.Errorf("--payload: %w", err)
+	}
+	return p, nil
+}
+
+// Settings are what the flags say of hosts. The flags must be valid, and p open.
+func (f *Flags) Settings(p *payload.Payload, agentPath, namespace string) desired.Settings {
+	s := desired.Settings{
+		Payload: &p.Manifest, AgentPath: agentPath, Namespace: namespace,
+		APIServerURL: f.APIServerURL, ServiceCIDR: f.ServiceCIDR,
+	}
+	if f.ClusterDNS != "" {
+		s.ClusterDNS = netip.MustParseAddr(f.ClusterDNS)
+	}
+	return s
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+)
+
+// cleanUp takes everything away, once.
+func cleanUp(ctx context.Context, h *Host) error {
+	result, err := h.change(ctx, hostagent.CommandCleanup, nil, nil)
+	if err != nil {
+		return err
+	}
+	if result.Outcome != engine.OutcomeRemoved {
+		return fmt.Errorf("got outcome %s", result.Outcome)
+	}
+	if result, err = h.change(ctx, hostagent.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 {
+		return fmt.Errorf("the second time: %w", orElse(err, errors.New("something was left to do")))
+	}
+	return nil
+}
+
+// nothingIsLeft looks for everything that was there, by what else can find it.
+func nothingIsLeft(ctx context.Context, h *Host) error {
+	var errs []error
+	for _, name := range []string{programPath, configPath, secrets, slowPath, engine.Root + `\state`, engine.PayloadDirectory} {
+		if found, err := h.exists(ctx, name); found || err != nil {
+			errs = append(errs, fmt.Errorf("%s is left: %w", name, orElse(err, errors.New("it exists"))))
+		}
+	}
+	for _, line := range []string{
+		"sc.exe query " + serviceBase, "sc.exe query " + serviceAbove, "sc.exe query " + serviceSlow, "sc.exe query " + hostagent.ServiceName,
+		`reg.exe query "HKLM\` + keyEnvironment + `" /v ` + variable,
+		`reg.exe query "HKLM\` + keyCertificates + thumbprint(h.bundle.Document.Certificates[0]) + `"`,
+		`reg.exe query "HKLM\` + keyExclusions + `" /v "` + programPath + `"`,
+	} {
+		out, err := h.run(ctx, line, nil)
+		var none *sshpool.ExitError
+		if !errors.As(err, &none) {
+			errs = append(errs, fmt.Errorf("%s finds something: %w\n%s", line, orElse(err, errors.New("it succeeds")), out))
+		}
+	}
+	// The agent finds that all of it is missing, what no tool here shows included.
+	plan, err := h.plan(ctx, h.bundle)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	d := h.bundle.Document
+	want := len(d.Files) + len(d.Environment) + len(d.Certificates) + len(d.Services) + len(d.AntivirusExclusions) + len(d.Firewall)
+	missing := 0
+	for _, i := range plan.Items {
+		if i.Kind != engine.KindDirectory {
+			missing++
+		}
+	}
+	if missing != want {
+		errs = append(errs, fmt.Errorf("%d things are missing, want %d:%s", missing, want, describe(plan.Items)))
+	}
+	return errors.Join(errs...)
+}
+
+// restored: what was on the host before is as it was.
+func restored(ctx context.Context, h *Host) error {
+	return errors.Join(
+		h.expect(ctx, theirsPath, "theirs"), h.expect(ctx, otherPath, "other"),
+		h.remove(ctx, theirsPath), h.remove(ctx, otherPath),
+	)
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package conformance
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+)
+
+// configure puts the first document on a host that has files of others.
+func configure(ctx context.Context, h *Host) error {
+	for name, content := range map[string]string{theirsPath: "theirs", otherPath: "other"} {
+		if err := h.upload(ctx, name, []byte(content)); err != nil {
+			return err
+		}
+	}
+	b, err := h.document()
+	if err != nil {
+		return err
+	}
+	result, err := h.apply(ctx, b, nil)
+	if err != nil {
+		return err
+	}
+	if result.Outcome != engine.OutcomeApplied {
+		return fmt.Errorf("got outcome %s: %s", result.Outcome, strings.Join(result.Reboot, ", "))
+	}
+	return h.asDesired(ctx)
+}
+
+// configureAgain changes nothing.
+func configureAgain(ctx context.Context, h *Host) error { return h.applied(ctx, h.bundle, 0) }
+
+func filesAreThere(ctx context.Context, h *Host) error {
+	return errors.Join(
+		h.expect(ctx, programPath, string(h.Service)), h.expect(ctx, configPath, "one"),
+		h.expect(ctx, theirsPath, "ours"), h.expect(ctx, otherPath, "other"), h.expect(ctx, secretPath, secretContent),
+	)
+}
+
+// accessEntry matches an entry of an access control list as text (SDDL), and in it its
+// type, its flags and whom it is about.
+var accessEntry = regexp.MustCompile(`\(([A-Z]+);([A-Z]*);[^;]*;[^;]*;[^;]*;([^;)]+)[^)]*\)`)
+
+// secretsAreProtected: only SYSTEM and Administrators get at a secret and its directory,
+// and nothing is inherited.
+func secretsAreProtected(ctx context.Context, h *Host) error {
+	for _, path := range []string{secretPath, secrets} {
+		sddl, err := h.powerShell(ctx, "[Console]::Out.Write((Get-Acl -LiteralPath '"+path+"').Sddl)")
+		if err != nil {
+			return err
+		}
+		_, list, ok := strings.Cut(sddl, "D:")
+		flags, _, _ := strings.Cut(list, "(")
+		if !ok || !strings.Contains(flags, "P") {
+			return fmt.Errorf("%s inherits rights: %q", path, sddl)
+		}
+		var whom []string
+		for _, entry := range accessEntry.FindAllStringSubmatch(list, -1) {
+			if entry[1] != "A" || strings.Contains(entry[2], "ID") {
+				return fmt.Errorf("%s has entry %s", path, entry[0])
+			}
+			whom = append(whom, entry[3])
+		}
+		slices.Sort(whom)
+		if want := []string{"BA", "SY"}; !slices.Equal(slices.Compact(whom), want) {
+			return fmt.Errorf("%s is for %q, want %q: %s", path, whom, want, sddl)
+		}
+	}
+	return nil
+}
+
+// rightsAreRepaired: a secret that somebody lets everybody read differs, and is put right.
+func rightsAreRepaired(ctx context.Context, h *Host) error {
+	// S-1-1-0 is everybody in every language.
+	if _, err := h.run(ctx, "icacls.exe "+secretPath+" /grant *S-1-1-0:R", nil); err != nil {
+		return err
+	}
+	plan, err := h.plan(ctx, h.bundle)
+	if err != nil {
+		return err
+	}
+	if len(plan.Items) != 1 || plan.Items[0].Name != secretPath {
+		return fmt.Errorf("want one difference, got %d:%s", len(plan.Items), describe(plan.Items))
+	}
+	return h.applied(ctx, h.bundle, 1)
+}
+
+// servicesRun: both run, with their arguments as they were meant.
+func servicesRun(ctx context.Context, h *Host) error {
+	return errors.Join(
+		h.serviceRuns(ctx, serviceBase), h.serviceRuns(ctx, serviceAbove),
+		h.startedWith(ctx, startedBase, "first"), h.startedWith(ctx, startedAbove, `with "quotes" and \`),
+	)
+}
+
+func (h *Host) serviceRuns(ctx context.Context, name string) error {
+	out, err := h.run(ctx, "sc.exe query "+name, nil)
+	if err == nil && !strings.Contains(out, "RUNNING") {
+		err = fmt.Errorf("service %s does not run:\n%s", name, out)
+	}
+	return err
+}
+
+// startedWith says whether a service was started with the arguments. It also writes down a
+// variable, which does not matter here.
+func (h *Host) startedWith(ctx context.Context, file, arguments string) error {
+	content, ok, err := h.content(ctx, file)
+	if got, _, _ := strings.Cut(content, "\n"); err == nil && (!ok || got != arguments) {
+		err = fmt.Errorf("the service was started with %q, want %q", got, arguments)
+	}
+	return err
+}
+
+// servicesAreTagged: tools find our services by their description.
+func servicesAreTagged(ctx context.Context, h *Host) error {
+	got, err := h.registry(ctx, keyServices+serviceBase, "Description")
+	if err == nil && got != config.Description(serviceBase) {
+		err = fmt.Errorf("got %q, want %q", got, config.Description(serviceBase))
+	}
+	return err
+}
+
+func dependenciesInRegistry(ctx context.Context, h *Host) error {
+	got, err := h.registry(ctx, keyServices+serviceAbove, "DependOnService")
+	// reg.exe shows the end of each of several texts as \0.
+	if got = strings.TrimRight(got, `\0`); err == nil && got != serviceBase {
+		err = fmt.Errorf("got %q, want %q", got, serviceBase)
+	}
+	return err
+}
+
+func dependenciesAreTold(ctx context.Context, h *Host) error {
+	out, err := h.run(ctx, "sc.exe qc "+serviceAbove, nil)
+	if err == nil && !strings.Contains(out, serviceBase) {
+		err = fmt.Errorf("service %s depends on nothing:\n%s", serviceAbove, out)
+	}
+	return err
+}
+
+// recoveryIsSet reads SERVICE_FAILURE_ACTIONS as it is in the registry: the time to forget in
+// seconds, two pointers, the number of actions, one more pointer; then for each action what,
+// 1 being a restart, and after how many milliseconds.
+func recoveryIsSet(ctx context.Context, h *Host) error {
+	value, err := h.registry(ctx, keyServices+serviceBase, "FailureActions")
+	if err != nil {
+		return err
+	}
+	raw, err := hex.DecodeString(value)
+	if err != nil || len(raw) < 20+8*len(recoveryDelays) {
+		return fmt.Errorf("the value %q is too short: %w", value, orElse(err, errors.New("not all actions are there")))
+	}
+	number := func(at int) int64 { return int64(binary.LittleEndian.Uint32(raw[at:])) }
+	if number(0) != resetAfter || number(12) != int64(len(recoveryDelays)) {
+		return fmt.Errorf("failures are forgotten after %d s, want %d; %d actions, want %d", number(0), resetAfter, number(12), len(recoveryDelays))
+	}
+	for i, delay := range recoveryDelays {
+		if at := 20 + 8*i; number(at) != 1 || number(at+4) != delay {
+			return fmt.Errorf("action %d is %d after %d ms, want a restart after %d ms", i, number(at), number(at+4), delay)
+		}
+	}
+	return nil
+}
+
+// servicesRecover: programs that are killed are started again, and soon.
+func servicesRecover(ctx context.Context, h *Host) error {
+	if err := recoveryIsSet(ctx, h); err != nil {
+		return err // nobody would start them
+	}
+	if err := errors.Join(h.remove(ctx, startedBase), h.remove(ctx, startedAbove)); err != nil {
+		return err
+	}
+	if _, err := h.run(ctx, `taskkill.exe /F /IM "`+programName+`"`, nil); err != nil {
+		return err
+	}
+	// Windows restarts after one second. What takes a minute was set in another unit.
+	within, cancel := context.WithTimeout(ctx, recoveryPatience)
+	defer cancel()
+	err := eventually(within, "both services are back", func() (bool, error) {
+		base, err := h.exists(within, startedBase)
+		if !base || err != nil {
+			return false, err
+		}
+		return h.exists(within, startedAbove)
+	})
+	if err != nil {
+		// What follows needs them.
+		return errors.Join(err, h.repair(ctx))
+	}
+	return servicesRun(ctx, h)
+}
+
+// repair puts the host right after a check that failed.
+func (h *Host) repair(ctx context.Context) error {
+	_, err := h.apply(ctx, h.bundle, nil)
+	return err
+}
+
+func environmentIsSet(ctx context.Context, h *Host) error {
+	got, err := h.registry(ctx, keyEnvironment, variable)
+	if err == nil && got != "one" {
+		err = fmt.Errorf("got %q", got)
+	}
+	return err
+}
+
+func certificateIsTrusted(ctx context.Context, h *Host) error {
+	_, err := h.registry(ctx, keyCertificates+thumbprint(h.bundle.Document.Certificates[0]), "Blob")
+	return err
+}
+
+func exclusionIsSet(ctx context.Context, h *Host) error {
+	out, err := h.run(ctx, `reg.exe query "HKLM\`+keyExclusions+`"`, nil)
+	if err == nil && !strings.Contains(out, programPath) {
+		err = fmt.Errorf("the program is not in the list:\n%s", out)
+	}
+	return err
+}
+
+// reconfigure: for a file and the arguments of a service, that service is restarted and
+// what depends on it, and nothing else happens.
+func reconfigure(ctx context.Context, h *Host) error {
+	b := h.changed(func(d *config.Document) {
+		setFile(d, text(configPath, "two", restarts(serviceBase)))
+		d.Services[0] = service(serviceBase, programPath, []string{startedBase, "second and more"}, nil)
+	})
+	plan, err := h.plan(ctx, b)
+	if err != nil {
+		return err
+	}
+	if want := []string{serviceAbove, serviceBase}; plan.Impact != config.ImpactRestart || !slices.Equal(plan.Restarts, want) {
+		return fmt.Errorf("impact %s, stops %q, want %q:%s", plan.Impact, plan.Restarts, want, describe(plan.Items))
+	}
+	if err := h.remove(ctx, startedAbove); err != nil {
+		return err
+	}
+	if err := h.applied(ctx, b, 2); err != nil {
+		return err
+	}
+	return errors.Join(
+		h.serviceRuns(ctx, serviceBase), h.serviceRuns(ctx, serviceAbove), h.expect(ctx, configPath, "two"),
+		h.startedWith(ctx, startedBase, "second and more"), h.startedWith(ctx, startedAbove, `with "quotes" and \`),
+	)
+}
+
+// replaceProgram: a program gets another content while it runs, and goes on.
+func replaceProgram(ctx context.Context, h *Host) error {
+	if err := h.remove(ctx, startedBase); err != nil {
+		return err
+	}
+	content := append(slices.Clone(h.Service), 0)
+	if err := h.applied(ctx, h.changed(func(d *config.Document) { setFile(d, h.program(programPath, content, none())) }), 1); err != nil {
+		return err
+	}
+	restarted, err := h.exists(ctx, startedBase)
+	if err == nil && restarted {
+		err = errors.New("the service was restarted")
+	}
+	return errors.Join(err, h.serviceRuns(ctx, serviceBase), h.expect(ctx, programPath, string(content)))
+}
+
+func openFirewall(ctx context.Context, h *Host) error {
+	return h.applied(ctx, h.changed(func(d *config.Document) {
+		d.Firewall = []config.FirewallRule{{Name: firewallRule, Protocol: config.ProtocolTCP, Port: 10250}}
+	}), 1)
+}
+
+func firewallIsOpen(ctx context.Context, h *Host) error {
+	out, err := h.run(ctx, "netsh.exe advfirewall firewall show rule name="+firewallRule, nil)
+	if err == nil && !strings.Contains(out, "10250") {
+		err = fmt.Errorf("the rule has no port:\n%s", out)
+	}
+	return err
+}
+
+// driftIsSeen: a file that somebody changed is the one difference.
+func driftIsSeen(ctx context.Context, h *Host) error {
+	if err := h.upload(ctx, configPath, []byte("changed")); err != nil {
+		return err
+	}
+	plan, err := h.plan(ctx, h.bundle)
+	if err != nil {
+		return err
+	}
+	if len(plan.Items) != 1 || plan.Items[0].Name != configPath {
+		return fmt.Errorf("got %d differences:%s", len(plan.Items), describe(plan.Items))
+	}
+	return h.applied(ctx, h.bundle, 1)
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+)
+
+const (
+	// patience is how long the agent as a service may take: it looks once a minute.
+	patience = 90 * time.Second
+	// recoveryPatience is far more than the delays of services in milliseconds, and far less
+	// than they would be in seconds.
+	recoveryPatience = time.Minute
+)
+
+// whileApplying configures the host with one more service, calls during in the middle of
+// that, and then lets the service start.
+func (h *Host) whileApplying(ctx context.Context, during func() error) (b config.Bundle, result *engine.Result, err error) {
+	b = h.changed(func(d *config.Document) {
+		setFile(d, h.program(slowPath, h.SlowService, restarts(serviceSlow)))
+		d.Services = append(d.Services, service(serviceSlow, slowPath, []string{holdPath}, nil))
+	})
+	if err := h.upload(ctx, holdPath, nil); err != nil {
+		return b, nil, err
+	}
+	held := errors.New("there was no progress")
+	result, err = h.apply(ctx, b, func(e engine.Event) {
+		if e.State != engine.EventStarted || !strings.HasSuffix(e.Item, serviceSlow) {
+			return
+		}
+		within, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		held = eventually(within, "the service is starting", func() (bool, error) {
+			out, err := h.run(within, "sc.exe query "+serviceSlow, nil)
+			return strings.Contains(out, "START_PENDING"), err
+		})
+		if held == nil {
+			held = during()
+		}
+		held = errors.Join(held, h.remove(ctx, holdPath))
+	})
+	return b, result, errors.Join(held, err)
+}
+
+// oneAtATime: while one applies, another one is told so and does nothing.
+func oneAtATime(ctx context.Context, h *Host) error {
+	before := h.bundle
+	request, err := (&engine.Request{Allow: config.ImpactReboot, Bundle: before}).Encode()
+	if err != nil {
+		return err
+	}
+	_, result, err := h.whileApplying(ctx, func() error {
+		result, err := h.change(ctx, hostagent.CommandApply, request, nil)
+		if result == nil || result.Reason != engine.ReasonLocked {
+			return fmt.Errorf("the other one got %+v: %w", result, orElse(err, errors.New("it was not refused")))
+		}
+		return nil
+	})
+	if err == nil && result.Outcome != engine.OutcomeApplied {
+		err = fmt.Errorf("the first one got outcome %s", result.Outcome)
+	}
+	_, back := h.apply(ctx, before, nil)
+	return errors.Join(err, back)
+}
+
+// errKilled is what whileApplying must not take for a failure.
+var errKilled = errors.New("killed")
+
+// killApply: an apply that is killed is known as such, and the next one completes it.
+func killApply(ctx context.Context, h *Host) error {
+	before := h.bundle
+	b, result, err := h.whileApplying(ctx, func() error {
+		if _, err := h.run(ctx, "taskkill.exe /F /IM "+path.Base(slashes(h.agent)), nil); err != nil {
+			return err
+		}
+		return errKilled
+	})
+	if !errors.Is(err, errKilled) || result != nil {
+		return fmt.Errorf("it was not killed, and got %+v: %w", result, err)
+	}
+	facts, err := h.facts(ctx)
+	if err != nil {
+		return err
+	}
+	if facts.Configuration.ApplyingRevision == "" {
+		return fmt.Errorf("the host does not know that it was not done: %+v", facts.Configuration)
+	}
+	if result, err = h.apply(ctx, b, nil); err != nil {
+		return err
+	}
+	// What was done before is not done again.
+	if len(result.Changed) > 1 {
+		err = fmt.Errorf("the next one ended with %s:%s", result.Outcome, describe(result.Changed))
+	}
+	if facts, factsErr := h.facts(ctx); factsErr != nil || facts.Configuration.ApplyingRevision != "" || facts.Configuration.AppliedRevision != result.Revision {
+		err = errors.Join(err, fmt.Errorf("the host does not know that it was done: %w", orElse(factsErr, errors.New("it has another revision"))))
+	}
+	err = errors.Join(err, h.asDesired(ctx), h.serviceRuns(ctx, serviceSlow))
+	_, back := h.apply(ctx, before, nil)
+	return errors.Join(err, back, h.serviceRuns(ctx, serviceBase), h.serviceRuns(ctx, serviceAbove))
+}
+
+// restart: what needs a restart of the host waits for it, and then is completed; every
+// service starts by itself and sees the variable.
+func restart(ctx context.Context, h *Host) error {
+	if !h.AllowRestart {
+		return ErrNotAllowed
+	}
+	b := h.changed(func(d *config.Document) {
+		d.Environment[0] = config.EnvironmentVariable{Name: variable, Value: "restarted", OnChange: config.OnChange{Impact: config.ImpactReboot}}
+	})
+	result, err := h.apply(ctx, b, nil)
+	if err != nil {
+		return err
+	}
+	if result.Outcome != engine.OutcomeRebootRequired {
+		return fmt.Errorf("got outcome %s", result.Outcome)
+	}
+	var boot hostagent.BootFacts
+	if err := h.ask(ctx, hostagent.CommandBoot, nil, &boot); err != nil {
+		return err
+	}
+	var answer hostagent.RestartAnswer
+	if err := h.ask(ctx, hostagent.CommandRestart, hostagent.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
+		return err
+	}
+	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
+		h.pool.Forget(h.Target)
+		var now hostagent.BootFacts
+		err := h.ask(ctx, hostagent.CommandBoot, nil, &now)
+		return err == nil && now.ID != boot.ID, err
+	}); err != nil {
+		return err
+	}
+	if result, err = h.apply(ctx, b, nil); err != nil {
+		return err
+	}
+	if result.Outcome == engine.OutcomeRebootRequired {
+		return fmt.Errorf("one restart is not enough: %s", strings.Join(result.Reboot, ", "))
+	}
+	content, _, err := h.content(ctx, startedBase)
+	if err == nil && !strings.HasSuffix(content, "\nrestarted\n") {
+		err = fmt.Errorf("the service was started with %q", content)
+	}
+	return errors.Join(err, h.asDesired(ctx), h.serviceRuns(ctx, serviceBase), h.serviceRuns(ctx, serviceAbove))
+}
+
+// driftIsRepaired: the agent as a service puts right what others change.
+func driftIsRepaired(ctx context.Context, h *Host) error {
+	b := h.changed(func(d *config.Document) {
+		d.Services = append(d.Services, service(hostagent.ServiceName, h.agent, []string{"run"}, nil))
+	})
+	if _, err := h.apply(ctx, b, nil); err != nil {
+		return err
+	}
+	if _, err := h.run(ctx, "net.exe stop "+serviceAbove, nil); err != nil {
+		return err
+	}
+	if err := errors.Join(h.upload(ctx, theirsPath, []byte("changed")), h.look(ctx)); err != nil {
+		return err
+	}
+	var drift *engine.Drift
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := eventually(within, "the drift is told", func() (bool, error) {
+		facts, err := h.facts(within)
+		if err == nil {
+			drift = facts.Configuration.Drift
+		}
+		return drift != nil, err
+	}); err != nil {
+		return err
+	}
+	if len(drift.Repaired) != 2 || len(drift.Left) > 0 || drift.Error != "" {
+		text, err := json.Marshal(drift)
+		return fmt.Errorf("the drift is %s: %w", text, orElse(err, errors.New("want two things repaired")))
+	}
+	return errors.Join(h.expect(ctx, theirsPath, "ours"), h.serviceRuns(ctx, serviceAbove), h.asDesired(ctx))
+}
+
+// look has the agent as a service look at the host now: it does so when it starts.
+func (h *Host) look(ctx context.Context) error {
+	for _, verb := range []string{"stop", "start"} {
+		if _, err := h.run(ctx, "net.exe "+verb+" "+hostagent.ServiceName, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// driftIsLogged: administrators find in the event log what was put right.
+func driftIsLogged(ctx context.Context, h *Host) error {
+	lines, err := h.logs(ctx, hostagent.LogRequest{Queries: []string{"eventlog/Application"}, SinceSeconds: new(int64(600)), Pattern: `service\.conf|theirs\.conf`})
+	if err == nil && len(lines) == 0 {
+		err = errors.New("no event names the file")
+	}
+	return err
+}
+
+// bigLogContent is enough for a rotation.
+func bigLogContent() []byte {
+	var out strings.Builder
+	for i := 0; out.Len() < 3*engine.MinRotatedLog; i++ {
+		fmt.Fprintf(&out, "line %d\n", i)
+	}
+	return []byte(out.String())
+}
+
+// logIsRotated: the text is in files of their own, complete, and the disk has room again.
+func logIsRotated(ctx context.Context, h *Host) error {
+	if err := h.upload(ctx, bigLog, bigLogContent()); err != nil {
+		return err
+	}
+	if _, err := h.apply(ctx, h.changed(func(d *config.Document) {
+		d.LogRotation = []config.LogRotation{{Path: bigLog, MaxBytes: 2 * engine.MinRotatedLog}}
+	}), nil); err != nil {
+		return err
+	}
+	if err := h.look(ctx); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var rotated []string
+	if err := eventually(within, "the log is rotated", func() (bool, error) {
+		names, err := h.names(within, logDirectory)
+		rotated = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "big-") || !strings.HasSuffix(name, ".log") })
+		return len(rotated) > 0, err
+	}); err != nil {
+		return err
+	}
+	slices.Sort(rotated)
+	var got strings.Builder
+	for _, name := range rotated {
+		content, _, err := h.content(ctx, logDirectory+`\`+name)
+		if err != nil {
+			return err
+		}
+		got.WriteString(content)
+	}
+	// What was given back to the file system reads as zeros, a moment later.
+	var rest, failed string
+	if err := eventually(within, "the beginning of the log is given back", func() (bool, error) {
+		facts, err := h.facts(within)
+		if err != nil {
+			return false, err
+		}
+		if drift := facts.Configuration.Drift; drift != nil {
+			failed = drift.Error
+		}
+		rest, _, err = h.content(within, bigLog)
+		return failed != "" || strings.HasPrefix(rest, "\x00"), err
+	}); err != nil {
+		return err
+	}
+	if failed != "" {
+		return errors.New(failed)
+	}
+	got.WriteString(strings.TrimLeft(rest, "\x00"))
+	if got.String() != string(bigLogContent()) {
+		return fmt.Errorf("the %d rotated logs and what is left have %d bytes, want %d, or others", len(rotated), got.Len(), len(bigLogContent()))
+	}
+	return nil
+}

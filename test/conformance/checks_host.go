@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package conformance
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+)
+
+// sameAgent: the program on the host is the one that was sent, byte for byte.
+func sameAgent(ctx context.Context, h *Host) error {
+	var v hostagent.Version
+	if err := h.ask(ctx, hostagent.CommandVersion, nil, &v); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(h.Agent)
+	if v.SHA256 != hex.EncodeToString(sum[:]) || v.Protocol != hostagent.ProtocolVersion || v.OS != "windows" {
+		return fmt.Errorf("it says of itself %+v, want digest %x", v, sum)
+	}
+	return nil
+}
+
+// factsAreComplete: everything that preflight judges by is there.
+func factsAreComplete(ctx context.Context, h *Host) error {
+	f, err := h.facts(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range f.Errors {
+		errs = append(errs, fmt.Errorf("%s: %s", e.Area, e.Message))
+	}
+	for what, ok := range map[string]bool{
+		"product":                   f.System.Product != "",
+		"Windows Server":            f.System.Server,
+		"build":                     f.System.Build > 0 && strings.HasPrefix(f.System.Version, "10.0."),
+		"host name":                 f.Name.Hostname != "" && f.Name.FQDN != "" && f.Name.NetBIOS != "",
+		"processors":                f.CPUs > 0,
+		"memory":                    f.Memory.TotalBytes > 0 && f.Memory.AvailableBytes > 0,
+		"system drive":              len(f.Disks) > 0 && f.Disks[0].System && f.Disks[0].FreeBytes > 0,
+		"boot":                      !f.Boot.Time.IsZero() && f.Boot.ID != "",
+		"an administrator's rights": f.User.Administrator && f.User.Elevated && f.User.ID != "",
+		"an adapter that is up": slices.ContainsFunc(f.Network.Interfaces, func(i hostagent.Interface) bool {
+			return i.Up && len(i.Addresses) > 0
+		}),
+	} {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: not found", what))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hnsAnswers: the Host Networking Service tells its networks, also if there are none. It
+// comes with the feature Containers.
+func hnsAnswers(ctx context.Context, h *Host) error {
+	f := &hostagent.Facts{}
+	if err := h.ask(ctx, hostagent.CommandInspect, nil, f); err != nil {
+		return err
+	}
+	for _, e := range f.Errors {
+		if e.Area == "network/hns" {
+			return errors.New(e.Message)
+		}
+	}
+	return nil
+}
+
+// logs reads logs as lines, the header taken off.
+func (h *Host) logs(ctx context.Context, request hostagent.LogRequest) ([]string, error) {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.run(ctx, h.agent+" "+hostagent.CommandLogs, strings.NewReader(string(text)+"\n"))
+	if err != nil {
+		return nil, err
+	}
+	scanner := bufio.NewScanner(strings.NewReader(out))
+	scanner.Buffer(nil, 1<<20)
+	if !scanner.Scan() {
+		return nil, errors.New("there is no header")
+	}
+	var header hostagent.LogHeader
+	if err := json.Unmarshal(scanner.Bytes(), &header); err != nil {
+		return nil, fmt.Errorf("the header %q: %w", scanner.Text(), err)
+	}
+	if header.Error != nil {
+		return nil, fmt.Errorf("%s: %s", header.Error.Reason, header.Error.Message)
+	}
+	var lines []string
+	for scanner.Scan() {
+		lines = append(lines, scanner.Text())
+	}
+	return lines, scanner.Err()
+}
+
+// logsOfFiles: a log that another program writes is read, from its end.
+func logsOfFiles(ctx context.Context, h *Host) error {
+	const name = logDirectory + `\some.log`
+	if err := h.upload(ctx, name, []byte("one\r\ntwo\r\nthree\r\n")); err != nil {
+		return err
+	}
+	lines, err := h.logs(ctx, hostagent.LogRequest{Queries: []string{`conformance\some.log`}, TailLines: new(int64(2))})
+	if err != nil {
+		return err
+	}
+	if want := []string{"two", "three"}; !slices.Equal(lines, want) {
+		return fmt.Errorf("got %q, want %q", lines, want)
+	}
+	return h.remove(ctx, name)
+}
+
+// logsOfEvents: every Windows has events of its own start.
+func logsOfEvents(ctx context.Context, h *Host) error {
+	lines, err := h.logs(ctx, hostagent.LogRequest{Queries: []string{"eventlog/System"}, TailLines: new(int64(5)), Output: "json"})
+	if err != nil {
+		return err
+	}
+	if len(lines) == 0 {
+		return errors.New("the channel System is empty")
+	}
+	for _, line := range lines {
+		var record struct {
+			Time, Message, Provider string
+			EventID                 int
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" || record.Provider == "" {
+			return fmt.Errorf("record %q: %w", line, orElse(err, errors.New("time or provider is missing")))
+		}
+	}
+	return nil
+}
+
+// bootIsStable: two looks in one boot have one answer.
+func bootIsStable(ctx context.Context, h *Host) error {
+	var first, second hostagent.BootFacts
+	if err := h.ask(ctx, hostagent.CommandBoot, nil, &first); err != nil {
+		return err
+	}
+	if err := h.ask(ctx, hostagent.CommandBoot, nil, &second); err != nil {
+		return err
+	}
+	if first.ID == "" || first.ID != second.ID {
+		return fmt.Errorf("one boot is called %q and %q", first.ID, second.ID)
+	}
+	return nil
+}
+
+// hostnameIsCompared: the name that the host has is nothing to do, and another one is a
+// restart. Nothing is renamed.
+func hostnameIsCompared(ctx context.Context, h *Host) error {
+	f, err := h.facts(ctx)
+	if err != nil {
+		return err
+	}
+	for name, items := range map[string]int{f.Name.NetBIOS: 0, "not-its-name-1": 1} {
+		plan, err := h.plan(ctx, config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: name}})
+		if err != nil {
+			return err
+		}
+		if len(plan.Items) != items || items > 0 && plan.Impact != config.ImpactReboot {
+			return fmt.Errorf("for name %s, impact %s:%s", name, plan.Impact, describe(plan.Items))
+		}
+	}
+	return nil
+}
+
+// featureIsKnown: Windows tells whether the feature is on that containers need, and that
+// there is none of another name. Nothing is turned on.
+func featureIsKnown(ctx context.Context, h *Host) error {
+	of := func(name string) (*engine.Plan, error) {
+		return h.plan(ctx, config.Bundle{Document: config.Document{
+			Version:  config.SchemaVersion,
+			Features: []config.Feature{{Name: name, OnChange: config.OnChange{Impact: config.ImpactReboot}}},
+		}})
+	}
+	plan, err := of("Containers")
+	if err != nil {
+		return err
+	}
+	if len(plan.Items) > 1 || len(plan.Items) == 1 && plan.Items[0].Kind != engine.KindFeature {
+		return fmt.Errorf("feature Containers:%s", describe(plan.Items))
+	}
+	if plan, err := of("NoSuchFeature"); err == nil {
+		return fmt.Errorf("a feature that does not exist:%s", describe(plan.Items))
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+)
+
+var (
+	hostFlag         = flag.String("host", "", "the Windows host, as user@address or user@address:port")
+	keyFlag          = flag.String("key", "", "the file with the private key that it lets in")
+	hostKeyFlag      = flag.String("host-key", "", "the public key of the host: type and base64. Empty: that in -known-hosts")
+	knownHostsFlag   = flag.String("known-hosts", "", "a file in the format of known_hosts with the public key of the host. Empty: ~/.ssh/known_hosts")
+	allowRestartFlag = flag.Bool("allow-restart", false, "the host may be restarted")
+	cleanFlag        = flag.Bool("clean", false, "take off the host first what a run that was interrupted has left")
+)
+
+// checkTimeout is how long one check may take; a restart of a host takes longest.
+const checkTimeout = 15 * time.Minute
+
+// build adds the programs that are put on a host.
+func build(t *testing.T, o Options, arch string) Options {
+	t.Helper()
+	for pkg, program := range map[string]*[]byte{"cmd/agent": &o.Agent, "test/winhost/winservice": &o.Service, "test/conformance/slowservice": &o.SlowService} {
+		var err error
+		if *program, err = winhost.BuildProgram(t.Context(), pkg, "windows", arch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+// run does all checks. What is missing on the host is why checks that need it fail.
+func run(t *testing.T, o Options, missing map[string]string) {
+	t.Helper()
+	h, err := Open(t.Context(), o)
+	t.Cleanup(func() {
+		// The test is over for its context.
+		ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+		defer cancel()
+		if err := h.Close(ctx); err != nil {
+			t.Errorf("leaving the host: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range Checks() {
+		ok := t.Run(strings.ReplaceAll(c.Name, " ", "_"), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), checkTimeout)
+			defer cancel()
+			err := c.Run(ctx, h)
+			switch why, lacks := missing[c.Needs]; {
+			case lacks && err == nil:
+				t.Errorf("this host has %s, and the table of what is missing says that it has not", c.Needs)
+			case lacks:
+				t.Skipf("%s: %s\n%v", c.Needs, why, err)
+			case errors.Is(err, ErrNotAllowed):
+				t.Skip(err)
+			case err != nil:
+				t.Error(err)
+			}
+		})
+		if !ok && c.Essential {
+			t.Fatal("the checks that follow build on this one")
+		}
+	}
+}
+
+// TestHost checks a host that somebody names.
+func TestHost(t *testing.T) {
+	if *hostFlag == "" {
+		t.Skip("no Windows host is given: make conformance HOST=user@address KEY=file")
+	}
+	target, err := ParseHost(*hostFlag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target.HostKeys, err = HostKeys(target, *hostKeyFlag, *knownHostsFlag); err != nil {
+		t.Fatal(err)
+	}
+	pem, err := os.ReadFile(*keyFlag)
+	if err != nil {
+		t.Fatalf("-key: %v", err)
+	}
+	signer, err := ssh.ParsePrivateKey(pem)
+	if err != nil {
+		t.Fatalf("-key: %v", err)
+	}
+	target.Credential = sshpool.Credential{ID: "key", Signers: []ssh.Signer{signer}}
+	run(t, build(t, Options{Target: target, AllowRestart: *allowRestartFlag, Clean: *cleanFlag}, "amd64"), nil)
+}
+
+// TestWine checks the host that the other tests have in place of Windows.
+func TestWine(t *testing.T) {
+	signer := hosttest.NewKey(t)
+	host := hosttest.Start(t, winhost.Options{Tier: winhost.TierWine, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
+	run(t, build(t, Options{
+		Target: sshpool.Target{
+			Address: host.Address(), Port: host.Port(), User: host.User(), HostKeys: []ssh.PublicKey{host.HostKey()},
+			Credential: sshpool.Credential{ID: "key", Signers: []ssh.Signer{signer}},
+		},
+		AllowRestart: true,
+	}, runtime.GOARCH), MissingInWine)
+}
+
+// The table has what checks need, and nothing else.
+func TestMissingInWine(t *testing.T) {
+	needed, names := map[string]bool{"": true}, map[string]bool{}
+	for _, c := range Checks() {
+		needed[c.Needs] = true
+		if names[c.Name] {
+			t.Errorf("%q is there twice", c.Name)
+		}
+		names[c.Name] = true
+		if c.Needs != "" && c.Essential {
+			t.Errorf("%q is essential and cannot be done everywhere", c.Name)
+		}
+	}
+	for api, why := range MissingInWine {
+		if !needed[api] || why == "" {
+			t.Errorf("%q is in the table and no check needs it, or it does not say why", api)
+		}
+	}
+}
+
+func TestParseHost(t *testing.T) {
+	for _, tt := range []struct {
+		text, user, address string
+		port                int
+		wantErr             bool
+	}{
+		{text: "Administrator@192.0.2.7", user: "Administrator", address: "192.0.2.7", port: 22},
+		{text: "a@w.example.com:2222", user: "a", address: "w.example.com", port: 2222},
+		{text: "a@2001:db8::1", user: "a", address: "2001:db8::1", port: 22},
+		{text: "a@[2001:db8::1]:2222", user: "a", address: "2001:db8::1", port: 2222},
+		{text: "a@[2001:db8::1]", user: "a", address: "2001:db8::1", port: 22},
+		{text: "192.0.2.7", wantErr: true},
+		{text: "@192.0.2.7", wantErr: true},
+		{text: "a@w:ssh", wantErr: true},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			got, err := ParseHost(tt.text)
+			if (err != nil) != tt.wantErr || got.User != tt.user || got.Address != tt.address || got.Port != tt.port {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// A host whose key is not known is not talked to.
+func TestHostKeys(t *testing.T) {
+	key, other := hosttest.NewKey(t).PublicKey(), hosttest.NewKey(t).PublicKey()
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	lines := knownhosts.Line([]string{"[192.0.2.7]:2222"}, key) + "\n" + knownhosts.Line([]string{"192.0.2.8"}, other) + "\n"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, hostKey, address string
+		port                   int
+		wantErr                string
+	}{
+		{name: "in the file", address: "192.0.2.7", port: 2222},
+		{name: "another port is another host", address: "192.0.2.7", port: 22, wantErr: "has no key of 192.0.2.7:22"},
+		{name: "told", hostKey: string(ssh.MarshalAuthorizedKey(key)), address: "192.0.2.9", port: 22},
+		{name: "told wrongly", hostKey: "ssh-ed25519 nonsense", address: "192.0.2.7", port: 2222, wantErr: "the host key"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			keys, err := HostKeys(sshpool.Target{Address: tt.address, Port: tt.port}, tt.hostKey, file)
+			if tt.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil || len(keys) != 1 || !bytes.Equal(keys[0].Marshal(), key.Marshal()) {
+				t.Errorf("got %v, %v", keys, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// removeAndAddAgain takes everything off a host, and then makes it a Node again.
+func removeAndAddAgain(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-again")
+	h := s.readyHost(t, namespace, "cfg-again", winhost.Options{})
+	first := h.get(t)
+	h.remove(t)
+	h.waitGone(t)
+	h.mustBeClean(t)
+	if token := h.bootstrapToken(t); token != "" {
+		t.Errorf("Secret %s is left", token)
+	}
+
+	h.declare(t, nil)
+	again := h.waitReady(t)
+	if again.UID == first.UID || again.Status.Node.UID == first.Status.Node.UID {
+		t.Error("instance or Node are those of before")
+	}
+	if again.Status.CurrentRevision != first.Status.CurrentRevision {
+		t.Errorf("the revision is %s, and was %s", again.Status.CurrentRevision, first.Status.CurrentRevision)
+	}
+}
+
+// removeHalfSetUp removes a host that could not be set up to the end.
+func removeHalfSetUp(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-half")
+	h := s.newHost(t, namespace, "cfg-half", winhost.Options{})
+	setFault(t, h.host, winhost.Fault{FailStart: "kubelet"})
+	h.declare(t, nil)
+	h.waitFailed(t, "kubelet", "timely fashion")
+	i := h.wait(t, "the condition says why", func(i *windowsv1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionConfigured); c == nil || c.Reason != windowsv1alpha1.ReasonConfigurationFailed {
+			return errors.New(describeConditions(i))
+		}
+		return nil
+	})
+	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionConfigured), "timely fashion")
+	if i.Status.CurrentRevision != "" || meta.IsStatusConditionTrue(i.Status.Conditions, windowsv1alpha1.ConditionReady) {
+		t.Errorf("a host that is half set up has revision %q\n%s", i.Status.CurrentRevision, describeConditions(i))
+	}
+	h.remove(t)
+	h.waitGone(t)
+	h.mustBeClean(t)
+}
+
+// userOf is a client of somebody who may do what the rules say in a namespace.
+func (s *site) userOf(t *testing.T, user, namespace string, rules ...rbacv1.PolicyRule) versioned.Interface {
+	t.Helper()
+	if _, err := s.Kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config, err := s.UserConfig(user, "system:authenticated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// removeUnreachable deletes the instance of a host that has no power: it stays, with what can
+// be done about it, until the host is given up by somebody who may do that.
+func removeUnreachable(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-away")
+	h := s.readyHost(t, namespace, "cfg-away", winhost.Options{})
+	if err := h.host.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	h.remove(t)
+	i := h.wait(t, "the instance says why it stays", func(i *windowsv1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionRemoved)
+		if c == nil || c.Reason != windowsv1alpha1.ReasonRemovalFailed {
+			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
+		}
+		return nil
+	})
+	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionRemoved), "ConnectionRefused", "tried again at", "abandon", "kubectl patch windowsinstance "+h.name+" -n "+namespace)
+	if i.Status.Phase != windowsv1alpha1.InstanceRemoving {
+		t.Errorf("the phase is %s", i.Status.Phase)
+	}
+
+	patch := []byte(`{"spec":{"removal":{"policy":"Abandon"}}}`)
+	editor := s.userOf(t, "cfg-editor", namespace, ours([]string{"get", "update", "patch", "delete"}, "windowsinstances"))
+	giveUp := func(client versioned.Interface) error {
+		_, err := client.WindowsV1alpha1().WindowsInstances(namespace).Patch(t.Context(), h.name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	}
+	soon(t, "an editor is refused for the right reason", func() error {
+		err := giveUp(editor)
+		if err == nil {
+			t.Fatal("an editor may give up a host")
+		}
+		if !apierrors.IsForbidden(err) {
+			return err
+		}
+		mustSay(t, err.Error(), "abandon")
+		return nil
+	})
+	// The finalizer cannot be taken away by hand either.
+	_, err := editor.WindowsV1alpha1().WindowsInstances(namespace).Patch(t.Context(), h.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("the finalizer can be taken away: %v", err)
+	}
+	admin := s.userOf(t, "cfg-admin", namespace, ours([]string{"get", "update", "patch", "delete", "abandon"}, "windowsinstances"))
+	soon(t, "who may do it gives up the host", func() error { return giveUp(admin) })
+	h.waitGone(t)
+	if h.read(t, `C:\k\kubelet.conf`) == "theirs" {
+		t.Error("a host that is given up was cleaned")
+	}
+}
+
+// removeNamespace deletes a namespace with a host that answers, and one that does not.
+func removeNamespace(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-namespace")
+	h, away := s.newHost(t, namespace, "cfg-ns-1", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-2", winhost.Options{})
+	for _, host := range []*siteHost{h, away} {
+		host.declare(t, nil)
+	}
+	h.waitReady(t)
+	away.waitReady(t)
+	if err := away.host.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.waitGone(t)
+	h.mustBeClean(t)
+	i := away.wait(t, "the instance says that the namespace waits", func(i *windowsv1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionRemoved); c == nil || c.Reason != windowsv1alpha1.ReasonRemovalFailed {
+			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
+		}
+		return nil
+	})
+	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionRemoved), "Namespace "+namespace+" is being deleted")
+	// It answers again.
+	if err := away.host.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	away.waitGone(t)
+	away.mustBeClean(t)
+	soon(t, "the namespace goes", func() error {
+		_, err := s.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		return mustBeGone(err)
+	})
+}

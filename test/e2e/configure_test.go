@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// TestConfigure sets hosts up. Its tests share a system; those of the second group change
+// or break what all hosts depend on, and come one after the other.
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, standin.PayloadOptions{Bytes: 1 << 20})
+	t.Run("calm", func(t *testing.T) {
+		for _, tt := range []struct {
+			name string
+			test func(*testing.T, *site)
+		}{
+			{"ConfigMap", configureFromConfigMap},
+			{"Machine", configureFromMachine},
+			{"change", configureChange},
+			{"plan", configurePlan},
+			{"rename", configureRename},
+			{"remove and add again", removeAndAddAgain},
+			{"remove what is half set up", removeHalfSetUp},
+			{"unreachable", removeUnreachable},
+			{"namespace", removeNamespace},
+			{"re-imaged", configureReimaged},
+			{"credentials", configureRotatedCredentials},
+			{"connection", configureCutConnection},
+			{"full disk", configureFullDisk},
+			{"hung service", configureHungService},
+		} {
+			t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.test(t, s) })
+		}
+	})
+	t.Run("mirror", func(t *testing.T) { configureMirror(t, s) })
+	t.Run("wrong digest", func(t *testing.T) { configureWrongDigest(t, s) })
+	t.Run("API server away", func(t *testing.T) { configureWithoutAPI(t, s) })
+	t.Run("controller killed", func(t *testing.T) { configureInSpiteOfKills(t, s) })
+}
+
+// configureFromConfigMap makes a Node of an entry, and takes it away with the entry.
+func configureFromConfigMap(t *testing.T, s *site) {
+	h := s.newHost(t, system.Namespace, "cfg-entry", winhost.Options{})
+	other := s.newHost(t, system.Namespace, "cfg-entry2", winhost.Options{})
+	configMaps := s.Kube.CoreV1().ConfigMaps(system.Namespace)
+	config, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: sourceName},
+		Data: map[string]string{
+			h.host.Address():     entryFor(h.host, "name="+h.name),
+			other.host.Address(): entryFor(other.host, "name="+other.name),
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.waitReady(t)
+	other.waitReady(t)
+	node := h.node(t, h.name)
+	for label, want := range map[string]string{
+		corev1.LabelOSStable: "windows", corev1.LabelWindowsBuild: "10.0.20348", "node.openshift.io/os_id": "Windows", corev1.LabelHostname: h.name,
+	} {
+		if got := node.Labels[label]; got != want {
+			t.Errorf("label %s is %q, want %q", label, got, want)
+		}
+	}
+	if !slices.Contains(node.Spec.Taints, corev1.Taint{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}) {
+		t.Errorf("taints %+v", node.Spec.Taints)
+	}
+	if token := h.bootstrapToken(t); token != "" {
+		t.Errorf("the host has joined, and Secret %s still is there", token)
+	}
+	if h.read(t, `C:\k\bootstrap-kubeconfig`) != "" {
+		t.Error("the host has joined, and still has the credentials for that")
+	}
+
+	delete(config.Data, h.host.Address())
+	if _, err := configMaps.Update(t.Context(), config, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.waitGone(t)
+	h.mustBeClean(t)
+	other.waitReady(t)
+}
+
+// bootstrapToken is the name of the Secret with the token of the host, if there is one.
+func (h *siteHost) bootstrapToken(t *testing.T) string {
+	t.Helper()
+	secrets, err := h.Kube.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range secrets.Items {
+		if secret := &secrets.Items[i]; strings.Contains(fmt.Sprint(secret.Annotations, secret.Labels), h.name) {
+			return secret.Name
+		}
+	}
+	return ""
+}
+
+// configureFromMachine makes a Node of a Machine.
+func configureFromMachine(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-machine")
+	address := s.HostIP().Next().Next()
+	h := s.newHost(t, namespace, "cfg-machine", winhost.Options{Address: address.String(), Port: 22})
+	apply := func(args ...string) {
+		t.Helper()
+		if _, err := s.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := t.TempDir() + "/machine.yaml"
+	writeFile(t, file, machineYAML(h.name, windowsLabel, ""))
+	apply("apply", "-n", namespace, "-f", file)
+	status := map[string]any{"status": map[string]any{"phase": "Provisioned", "addresses": []corev1.NodeAddress{internalIP(address.String())}}}
+	apply("patch", "machine", h.name, "-n", namespace, "--subresource=status", "--type=merge", "-p", asJSON(t, status))
+	h.waitReady(t)
+}
+
+// newPool makes a pool of hosts that are declared by hand.
+func (s *site) newPool(t *testing.T, namespace, name string, template windowsv1alpha1.PoolTemplate) {
+	t.Helper()
+	if _, err := s.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Create(t.Context(), &windowsv1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: windowsv1alpha1.WindowsNodePoolSpec{
+			Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}, Template: template,
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *site) patchPool(t *testing.T, namespace, name, patch string) {
+	t.Helper()
+	if _, err := s.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func inPool(name string) func(*windowsv1alpha1.WindowsInstanceSpec) {
+	return func(spec *windowsv1alpha1.WindowsInstanceSpec) {
+		spec.PoolRef = &windowsv1alpha1.PoolReference{Name: name}
+	}
+}
+
+// configureChange changes nothing, then one thing after the other, and looks at what it costs.
+func configureChange(t *testing.T, s *site) {
+	const pool = "p"
+	namespace := s.namespace(t, "cfg-change")
+	s.newPool(t, namespace, pool, windowsv1alpha1.PoolTemplate{NodeLabels: map[string]string{"example.com/rack": "r1", "example.com/old": "x"}})
+	h := s.newHost(t, namespace, "cfg-change", winhost.Options{})
+	h.declare(t, inPool(pool))
+	first := h.waitReady(t)
+	h.waitLabels(t, map[string]string{"example.com/rack": "r1", "example.com/old": "x"})
+	starts, restarts := h.kubelets.Load(), h.host.Restarts()
+
+	t.Run("nothing", func(t *testing.T) {
+		h.settle(t)
+		before, version := h.state(t), h.get(t).ResourceVersion
+		looks := len(h.host.Commands())
+		soon(t, "the host is looked at twice", func() error {
+			if n := len(h.host.Commands()); n < looks+2 {
+				return fmt.Errorf("it was %d times", n-looks)
+			}
+			return nil
+		})
+		if now := h.get(t); now.ResourceVersion != version {
+			t.Errorf("the instance was written: %s\nmanaged fields %+v", describeConditions(now), now.ManagedFields)
+		}
+		op := h.waitOperation(t, h.reconfigure(t).ID)
+		if op.Phase != windowsv1alpha1.OperationSucceeded || op.Impact != windowsv1alpha1.ImpactNone {
+			t.Errorf("the reconfigure is %s with impact %q: %s\n%s", op.Phase, op.Impact, op.Message, describeSteps(op))
+		}
+		for _, step := range op.Steps {
+			if slices.Contains([]string{"Transfer", "Cordon", "Drain", "Restart", "Boot", "Join"}, step.Name) && step.State != windowsv1alpha1.StepSkipped {
+				t.Errorf("step %s is %s", step.Name, step.State)
+			}
+		}
+		if difference := h.state(t).difference(before, "var/log/kubelet/"); difference != "" {
+			t.Errorf("on the host something was changed:\n%s", difference)
+		}
+		if h.kubelets.Load() != starts || h.host.Restarts() != restarts {
+			t.Errorf("the kubelet was started %d times, the host %d times", h.kubelets.Load()-starts, h.host.Restarts()-restarts)
+		}
+	})
+	t.Run("labels and taints", func(t *testing.T) {
+		s.patchPool(t, namespace, pool, `{"spec":{"template":{"nodeLabels":{"example.com/rack":"r2","example.com/old":null},"nodeTaints":[{"key":"example.com/t","effect":"NoSchedule"}]}}}`)
+		h.waitLabels(t, map[string]string{"example.com/rack": "r2", "example.com/old": ""})
+		soon(t, "the Node has the taint", func() error {
+			if taints := h.node(t, h.name).Spec.Taints; !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == "example.com/t" }) {
+				return fmt.Errorf("it has %+v", taints)
+			}
+			return nil
+		})
+	})
+	t.Run("kubelet", func(t *testing.T) {
+		before := h.waitReady(t).Status.DesiredRevision
+		starts := h.kubelets.Load()
+		s.patchPool(t, namespace, pool, `{"spec":{"template":{"kubelet":{"maxPods":42}}}}`)
+		i := h.waitRevision(t, before)
+		if op := i.Status.Operation; op.Impact != windowsv1alpha1.ImpactRestart {
+			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
+		}
+		if n := h.kubelets.Load() - starts; n != 1 {
+			t.Errorf("the kubelet was started %d times, want once", n)
+		}
+		soon(t, "the Node takes as many pods", func() error {
+			if n := h.node(t, h.name).Status.Allocatable.Pods().Value(); n != 42 {
+				return fmt.Errorf("it takes %d", n)
+			}
+			return nil
+		})
+	})
+	t.Run("containerd", func(t *testing.T) {
+		before := h.waitReady(t).Status.DesiredRevision
+		s.patchPool(t, namespace, pool, `{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:1"}}}}`)
+		op := h.waitRevision(t, before).Status.Operation
+		if op.Impact != windowsv1alpha1.ImpactDrain {
+			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
+		}
+		for _, step := range op.Steps {
+			if slices.Contains([]string{"Cordon", "Drain", "Uncordon"}, step.Name) && step.State != windowsv1alpha1.StepSucceeded {
+				t.Errorf("step %s is %s: %s", step.Name, step.State, step.Message)
+			}
+		}
+		mustSay(t, h.read(t, `C:\k\containerd\containerd_conf.toml`), "registry.example.com/pause:1")
+	})
+	if h.host.Restarts() != restarts {
+		t.Errorf("the host was restarted %d times", h.host.Restarts()-restarts)
+	}
+	if h.get(t).UID != first.UID || h.node(t, h.name).UID != first.Status.Node.UID {
+		t.Error("instance or Node were made anew")
+	}
+}
+
+// waitLabels waits until the Node has labels; an empty value is none.
+func (h *siteHost) waitLabels(t *testing.T, want map[string]string) {
+	t.Helper()
+	soon(t, "the Node has the labels", func() error {
+		node := h.node(t, h.name)
+		for label, value := range want {
+			if node.Labels[label] != value {
+				return fmt.Errorf("label %s is %q, want %q", label, node.Labels[label], value)
+			}
+		}
+		return nil
+	})
+}
+
+// settle waits until a look at the host has changed nothing.
+func (h *siteHost) settle(t *testing.T) {
+	t.Helper()
+	var version string
+	var looks int
+	soon(t, "the host settles", func() error {
+		i, n := h.get(t), len(h.host.Commands())
+		switch {
+		case i.ResourceVersion != version:
+			version, looks = i.ResourceVersion, n
+			return fmt.Errorf("it was written: %s", describeConditions(i))
+		case n <= looks+1:
+			return fmt.Errorf("it was not looked at since")
+		}
+		return nil
+	})
+}
+
+// configurePlan asks what would be done, and has it done.
+func configurePlan(t *testing.T, s *site) {
+	const pool = "p"
+	namespace := s.namespace(t, "cfg-plan")
+	s.newPool(t, namespace, pool, windowsv1alpha1.PoolTemplate{})
+	h := s.newHost(t, namespace, "cfg-plan", winhost.Options{})
+	h.declare(t, inPool(pool))
+	h.waitReady(t)
+	if plan := h.plan(t); len(plan) > 0 {
+		t.Errorf("nothing is to be done, and the plan says %+v", plan)
+	}
+
+	// A paused host is not changed by itself.
+	h.patch(t, `{"spec":{"paused":true}}`)
+	h.wait(t, "it is paused", func(i *windowsv1alpha1.WindowsInstance) error {
+		if i.Status.ObservedGeneration != i.Generation || i.Status.Operation.Active() {
+			return fmt.Errorf("it is %s", i.Status.Phase)
+		}
+		return nil
+	})
+	s.patchPool(t, namespace, pool, `{"spec":{"template":{"kubelet":{"maxPods":43}}}}`)
+	var plan []windowsv1alpha1.PlannedChange
+	soon(t, "the plan has the change", func() error {
+		if plan = h.plan(t); len(plan) == 0 {
+			return fmt.Errorf("it is empty")
+		}
+		return nil
+	})
+	before := h.state(t)
+	if len(plan) != 1 || plan[0].Kind != "File" || plan[0].Name != `C:\k\kubelet.conf` || plan[0].Action != "Update" || plan[0].Impact != windowsv1alpha1.ImpactRestart {
+		t.Errorf("the plan is %+v", plan)
+	}
+	if difference := h.state(t).difference(before, "var/log/kubelet/"); difference != "" {
+		t.Errorf("a plan changes the host:\n%s", difference)
+	}
+	h.patch(t, `{"spec":{"paused":false}}`)
+	revision := h.get(t).Status.CurrentRevision
+	h.wait(t, "it is set up", func(i *windowsv1alpha1.WindowsInstance) error {
+		if i.Status.CurrentRevision == revision {
+			return fmt.Errorf("it has revision %s\n%s", revision, describeOperation(i))
+		}
+		return isSetUp(i)
+	})
+	ours := []string{"var/log/", "Windows/windows-node-agent/", "k/kubelet.conf"}
+	if difference := h.state(t).difference(before, ours...); difference != "" {
+		t.Errorf("something was changed that is not in the plan:\n%s", difference)
+	}
+	mustSay(t, h.read(t, `C:\k\kubelet.conf`), `"maxPods":43`)
+	if plan := h.plan(t); len(plan) > 0 {
+		t.Errorf("all is done, and the plan says %+v", plan)
+	}
+
+	// What somebody else changes is in the plan, too.
+	h.write(t, `C:\k\kubelet.conf`, "{}")
+	if plan := h.plan(t); len(plan) != 1 || plan[0].Name != `C:\k\kubelet.conf` {
+		t.Errorf("after a change on the host, the plan is %+v", plan)
+	}
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != windowsv1alpha1.OperationSucceeded {
+		t.Errorf("the reconfigure is %s: %s", op.Phase, op.Message)
+	}
+	mustSay(t, h.read(t, `C:\k\kubelet.conf`), `"maxPods":43`)
+}
+
+// plan is what a reconfigure would do.
+func (h *siteHost) plan(t *testing.T) []windowsv1alpha1.PlannedChange {
+	t.Helper()
+	answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Plan
+}
+
+// configureRename gives a host the name that it shall have, with one restart.
+func configureRename(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-rename")
+	h := s.newHost(t, namespace, "cfg-rename", winhost.Options{})
+	h.declare(t, func(spec *windowsv1alpha1.WindowsInstanceSpec) { spec.NodeName = "cfg-renamed" })
+	i := h.waitReady(t)
+	if i.Status.Node.Name != "cfg-renamed" || i.Status.System.Hostname != "cfg-renamed" {
+		t.Errorf("the Node is %s, and the host calls itself %s", i.Status.Node.Name, i.Status.System.Hostname)
+	}
+	if n := h.host.Restarts(); n != 1 {
+		t.Errorf("the host was restarted %d times, want once", n)
+	}
+}

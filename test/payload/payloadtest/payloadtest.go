@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package payloadtest makes the payload of tests in which hosts become Nodes: the real
+// kubelet.exe and kube-log-runner.exe, the agent, and stand-ins for the rest, each under the
+// name and at the place that a real payload has it. What takes long is built once.
+//
+// It is imported by tests and the demo only.
+package payloadtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/openshift/windows-instance-api/pkg/payload"
+)
+
+// modulePath is the Go module that this package is part of.
+const modulePath = "github.com/openshift/windows-instance-api"
+
+// Options say what a payload is like.
+type Options struct {
+	// Logf is told what takes long. Nil: nobody.
+	Logf func(format string, args ...any)
+}
+
+// The programs of Kubernetes that are real, by the package that each is built from.
+const (
+	kubeletPackage   = "k8s.io/kubernetes/cmd/kubelet"
+	logRunnerPackage = "k8s.io/component-base/logs/kube-log-runner"
+)
+
+// Dir returns the directory of a payload, see package payload. It is kept in the user's cache
+// directory and must not be changed. The first time, the kubelet is built, which takes minutes.
+// Several processes may call it at once. The working directory must be inside the checkout.
+func Dir(ctx context.Context, o Options) (string, error) {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	dir, err := (&builder{Options: o}).dir(ctx)
+	if err != nil {
+		return "", fmt.Errorf("making the payload of the tests: %w", err)
+	}
+	return dir, nil
+}
+
+type builder struct {
+	Options
+	root  string // of the checkout
+	cache string
+}
+
+func (b *builder) dir(ctx context.Context) (string, error) {
+	gomod, err := output(ctx, "", "go", "env", "GOMOD")
+	if err != nil {
+		return "", err
+	}
+	b.root = filepath.Dir(gomod)
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache directory: %w", err)
+	}
+	b.cache = filepath.Join(base, "windows-instance-api")
+	if err := os.MkdirAll(b.cache, 0o755); err != nil {
+		return "", err
+	}
+	kubernetes, err := b.kubernetes(ctx)
+	if err != nil {
+		return "", err
+	}
+	work, err := os.MkdirTemp(b.cache, "payload-test-building-")
+	if err != nil {
+		return "", err
+	}
+	dir, err := b.pack(ctx, kubernetes, work)
+	return dir, errors.Join(err, os.RemoveAll(work))
+}
+
+// kubernetes returns the directory with the programs that are real, at the version of
+// hack/payload/kubernetes, and builds them if that has not been done yet.
+func (b *builder) kubernetes(ctx context.Context) (string, error) {
+	module := filepath.Join(b.root, "hack", "payload", "kubernetes")
+	goVersion, err := output(ctx, module, "go", "env", "GOVERSION")
+	if err != nil {
+		return "", err
+	}
+	version, err := output(ctx, module, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return "", err
+	}
+	arguments := buildArguments(version)
+	key := sha256.New()
+	_, _ = fmt.Fprintln(key, goVersion, arguments)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		if err := hashFile(key, filepath.Join(module, name)); err != nil {
+			return "", err
+		}
+	}
+	dir := filepath.Join(b.cache, "payload-test-kubernetes-"+hex.EncodeToString(key.Sum(nil))[:16])
+	return dir, once(dir, func(tmp string) error {
+		b.Logf("building kubelet.exe %s for the tests; the first time this takes minutes", version)
+		return forHosts(ctx, module, append(arguments, "-o", tmp+string(filepath.Separator), kubeletPackage, logRunnerPackage)...)
+	})
+}
+
+// buildArguments are those of hack/build-payload.sh: what it has compiled is not compiled again.
+func buildArguments(version string) []string {
+	flags := []string{"-s", "-w"}
+	major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, set := range []string{"gitVersion=" + version, "gitMajor=" + major, "gitMinor=" + minor, "gitTreeState=clean"} {
+			flags = append(flags, "-X", p+"."+set)
+		}
+	}
+	return []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " ")}
+}
+
+// pack builds the programs of this module and makes a payload of everything.
+func (b *builder) pack(ctx context.Context, kubernetes, work string) (string, error) {
+	for program, pkg := range map[string]string{
+		"windows-node-agent.exe": "cmd/agent", "containerd.exe": "test/payload/containerd", "idle.exe": "test/payload/idle",
+	} {
+		err := forHosts(ctx, b.root, "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(work, program), modulePath+"/"+pkg)
+		if err != nil {
+			return "", err
+		}
+	}
+	idle, err := os.ReadFile(filepath.Join(work, "idle.exe"))
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(b.root, "hack", "payload", "files.json")
+	text, err := os.ReadFile(list)
+	if err != nil {
+		return "", err
+	}
+	var m payload.Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return "", fmt.Errorf("%s: %w", list, err)
+	}
+	m.Version = "v0.0.0-test"
+	var sources []payload.Source
+	key := sha256.New()
+	_, _ = key.Write(text)
+	for _, f := range m.Files {
+		s := payload.Source{File: f}
+		s.Version, s.Source = m.Version, "stand-in"
+		for _, dir := range []string{kubernetes, work} {
+			if path := filepath.Join(dir, f.Name); exists(path) {
+				s.LocalPath = path
+				break
+			}
+		}
+		if s.LocalPath == "" {
+			// What follows a program in its file does not matter to it, and so no two are equal.
+			s.LocalPath = filepath.Join(work, f.Name)
+			if err := os.WriteFile(s.LocalPath, append(slices.Clip(idle), f.Name...), 0o600); err != nil {
+				return "", err
+			}
+		}
+		if err := hashFile(key, s.LocalPath); err != nil {
+			return "", err
+		}
+		sources = append(sources, s)
+	}
+	dir := filepath.Join(b.cache, "payload-test-"+hex.EncodeToString(key.Sum(nil))[:16])
+	return dir, once(dir, func(tmp string) error {
+		// Build wants to make the directory itself.
+		if err := os.Remove(tmp); err != nil {
+			return err
+		}
+		return payload.Build(ctx, tmp, m, sources)
+	})
+}
+
+// once has a directory made that is complete when it has its name, by one process.
+func once(dir string, fill func(tmp string) error) (err error) {
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // and so gives the lock back
+	for {
+		if err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Name(), err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".tmp-")
+	if err != nil {
+		return err
+	}
+	if err := fill(tmp); err != nil {
+		return errors.Join(err, os.RemoveAll(tmp))
+	}
+	return os.Rename(tmp, dir)
+}
+
+// forHosts runs go as for a host.
+func forHosts(ctx context.Context, dir string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GOFLAGS=") || strings.HasPrefix(v, "GOWORK=")
+	}), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// output runs a program and returns what it prints.
+func output(ctx context.Context, dir, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", program, strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func hashFile(to io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(to, f)
+	return err
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package standin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
+
+	"github.com/openshift/windows-instance-api/test/controlplane"
+	"github.com/openshift/windows-instance-api/test/kubelet"
+)
+
+// joining is a directory that is drive C of a host, as the engine leaves it.
+type joining struct {
+	drive, commandLine string
+	cp                 *controlplane.ControlPlane
+	kube               kubernetes.Interface
+}
+
+const (
+	tokenID     = "abcdef"
+	tokenSecret = "0123456789abcdef"
+)
+
+func newJoining(t *testing.T) *joining {
+	t.Helper()
+	cp, err := controlplane.Start(t.Context(), controlplane.Options{Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	kube, err := kubernetes.NewForConfig(cp.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &joining{drive: t.TempDir(), cp: cp, kube: kube}
+	const group = "system:bootstrappers:windows-instances"
+	if _, err := kube.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + tokenID},
+		Type:       corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": tokenID, "token-secret": tokenSecret, "usage-bootstrap-authentication": "true", "auth-extra-groups": group,
+			"expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+		},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "join"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j.write(t)
+	return j
+}
+
+// write writes what the engine writes.
+func (j *joining) write(t *testing.T) {
+	t.Helper()
+	ca, err := os.ReadFile(j.cp.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bootstrap, err := hostconfig.TokenCredentials{CA: ca, Token: tokenID + "." + tokenSecret}.Kubeconfig(j.cp.AdminConfig().Host, "kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dns, err := hostconfig.ClusterDNS("10.96.0.0/12")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := yaml.Marshal(hostconfig.KubeletConfiguration(dns, hostconfig.KubeletOptions{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string][]byte{
+		legacy.KubeletCAPath: ca, legacy.BootstrapKubeconfigPath: bootstrap, legacy.KubeletConfigPath: config,
+		`C:\k\kubelet.exe`: []byte("kubelet v1.36.9\n"),
+	} {
+		if err := os.MkdirAll(filepath.Dir(j.local(path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(j.local(path), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.commandLine = strings.Join([]string{
+		`C:\k\kube-log-runner.exe`, `-log-file=C:\var\log\kubelet\kubelet.log`, `C:\k\kubelet.exe`, "--config=" + legacy.KubeletConfigPath,
+		"--bootstrap-kubeconfig=" + legacy.BootstrapKubeconfigPath, "--kubeconfig=" + legacy.KubeconfigPath, `--cert-dir=c:\var\lib\kubelet\pki\`,
+		"--windows-service", "--node-labels=node.openshift.io/os_id=Windows", "--v=2", "--node-ip=127.0.2.77",
+	}, " ")
+}
+
+func (j *joining) local(path string) string {
+	return filepath.Join(j.drive, filepath.FromSlash(strings.ReplaceAll(path[2:], `\`, "/")))
+}
+
+// start starts the kubelet; stop ends it and returns what it ended with.
+func (j *joining) start(t *testing.T) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- kubelet.Join(ctx, kubelet.JoinOptions{Drive: j.drive, CommandLine: j.commandLine, Hostname: "Joiner", Logf: t.Logf})
+	}()
+	stop = func() error {
+		cancel()
+		err := <-ended
+		ended <- err
+		return err
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// request waits for a request that nobody has decided on.
+func (j *joining) request(t *testing.T, signer string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	var found *certificatesv1.CertificateSigningRequest
+	eventually(t, "a certificate is asked of "+signer, func() error {
+		list, err := j.kube.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if r := &list.Items[i]; r.Spec.SignerName == signer && len(r.Status.Conditions) == 0 {
+				found = r
+				return nil
+			}
+		}
+		return errors.New("there is no request")
+	})
+	return found
+}
+
+func (j *joining) approve(t *testing.T, r *certificatesv1.CertificateSigningRequest) {
+	t.Helper()
+	r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test",
+	})
+	if _, err := j.kube.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), r.Name, r, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// node waits for the Node to be as it should be.
+func (j *joining) node(t *testing.T, what string, condition func(*corev1.Node) bool) *corev1.Node {
+	t.Helper()
+	var node *corev1.Node
+	eventually(t, what, func() (err error) {
+		node, err = j.kube.CoreV1().Nodes().Get(t.Context(), "joiner", metav1.GetOptions{})
+		if err == nil && !condition(node) {
+			err = fmt.Errorf("it has %+v", node.Status.Conditions)
+		}
+		return err
+	})
+	return node
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// eventually polls condition until it returns nil.
+func eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// A host that was given what the engine writes becomes a Node of a real control plane, and
+// is one again after a restart without what it was given to bootstrap.
+func TestJoin(t *testing.T) {
+	j := newJoining(t)
+	stop := j.start(t)
+	client := j.request(t, certificatesv1.KubeAPIServerClientKubeletSignerName)
+	if got, want := client.Spec.Username, "system:bootstrap:"+tokenID; got != want {
+		t.Errorf("%s asks for the client certificate, want %s", got, want)
+	}
+	if _, err := os.Stat(j.local(legacy.KubeconfigPath)); err != nil {
+		t.Errorf("a kubelet that asks for its certificate has a kubeconfig: %v", err)
+	}
+	// It ends before it got its certificate, and asks again.
+	if err := stop(); err != nil {
+		t.Errorf("the kubelet was stopped: %v", err)
+	}
+	if err := j.kube.CertificatesV1().CertificateSigningRequests().Delete(t.Context(), client.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stop = j.start(t)
+	j.approve(t, j.request(t, certificatesv1.KubeAPIServerClientKubeletSignerName))
+	node := j.node(t, "the Node is ready", isReady)
+	wantLabels := map[string]string{
+		corev1.LabelHostname: "joiner", corev1.LabelOSStable: "windows", corev1.LabelArchStable: "amd64",
+		corev1.LabelWindowsBuild: "10.0.20348", "node.openshift.io/os_id": "Windows",
+	}
+	if !maps.Equal(node.Labels, wantLabels) {
+		t.Errorf("labels %v, want %v", node.Labels, wantLabels)
+	}
+	if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "os" && t.Value == "Windows" }) {
+		t.Errorf("taints %v", node.Spec.Taints)
+	}
+	wantAddresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.2.77"}, {Type: corev1.NodeHostName, Address: "joiner"}}
+	if !slices.Equal(node.Status.Addresses, wantAddresses) || node.Status.NodeInfo.KubeletVersion != "v1.36.9" || node.Status.Allocatable.Pods().Value() != 250 {
+		t.Errorf("status %+v", node.Status)
+	}
+	serving := j.request(t, certificatesv1.KubeletServingSignerName)
+	if got, want := serving.Spec.Username, "system:node:joiner"; got != want {
+		t.Errorf("%s asks for the serving certificate, want %s", got, want)
+	}
+	j.approve(t, serving)
+	current := j.local(`C:\var\lib\kubelet\pki\kubelet-server-current.pem`)
+	eventually(t, "the serving certificate is on the host", func() error {
+		pair, err := tls.LoadX509KeyPair(current, current)
+		if err == nil {
+			err = pair.Leaf.VerifyHostname("127.0.2.77")
+		}
+		return err
+	})
+	eventually(t, "the Lease is held", func() error {
+		lease, err := j.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), "joiner", metav1.GetOptions{})
+		if err == nil && *lease.Spec.HolderIdentity != "joiner" {
+			err = fmt.Errorf("it is held by %s", *lease.Spec.HolderIdentity)
+		}
+		return err
+	})
+
+	// After a restart it needs nothing of what it was given.
+	if err := stop(); err != nil {
+		t.Errorf("the kubelet was stopped: %v", err)
+	}
+	if err := os.Remove(j.local(legacy.BootstrapKubeconfigPath)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.kube.CoreV1().Nodes().Delete(t.Context(), "joiner", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// It has to have networks for pods as soon as something is to make them.
+	overlay := j.local(`C:\k\hybrid-overlay-node.exe`)
+	if err := os.WriteFile(overlay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.start(t)
+	j.node(t, "the Node is there and not ready", func(node *corev1.Node) bool { return len(node.Status.Conditions) > 0 && !isReady(node) })
+	if err := os.MkdirAll(j.local(legacy.CNIConfigDir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(j.local(legacy.CNIConfigPath), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j.node(t, "the Node is ready again", isReady)
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package wine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/payload"
+)
+
+// issueToken makes a bootstrap token and lets its bearer ask for a certificate.
+func (c *cluster) issueToken(t *testing.T) string {
+	t.Helper()
+	const id, secret = "abcdef", "0123456789abcdef"
+	_, err := c.kube.CoreV1().Secrets(metav1.NamespaceSystem).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id},
+		Type:       corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{
+			"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true",
+			"expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339),
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrappers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node-bootstrapper"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:bootstrappers"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id + "." + secret
+}
+
+// approve approves every request for a certificate until the test ends.
+func (c *cluster) approve(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	requests := c.kube.CertificatesV1().CertificateSigningRequests()
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			list, err := requests.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				continue
+			}
+			for i := range list.Items {
+				r := &list.Items[i]
+				if len(r.Status.Conditions) > 0 {
+					continue
+				}
+				r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
+					{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"},
+				}
+				if _, err := requests.UpdateApproval(ctx, r.Name, r, metav1.UpdateOptions{}); err == nil {
+					t.Logf("approved %s of %s for %s", r.Name, r.Spec.Username, r.Spec.SignerName)
+				}
+			}
+		}
+	}()
+}
+
+// document is that of a host that shall join, or of one that has.
+func (h *host) document(c *cluster, bootstrap *hostconfig.TokenCredentials) *hostconfig.Result {
+	h.Helper()
+	in := hostconfig.Inputs{
+		AgentPath: h.agent,
+		Cluster: hostconfig.Cluster{
+			ServiceOptions: hostconfig.ServiceOptions{Platform: configv1.NonePlatformType, APIServerURL: c.url},
+			ServiceCIDRs:   []string{"172.30.0.0/16"},
+			KubeletCA:      c.ca,
+			APIServerCA:    c.ca,
+			TrustedCA:      c.ca,
+		},
+		Instance:  hostconfig.Instance{Bootstrap: bootstrap},
+		DigestKey: bytes.Repeat([]byte{7}, 32),
+	}
+	for _, f := range h.payload.Manifest.Files {
+		if f.Role == payload.RoleAgent {
+			continue // it is there before any document
+		}
+		in.Payload.Files = append(in.Payload.Files, hostconfig.PayloadFile{Name: f.Name, Version: f.Version, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+	}
+	r, err := hostconfig.Build(in)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return r
+}
+
+// ready waits for a Node that said so after a time.
+func (c *cluster) ready(t *testing.T, name string, after time.Time) *corev1.Node {
+	t.Helper()
+	var node *corev1.Node
+	eventually(t, 3*time.Minute, "the Node is ready", func() (err error) {
+		if node, err = c.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: after}) {
+			return errors.New("its lease is not renewed")
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
+	})
+	return node
+}
+
+// dump shows what the host has to say when the test has failed.
+func (h *host) dump() {
+	h.Cleanup(func() {
+		if !h.Failed() {
+			return
+		}
+		for _, path := range []string{`C:\var\log\kubelet\kubelet.log`, `C:\var\log\containerd\containerd.log`} {
+			if local, err := h.LocalPath(path); err == nil {
+				text, err := os.ReadFile(local)
+				h.Logf("%s: %v\n%s", path, err, text[max(0, len(text)-8000):])
+			}
+		}
+	})
+}
+
+// TestNode: a host joins, keeps being a Node when it has lost power, and is clean in the end.
+func TestNode(t *testing.T) {
+	h := startHost(t)
+	h.dump()
+	before := h.snapshot()
+	c := startCluster(t)
+	token := c.issueToken(t)
+	c.approve(t)
+	began := time.Now()
+	h.send("windows-node-agent.exe", h.agent)
+	first := h.document(c, &hostconfig.TokenCredentials{CA: c.ca, Token: token})
+	for _, w := range first.Waiting {
+		t.Logf("waiting: %+v", w)
+	}
+	if r := h.apply(&first.Bundle); r.Outcome != engine.OutcomeRebootRequired {
+		t.Fatalf("first: %+v", r)
+	}
+	if err := h.Reboot(); err != nil {
+		t.Fatal(err)
+	}
+	if r := h.apply(&first.Bundle); r.Outcome != engine.OutcomeApplied {
+		t.Fatalf("second: %+v", r)
+	}
+	name := strings.ToLower(h.Name())
+	node := c.ready(t, name, began)
+	t.Logf("ready after %.1f s: %+v %+v", time.Since(began).Seconds(), node.Status.NodeInfo, node.Status.Addresses)
+
+	// The document of a host that has joined has no credentials to join.
+	joined := h.document(c, nil)
+	if r := h.apply(&joined.Bundle); r.Outcome != engine.OutcomeApplied {
+		t.Errorf("joined: %+v", r)
+	}
+	if r := h.apply(&joined.Bundle); r.Outcome != engine.OutcomeUnchanged {
+		t.Errorf("again: %+v", r)
+	}
+	h.verify(&joined.Bundle)
+	eventually(t, time.Minute, "the kubelet serves with a certificate", func() error {
+		out, err := c.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/"+name+"/proxy/healthz")
+		if err == nil && out != "ok" {
+			err = fmt.Errorf("it says %q", out)
+		}
+		return err
+	})
+
+	// Wine writes its registry every 30 seconds and does nothing when asked to do it now.
+	eventually(t, time.Minute, "the services are on the disk", func() error {
+		if !strings.Contains(h.registry(), `[System\\CurrentControlSet\\Services\\`+hostagent.ServiceName+`]`) {
+			return errors.New("they are not")
+		}
+		return nil
+	})
+	if err := h.PowerOff(); err != nil {
+		t.Fatal(err)
+	}
+	off := time.Now()
+	if err := h.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	c.ready(t, name, off)
+	t.Logf("ready again after %.1f s", time.Since(off).Seconds())
+	if r := h.apply(&joined.Bundle); r.Outcome != engine.OutcomeUnchanged {
+		t.Errorf("after the power loss: %+v", r)
+	}
+
+	if r := h.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	// The agent does not remove itself; who sent it does.
+	h.run("rmdir /s /q "+engine.Root, nil)
+	for _, d := range before.differences(h.snapshot()) {
+		t.Errorf("after the cleanup: %s", d)
+	}
+}

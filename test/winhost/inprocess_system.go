@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package winhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
+)
+
+// hostSystem is an in-process host as the engine changes it in one boot: files are real,
+// services are functions of this process, and everything else is made up. When the boot is
+// over every call fails, so that nothing is changed by somebody whose power was cut.
+type hostSystem struct {
+	*platform.UnixSystem
+	host *inProcessHost
+	boot string
+}
+
+var (
+	_ engine.System      = (*hostSystem)(nil)
+	_ hostagent.Receiver = (*hostSystem)(nil)
+)
+
+// errNoPower is what ends those who go on after the end of their boot.
+var errNoPower = errors.New("the host has lost its power")
+
+// system is the host in its present boot.
+func (h *inProcessHost) system() *hostSystem {
+	s := &hostSystem{host: h, boot: h.bootID()}
+	s.UnixSystem = platform.NewUnixSystem(h.driveC, func() (string, error) { return s.boot, s.alive() })
+	return s
+}
+
+// alive says whether the boot lasts.
+func (s *hostSystem) alive() error {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if !s.host.on || s.host.boots[0].id != s.boot {
+		return errNoPower
+	}
+	return nil
+}
+
+func (h *inProcessHost) bootID() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.boots) == 0 {
+		return ""
+	}
+	return h.boots[0].id
+}
+
+// nameHost gives a new host its computer name. One whose files were kept has one.
+func (h *inProcessHost) nameHost(name string) error {
+	if _, err := os.Lstat(h.driveC + ".json"); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A name holds from the next boot on, which is the first.
+	return platform.NewUnixSystem(h.driveC, func() (string, error) { return "factory", nil }).SetHostname(name)
+}
+
+// hostname is how the host calls itself, and next how from its next boot on.
+func (h *inProcessHost) hostname() (now, next string) {
+	now, next, err := h.system().Hostname()
+	if err != nil { // it is off
+		return h.name, h.name
+	}
+	return now, next
+}
+
+// Value implements [engine.System].
+func (s *hostSystem) Value(ctx context.Context, v config.Variable) (string, error) {
+	if v.Source == config.SourceDefaultRouteAddress {
+		return s.host.Address(), s.alive()
+	}
+	return s.UnixSystem.Value(ctx, v)
+}
+
+// Lock implements [engine.System].
+func (s *hostSystem) Lock(owner engine.Owner) (release func() error, err error) {
+	if err := s.alive(); err != nil {
+		return nil, err
+	}
+	return s.UnixSystem.Lock(owner)
+}
+
+// change says why a file cannot be changed, or nil.
+func (s *hostSystem) change(path string) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	local, err := s.host.LocalPath(path)
+	if err != nil {
+		return err
+	}
+	if s.host.currentFault().Holds(path) || s.host.busy(local) {
+		return fmt.Errorf("%s: %w", path, engine.ErrInUse)
+	}
+	return nil
+}
+
+// write is change for what takes room on the disk.
+func (s *hostSystem) write(path string) error {
+	if s.host.currentFault().DiskFull {
+		return fmt.Errorf("%s: %w", path, syscall.ENOSPC)
+	}
+	return s.change(path)
+}
+
+// Stat implements [engine.FileSystem].
+func (s *hostSystem) Stat(path string) (engine.FileInfo, error) {
+	if err := s.alive(); err != nil {
+		return engine.FileInfo{}, err
+	}
+	return s.UnixSystem.Stat(path)
+}
+
+// Open implements [engine.FileSystem].
+func (s *hostSystem) Open(path string) (io.ReadCloser, error) {
+	if err := s.alive(); err != nil {
+		return nil, err
+	}
+	return s.UnixSystem.Open(path)
+}
+
+// Names implements [engine.FileSystem].
+func (s *hostSystem) Names(directory string) ([]string, error) {
+	if err := s.alive(); err != nil {
+		return nil, err
+	}
+	return s.UnixSystem.Names(directory)
+}
+
+// WriteFile implements [engine.FileSystem].
+func (s *hostSystem) WriteFile(path string, content []byte, access config.Access) error {
+	if err := s.write(path); err != nil {
+		return err
+	}
+	return s.UnixSystem.WriteFile(path, content, access)
+}
+
+// Rename implements [engine.FileSystem]. A program that runs can be renamed, but not
+// replaced.
+func (s *hostSystem) Rename(from, to string) error {
+	if s.host.currentFault().Holds(from) {
+		return fmt.Errorf("%s: %w", from, engine.ErrInUse)
+	}
+	if err := s.change(to); err != nil {
+		return err
+	}
+	return s.UnixSystem.Rename(from, to)
+}
+
+// SetAccess implements [engine.FileSystem].
+func (s *hostSystem) SetAccess(path string, access config.Access) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	return s.UnixSystem.SetAccess(path, access)
+}
+
+// MakeDirectory implements [engine.FileSystem].
+func (s *hostSystem) MakeDirectory(path string, access config.Access) error {
+	if err := s.write(path); err != nil {
+		return err
+	}
+	return s.UnixSystem.MakeDirectory(path, access)
+}
+
+// Remove implements [engine.FileSystem].
+func (s *hostSystem) Remove(path string) error {
+	if err := s.change(path); err != nil {
+		return err
+	}
+	return s.UnixSystem.Remove(path)
+}
+
+// RemoveAtBoot implements [engine.FileSystem].
+func (s *hostSystem) RemoveAtBoot(path string) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	s.host.removeAtBoot = append(s.host.removeAtBoot, path)
+	return nil
+}
+
+// Create implements [hostagent.Receiver].
+func (s *hostSystem) Create(path string) (hostagent.ReceivedFile, error) {
+	if s.host.currentFault().DiskFull {
+		return nil, fmt.Errorf("%s: %w", path, hostagent.ErrDiskFull)
+	}
+	if err := s.change(path); err != nil {
+		return nil, err
+	}
+	return s.UnixSystem.Create(path)
+}
+
+// Volume implements [hostagent.Receiver]. A host whose disk is full notices it only when
+// it writes.
+func (s *hostSystem) Volume(path string) (name string, freeBytes int64, err error) {
+	if err := s.alive(); err != nil {
+		return "", 0, err
+	}
+	return s.UnixSystem.Volume(path)
+}
+
+// Service implements [engine.ServiceManager].
+func (s *hostSystem) Service(name string) (*engine.Service, error) {
+	now, err := s.UnixSystem.Service(name)
+	if err != nil || now == nil {
+		return nil, err
+	}
+	if p := s.host.process(name); p != nil {
+		now.State, now.ExitCode = p.state()
+	}
+	return now, nil
+}
+
+// StartService implements [engine.ServiceManager].
+func (s *hostSystem) StartService(name string) error {
+	if f := s.host.currentFault(); strings.EqualFold(f.FailStart, name) {
+		// ERROR_SERVICE_REQUEST_TIMEOUT
+		return errors.New("the service did not respond to the start or control request in a timely fashion")
+	}
+	if p := s.host.process(name); p != nil {
+		if state, _ := p.state(); state != engine.ServiceStopped {
+			return nil
+		}
+	}
+	if err := s.UnixSystem.StartService(name); err != nil {
+		return err
+	}
+	return s.host.startProcess(s, name)
+}
+
+// StopService implements [engine.ServiceManager].
+func (s *hostSystem) StopService(name string) error {
+	if err := s.UnixSystem.StopService(name); err != nil {
+		return err
+	}
+	if p := s.host.process(name); p != nil {
+		p.stop(strings.EqualFold(s.host.currentFault().HangStop, name))
+	}
+	return nil
+}
+
+// KillService implements [engine.ServiceManager].
+func (s *hostSystem) KillService(name string) error {
+	if err := s.UnixSystem.KillService(name); err != nil {
+		return err
+	}
+	if p := s.host.process(name); p != nil {
+		p.kill()
+	}
+	return nil
+}
+
+// DeleteService implements [engine.ServiceManager].
+func (s *hostSystem) DeleteService(name string) error {
+	if err := s.UnixSystem.DeleteService(name); err != nil {
+		return err
+	}
+	s.host.forgetProcess(name)
+	return nil
+}
