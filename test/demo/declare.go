@@ -7,10 +7,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -49,13 +52,6 @@ kind: Namespace
 metadata:
   name: {{.MachineNamespace}}
 ---
-apiVersion: config.openshift.io/v1
-kind: Infrastructure
-metadata:
-  name: cluster
-spec:
-  platformSpec: {type: VSphere}
----
 apiVersion: machine.openshift.io/v1beta1
 kind: MachineSet
 metadata:
@@ -72,13 +68,6 @@ spec:
         machine.openshift.io/cluster-api-machineset: winworker
         machine.openshift.io/os-id: Windows
     spec: {}
----
-# The kubelet of this host has not reported for long: its logs can be read all the same.
-apiVersion: v1
-kind: Node
-metadata:
-  name: {{.DeadNode}}
-  labels: {kubernetes.io/os: windows, node-role.kubernetes.io/worker: ""}
 `))
 
 // machinesOf is what the Machine API makes of the MachineSet.
@@ -114,16 +103,14 @@ func (e entry) instance() string {
 
 type machine struct{ Name, Address string }
 
-// declare creates the inputs and, in the place of the Machine API and of a kubelet,
-// the status of the Machines and of the Node.
+// declare creates the inputs and, in the place of the Machine API, the status of the Machines.
 func (s *site) declare(ctx context.Context, sys *system.System) error {
-	last := s.fromConfigMap[len(s.fromConfigMap)-1]
 	data := struct {
-		Namespace, MachineNamespace, DeadNode, SetUID string
+		Namespace, MachineNamespace, SetUID string
 
 		Entries  []entry
 		Machines []machine
-	}{Namespace: system.Namespace, MachineNamespace: machineNamespace, DeadNode: last.Name()}
+	}{Namespace: system.Namespace, MachineNamespace: machineNamespace}
 	for _, host := range s.fromConfigMap {
 		data.Entries = append(data.Entries, entryOf(host))
 	}
@@ -141,19 +128,13 @@ func (s *site) declare(ctx context.Context, sys *system.System) error {
 	if err := apply(ctx, sys, machinesOf, data); err != nil {
 		return err
 	}
-	if _, err := sys.Kubectl(ctx, "patch", "infrastructure", "cluster", "--subresource=status", "--type=merge",
-		"-p", `{"status":{"platform":"VSphere","platformStatus":{"type":"VSphere"}}}`); err != nil {
-		return err
-	}
 	for _, m := range data.Machines {
 		if _, err := sys.Kubectl(ctx, "patch", "machine", m.Name, "-n", machineNamespace, "--subresource=status", "--type=merge",
 			"-p", fmt.Sprintf(`{"status":{"phase":"Provisioned","addresses":[{"type":"InternalIP","address":%q}]}}`, m.Address)); err != nil {
 			return err
 		}
 	}
-	_, err = sys.Kubectl(ctx, "patch", "node", data.DeadNode, "--subresource=status", "--type=merge",
-		"-p", fmt.Sprintf(`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown","message":"Kubelet stopped posting node status."}]}}`, last.Address()))
-	return err
+	return nil
 }
 
 // apply renders manifests and applies them.
@@ -175,38 +156,67 @@ func entryOf(host winhost.Host) entry {
 	return entry{Key: host.Address(), Name: host.Name(), User: host.User(), Port: host.Port()}
 }
 
-// waitForHosts waits until all hosts are logged in to.
+// waitForHosts waits until all hosts are nodes.
 func waitForHosts(ctx context.Context, sys *system.System, want int, p *progress) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	shown := -1
+	shown := ""
 	for {
 		list, err := sys.Windows.WindowsV1alpha1().WindowsInstances("").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		var waiting []string
+		phases := map[v1alpha1.WindowsInstancePhase]int{}
+		n := 0
 		for i := range list.Items {
-			if !meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1alpha1.ConditionAuthenticated) {
-				waiting = append(waiting, list.Items[i].Name)
+			status := &list.Items[i].Status
+			phases[status.Phase]++
+			if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) {
+				n++
 			}
 		}
-		n := len(list.Items) - len(waiting)
-		if n != shown {
-			p.detail("%d of %d hosts", n, want)
-			shown = n
+		if text := phaseText(phases); text != shown {
+			p.detail("%s", text)
+			shown = text
 		}
 		if n >= want {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("only %d of %d hosts are logged in to; kubectl describe wi -A says why; waiting for %s: %w", n, want, strings.Join(waiting, ", "), ctx.Err())
+			return fmt.Errorf("only %d of %d hosts are nodes (%s); kubectl describe wi -A says why: %w", n, want, shown, ctx.Err())
 		case <-sys.Failed():
 			return sys.Err()
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
+}
+
+// phaseText says how many hosts are in which phase.
+func phaseText(phases map[v1alpha1.WindowsInstancePhase]int) string {
+	var parts []string
+	for _, phase := range slices.Sorted(maps.Keys(phases)) {
+		parts = append(parts, fmt.Sprintf("%d %s", phases[phase], cmp.Or(phase, v1alpha1.InstancePending)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// show runs commands as an administrator would, and prints what they say.
+func show(ctx context.Context, sys *system.System, s *site) error {
+	for _, args := range [][]string{
+		{"get", "windowsinstances", "-A"},
+		{"get", "nodes", "-o", "wide"},
+		{"windows", "reconfigure", s.fromConfigMap[0].Name(), "--dry-run=server"},
+	} {
+		cmd := sys.KubectlCommand(ctx, sys.KubeconfigPath(), args...)
+		cmd.Env = append(cmd.Environ(), "PATH="+sys.PluginDir()+string(os.PathListSeparator)+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		fmt.Printf("\n$ kubectl %s\n%s", strings.Join(args, " "), out)
+		if err != nil {
+			return fmt.Errorf("kubectl %s: %w", strings.Join(args, " "), err)
+		}
+	}
+	return nil
 }
 
 func printHowTo(sys *system.System, s *site, recordings string) error {
@@ -233,7 +243,10 @@ Everything runs. In another terminal:
   kubectl windows drain {{.Busy}}                     # 12 pods, two of them behind a budget: half a minute
   kubectl windows uncordon {{.Busy}}
   kubectl windows reboot {{.Pending}} --mode=IfPending   # its Windows waits for a restart
-  kubectl windows logs {{.Dead}} kubelet --tail=3 -f  # its kubelet is dead, its log is not
+  kubectl windows logs {{.Dead}} kubelet --tail=3 -f  # its kubelet hangs, its log does not
+  kubectl windows reconfigure {{.First}} --dry-run=server
+  kubectl patch wnp -n {{.Namespace}} windows-instances --type=merge -p '{"spec":{"template":{"kubelet":{"maxPods":110}}}}'
+  kubectl windows describe {{.First}}                 # what that does, step by step
   kubectl windows shell {{.Busy}}                     # knows ver and hostname, and exit to leave
   kubectl windows exec {{.First}} -- cmd /c ver
   kubectl windows inspect {{.Busy}}

@@ -6,21 +6,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/openshift/windows-instance-api/test/controlplane"
+	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
+	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // steps is how many lines "[n/steps]" there are.
-const steps = 6
+const steps = 7
 
 // progress prints what the demo is doing and how far it is.
 type progress struct {
@@ -48,8 +52,25 @@ func run(ctx context.Context, count int) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := cmp.Or(winhost.WineAvailable(), winhost.NetworkAvailable()); withWine && err != nil {
+		withWine = false
+		p.detail("%v", err)
+	}
+	if !withWine {
+		p.detail("no host runs our real windows-node-agent.exe and the real kubelet.exe: all run stand-ins in process")
+	}
 	p.step("building etcd and Kubernetes from Go modules: about 7 minutes the first time")
 	binDir, err := controlplane.BinDir(ctx, p.detail)
+	if err != nil {
+		return err
+	}
+	p.step("making a payload: what hosts are made nodes with (with Wine the real kubelet.exe, 4 minutes the first time)")
+	work, err := os.MkdirTemp("", "demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	shipped, err := makePayload(ctx, work, withWine, p)
 	if err != nil {
 		return err
 	}
@@ -58,15 +79,16 @@ func run(ctx context.Context, count int) (err error) {
 	if err != nil {
 		return err
 	}
-	recordings, err := os.MkdirTemp("", "demo-sessions-")
-	if err != nil {
+	recordings := filepath.Join(work, "sessions")
+	if err := os.Mkdir(recordings, 0o700); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(recordings)) }()
 	s, err := system.Start(ctx, system.Options{
 		ControlPlane:  controlplane.Options{BinDir: binDir, Fsync: true},
 		PrivateKey:    key,
 		MachineAPI:    true,
+		Payload:       shipped,
+		HostNetworks:  withWine,
 		APIServerArgs: []string{"--session-recording-dir=" + recordings},
 		Logf:          p.detail,
 	})
@@ -89,20 +111,20 @@ func run(ctx context.Context, count int) (err error) {
 	defer func() { stopGoing(); background.Wait() }()
 	background.Go(func() { site.writeLogs(going) })
 
-	p.step("creating ConfigMap windows-instances, a MachineSet with Machines, Nodes (the kubelet of one is dead) and pods")
+	p.step("creating ConfigMap windows-instances, a MachineSet with Machines, and pods")
 	if err := site.declare(ctx, s); err != nil {
-		return err
-	}
-	defer site.stopKubelets()
-	if err := site.startKubelets(ctx, s); err != nil {
 		return err
 	}
 	if err := apply(ctx, s, workloads, shop); err != nil {
 		return err
 	}
 	background.Go(func() { site.schedule(going, s.Kube) })
-	p.step("waiting until windows-controller has logged in to the hosts")
+	p.step("waiting until windows-controller has made nodes of the hosts: each is sent what it needs, restarted once, and joins")
 	if err := waitForHosts(ctx, s, count, p); err != nil {
+		return err
+	}
+	close(site.hang)
+	if err := show(ctx, s, site); err != nil {
 		return err
 	}
 	if err := printHowTo(s, site, recordings); err != nil {
@@ -115,6 +137,16 @@ func run(ctx context.Context, count int) (err error) {
 	case <-s.Failed():
 		return s.Err()
 	}
+}
+
+// makePayload makes what hosts are made nodes with, in a directory that is made below work
+// or is kept for the next time.
+func makePayload(ctx context.Context, work string, withWine bool, p *progress) (string, error) {
+	if withWine {
+		return payloadtest.Dir(ctx, payloadtest.Options{Logf: p.detail})
+	}
+	dir := filepath.Join(work, "payload")
+	return dir, standin.WritePayload(ctx, dir, standin.PayloadOptions{})
 }
 
 // exitWithoutWine is how hack/install-deps.sh says that only Wine is missing.

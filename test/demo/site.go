@@ -14,14 +14,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/test/kubelet"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -45,8 +46,9 @@ type site struct {
 	fromConfigMap []winhost.Host // the first is the Wine host where there is Wine
 	fromMachines  []winhost.Host
 
-	kubelets []*kubelet.Kubelet
-	winrm    []*http.Server
+	winrm []*http.Server
+	// hang has the kubelet of the last host hang.
+	hang chan struct{}
 }
 
 func (s *site) all() []winhost.Host {
@@ -54,15 +56,12 @@ func (s *site) all() []winhost.Host {
 }
 
 func startHosts(ctx context.Context, sys *system.System, count int, withWine bool, signer ssh.Signer, p *progress) (*site, error) {
-	tierOfFirst := winhost.TierWine
-	if !withWine {
-		tierOfFirst = winhost.TierInProcess
-		p.detail("there is no Wine on this machine: no host runs our real windows-node-agent.exe, all run it in process")
-	} else if err := winhost.WineAvailable(); err != nil {
-		tierOfFirst = winhost.TierInProcess
-		p.detail("no host runs our real windows-node-agent.exe: %v", err)
+	tierOfFirst := winhost.TierInProcess
+	if withWine {
+		tierOfFirst = winhost.TierWine
 	}
 	hosts := make([]winhost.Host, count)
+	hang := make(chan struct{})
 	var group errgroup.Group
 	group.SetLimit(8)
 	address := sys.HostIP()
@@ -74,9 +73,15 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 		// As long as a host that is quick about it.
 		o.Restart.Takes = restartTakes
 		if o.Tier == winhost.TierInProcess {
-			o.InProcess = winhost.InProcessOptions{EventLog: newEventLog(time.Now()), Facts: facts(i, count)}
+			o.InProcess = winhost.InProcessOptions{EventLog: newEventLog(time.Now()), Facts: facts(i, count), Services: standin.Services(), RunAgent: true}
+			if i == count-1 {
+				o.InProcess.Services[legacy.KubeletService] = hanging(o.InProcess.Services[legacy.KubeletService], hang)
+			}
 		}
-		if i < ownAddresses {
+		if o.Tier == winhost.TierWine {
+			// A real kubelet does not take a loopback address for that of its Node.
+			o.Network, o.Port = true, sshPort
+		} else if i < ownAddresses {
 			address = address.Next()
 			o.Address, o.Port = address.String(), sshPort
 		}
@@ -103,8 +108,12 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 	s := &site{
 		fromConfigMap: append(hosts[:1:1], hosts[1+machines:]...),
 		fromMachines:  hosts[1 : 1+machines],
+		hang:          hang,
 	}
 	for _, host := range hosts[:min(count, ownAddresses)] {
+		if host.Tier() == winhost.TierWine {
+			continue
+		}
 		if err := s.startWinRM(ctx, host); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -112,22 +121,46 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 	return s, nil
 }
 
+// bootsUntilNode is in which boot a host becomes a node: the first one ends when the feature
+// Containers is turned on.
+const bootsUntilNode = 2
+
+// hanging is a kubelet that does nothing any more once hang is closed, as its service goes on.
+func hanging(kubelet winhost.ServiceFunc, hang <-chan struct{}) winhost.ServiceFunc {
+	return func(ctx context.Context, s winhost.ServiceStart) error {
+		alive, end := context.WithCancel(ctx)
+		defer end()
+		go func() {
+			select {
+			case <-hang:
+				end()
+			case <-alive.Done():
+			}
+		}()
+		err := kubelet(alive, s)
+		select {
+		case <-hang:
+			<-ctx.Done()
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
 // facts makes the hosts differ: in what they have left, and the last Machine waits for
 // a restart until it gets one.
 func facts(i, count int) func(*hostagent.Facts) {
-	var waits atomic.Pointer[string]
+	var mu sync.Mutex
+	boots := map[string]bool{}
 	return func(f *hostagent.Facts) {
 		f.Memory.AvailableBytes -= f.Memory.TotalBytes * uint64(i) / uint64(2*count)
 		f.Disks[0].FreeBytes -= f.Disks[0].TotalBytes * uint64(count-i) / uint64(2*count)
-		for n, name := range []string{"containerd", "kubelet", "kube-proxy", "windows_exporter"} {
-			f.Services = append(f.Services, hostagent.Service{
-				Name: name, DisplayName: name, Description: "OpenShift managed " + name, State: "Running", StartType: "Automatic", PID: uint32(3000 + 4*n),
-				Path: `C:\k\` + name + ".exe", Account: "LocalSystem",
-			})
-		}
-		boot := f.Boot.ID
-		waits.CompareAndSwap(nil, &boot)
-		if i == machines && *waits.Load() == boot {
+		mu.Lock()
+		boots[f.Boot.ID] = true
+		n := len(boots)
+		mu.Unlock()
+		if i == machines && n <= bootsUntilNode {
 			f.PendingReboot = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootWindowsUpdate}}
 		}
 	}
@@ -153,7 +186,7 @@ func (s *site) startWinRM(ctx context.Context, host winhost.Host) error {
 }
 
 var tierText = map[string]string{
-	winhost.TierWine:      "Wine, runs the real windows-node-agent.exe behind a real SSH server",
+	winhost.TierWine:      "Wine, runs the real windows-node-agent.exe and the real kubelet.exe behind a real SSH server",
 	winhost.TierInProcess: "in process, a real SSH server with the agent's engine on a Windows-like file tree",
 }
 
@@ -176,6 +209,9 @@ func (s *site) writeLogs(ctx context.Context) {
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		for _, host := range s.all() {
+			if host.Tier() == winhost.TierWine {
+				continue // what runs there writes its own
+			}
 			now := time.Now()
 			// A host that is being closed has no directory any more.
 			_ = appendTo(filepath.Join(host.LogDir(), "kubelet", "kubelet.log"), fmt.Sprintf(

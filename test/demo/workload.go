@@ -7,9 +7,7 @@ package main
 
 import (
 	"context"
-	"net"
 	"slices"
-	"strconv"
 	"text/template"
 	"time"
 
@@ -17,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/openshift/windows-instance-api/test/kubelet"
-	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -41,6 +37,7 @@ spec:
     metadata: {labels: {app: {{.Name}}}}
     spec:
       nodeSelector: {kubernetes.io/os: windows}
+      tolerations: [{key: os, value: Windows, effect: NoSchedule}]
       terminationGracePeriodSeconds: 30
       automountServiceAccountToken: false
       containers:
@@ -68,64 +65,19 @@ var shop = []workload{
 	{Name: "db", Replicas: 2, MinAvailable: 1, StartSeconds: 20, StopSeconds: 5},
 }
 
-const (
-	// lookEvery is how often the scheduler looks for pods without a node.
-	lookEvery = time.Second
-	// heartbeat is how often kubelets report.
-	heartbeat = 10 * time.Second
-)
+// lookEvery is how often the scheduler looks for pods without a node.
+const lookEvery = time.Second
 
-// nodeHosts are the hosts with a kubelet that is alive, the one that takes pods first
-// at the beginning.
+// nodeHosts are the hosts whose Nodes take pods, the one that takes them first at the
+// beginning. The Wine host runs the real kubelet, which cannot run pods there, and the
+// kubelet of the last host is dead.
 func (s *site) nodeHosts() []winhost.Host {
 	alive := slices.Concat(s.fromConfigMap[:len(s.fromConfigMap)-1], s.fromMachines)
-	busy := len(s.fromConfigMap) - 2
-	return slices.Concat(alive[busy:], alive[:busy])
-}
-
-// startKubelets starts a stand-in for the kubelet of each host that is a node.
-func (s *site) startKubelets(ctx context.Context, sys *system.System) error {
-	version, err := sys.Kube.Discovery().ServerVersion()
-	if err != nil {
-		return err
+	if alive[0].Tier() == winhost.TierWine {
+		alive = alive[1:]
 	}
-	for _, host := range s.nodeHosts() {
-		if err := kubelet.Register(ctx, sys.Kube, kubelet.Node{
-			Name: host.Name(), Address: host.Address(),
-			Labels: map[string]string{corev1.LabelOSStable: "windows", corev1.LabelArchStable: "amd64", "node-role.kubernetes.io/worker": ""},
-			Info: corev1.NodeSystemInfo{
-				OperatingSystem: "windows", Architecture: "amd64", OSImage: "Windows Server 2022 Datacenter",
-				KernelVersion: "10.0.20348.2700", ContainerRuntimeVersion: "containerd://2.2.0", KubeletVersion: version.GitVersion,
-			},
-		}); err != nil {
-			return err
-		}
-		k, err := kubelet.Start(kubelet.Options{
-			Client: sys.Kube, Node: host.Name(), ReportInterval: heartbeat, Up: func() bool { return answers(host) },
-		})
-		if err != nil {
-			return err
-		}
-		s.kubelets = append(s.kubelets, k)
-	}
-	return nil
-}
-
-func (s *site) stopKubelets() {
-	for _, k := range s.kubelets {
-		k.Stop()
-	}
-}
-
-// answers says whether the SSH port of a host is open, which is how a stand-in shows
-// that it is up.
-func answers(host winhost.Host) bool {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(host.Address(), strconv.Itoa(host.Port())), time.Second)
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
+	busy := slices.Index(alive, s.fromConfigMap[len(s.fromConfigMap)-2])
+	return slices.Concat(alive[max(busy, 0):], alive[:max(busy, 0)])
 }
 
 // schedule puts pods on nodes until ctx is done, as there is no scheduler: all on the

@@ -201,11 +201,22 @@ func configureHungService(t *testing.T, s *site) {
 	}
 }
 
+// allowPullSecret lets our programs read the credentials of registries where OpenShift keeps
+// them, of which mirrors make part. There are none here.
+func (s *site) allowPullSecret(t *testing.T) {
+	t.Helper()
+	s.namespace(t, "openshift-config")
+	if _, err := s.Kubectl(t.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "pull-secret.yaml")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var digestMirrorSets = schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "imagedigestmirrorsets"}
 
 // configureMirror adds a mirror, which is a file on each host and interrupts nothing.
 func configureMirror(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-mirror")
+	s.allowPullSecret(t)
 	h := s.readyHost(t, namespace, "cfg-mirror", winhost.Options{})
 	client, err := dynamic.NewForConfig(s.AdminConfig())
 	if err != nil {
@@ -381,6 +392,7 @@ func TestConfigureMany(t *testing.T) {
 	t.Logf("the controller takes %d MiB", residentMiB(t, s.Controller.PID()))
 
 	// A change that interrupts nothing reaches all of them.
+	s.allowPullSecret(t)
 	client, err := dynamic.NewForConfig(s.AdminConfig())
 	if err != nil {
 		t.Fatal(err)

@@ -8,12 +8,15 @@ package system
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // payloadArgs are the arguments of both programs about what hosts are set up with.
@@ -34,8 +37,12 @@ func (s *System) createKubeadm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	server, err := s.hostsURL()
+	if err != nil {
+		return err
+	}
 	info, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
-		"": {Server: s.AdminConfig().Host, CertificateAuthorityData: ca},
+		"": {Server: server, CertificateAuthorityData: ca},
 	}})
 	if err != nil {
 		return err
@@ -65,4 +72,19 @@ networking:
 		}
 	}
 	return nil
+}
+
+// hostsURL is where hosts reach the API server.
+func (s *System) hostsURL() (string, error) {
+	if !s.options.HostNetworks {
+		return s.AdminConfig().Host, nil
+	}
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		return "", err
+	}
+	if s.relay, err = winhost.NewRelay(u.Host); err != nil {
+		return "", err
+	}
+	return "https://" + s.relay.Address(), nil
 }

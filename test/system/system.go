@@ -28,6 +28,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/test/controlplane"
+	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 const (
@@ -58,6 +59,9 @@ type Options struct {
 	// Payload is the directory of the payload that hosts are set up with; the cluster then
 	// has what kubeadm leaves in one. Empty: hosts are watched only.
 	Payload string
+	// HostNetworks has hosts reach the API server at [winhost.Gateway], which those with a
+	// network of their own do.
+	HostNetworks bool
 	// WithoutController leaves windows-controller out.
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
@@ -84,6 +88,7 @@ type System struct {
 	Windows versioned.Interface
 
 	options  Options
+	relay    *winhost.Relay // nil without HostNetworks
 	programs binaries
 	logf     func(format string, args ...any)
 }
@@ -101,6 +106,9 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	if o.ControlPlane.Logf == nil {
 		o.ControlPlane.Logf = o.Logf
 	}
+	if o.HostNetworks {
+		o.ControlPlane.ExtraSANs = append(o.ControlPlane.ExtraSANs, winhost.Gateway)
+	}
 	cp, err := controlplane.Start(ctx, o.ControlPlane)
 	if err != nil {
 		return nil, err
@@ -114,9 +122,18 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	}
 	s.programs.agentDir = agents
 	if err := s.start(ctx); err != nil {
-		return nil, errors.Join(err, cp.Stop())
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
+}
+
+// Stop ends everything.
+func (s *System) Stop() error {
+	var err error
+	if s.relay != nil {
+		err = s.relay.Close()
+	}
+	return errors.Join(err, s.ControlPlane.Stop())
 }
 
 func (s *System) start(ctx context.Context) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // issueToken makes a bootstrap token and lets its bearer ask for a certificate.
@@ -105,6 +106,14 @@ func (h *host) document(c *cluster, bootstrap *hostconfig.TokenCredentials) *hos
 			KubeletCA:      c.ca,
 			APIServerCA:    c.ca,
 			TrustedCA:      c.ca,
+			// What a cluster may have besides. There is no such proxy: the kubelet has to
+			// know that it needs none.
+			ExporterCertificate: c.ca,
+			ExporterKey:         []byte("a key"),
+			Proxy:               hostconfig.Proxy{HTTPS: "http://user:password@proxy.example.com:3128", None: winhost.Gateway},
+			ImageDigestMirrors: []configv1.ImageDigestMirrors{
+				{Source: "registry.example.com/team", Mirrors: []configv1.ImageMirror{"mirror.example.com/team"}},
+			},
 		},
 		Instance:  hostconfig.Instance{Bootstrap: bootstrap},
 		DigestKey: bytes.Repeat([]byte{7}, 32),
@@ -228,6 +237,9 @@ func TestNode(t *testing.T) {
 
 	if r := h.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
+	}
+	if err := c.kube.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Error(err)
 	}
 	// The agent does not remove itself; who sent it does.
 	h.run("rmdir /s /q "+engine.Root, nil)

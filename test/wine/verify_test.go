@@ -67,6 +67,15 @@ func (h *host) verify(b *config.Bundle) {
 	for _, program := range d.AntivirusExclusions {
 		h.registryValue(`HKLM\Software\Policies\Microsoft\Windows Defender\Exclusions\Processes`, program)
 	}
+	for _, v := range d.Environment {
+		want := v.Value
+		if v.Secret != "" {
+			want = string(b.Secrets[v.Secret])
+		}
+		if got := h.registryValue(`HKLM\System\CurrentControlSet\Control\Session Manager\Environment`, v.Name); !strings.HasSuffix(got, want) {
+			h.Errorf("the variable %s is %s, want %s", v.Name, got, want)
+		}
+	}
 	for _, f := range d.Features {
 		if got := h.registryValue(`HKLM\Software\Winhost\Features`, f.Name); !strings.HasSuffix(got, "0x4") {
 			h.Errorf("feature %s is %s, want installed", f.Name, got)
@@ -74,8 +83,8 @@ func (h *host) verify(b *config.Bundle) {
 	}
 	for _, c := range d.Certificates {
 		block, _ := pem.Decode([]byte(c.PEM))
-		thumbprint := fmt.Sprintf("%X", sha1.Sum(block.Bytes)) //nolint:gosec // as above
-		h.registryValue(`HKLM\Software\Microsoft\SystemCertificates\`+string(c.Store)+`\Certificates\`+thumbprint, "Blob")
+		thumbprint := fmt.Sprintf("%X", sha1.Sum(block.Bytes))
+		h.registryValue(`HKLM\Software\Microsoft\SystemCertificates\`+c.Store+`\Certificates\`+thumbprint, "Blob")
 	}
 }
 

@@ -142,7 +142,7 @@ func (n *network) create(ctx context.Context) error {
 
 // ip runs ip(8), which finds the namespace as file descriptor 3.
 func (n *network) ip(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "/sbin/ip", args...)
+	cmd := exec.CommandContext(ctx, "ip", args...)
 	cmd.ExtraFiles = []*os.File{n.namespace}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))

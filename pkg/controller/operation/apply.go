@@ -156,7 +156,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 				lockedSince = now
 			}
 			if now.Sub(lockedSince) >= lockPatience {
-				return nil, fmt.Errorf("the host is being changed by another one, which was waited for for %s: %s", lockPatience, done.Error)
+				return nil, fmt.Errorf("the host is being changed by another one, which has not ended within %s: %s", lockPatience, done.Error)
 			}
 			heard = now
 			why = "Another one changes the host, which is waited for: " + sentence(done.Error)

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/legacy"
 )
 
 const (
@@ -38,6 +40,10 @@ type planned struct {
 
 // planConfiguration finds out what has to be done to the host, and what that costs.
 func (e *execution) planConfiguration(ctx context.Context) (result, error) {
+	dropped, err := e.dropNode(ctx)
+	if err != nil {
+		return result{}, err
+	}
 	built, err := e.build(ctx)
 	if err != nil {
 		return result{}, err
@@ -53,7 +59,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	e.planned = &planned{built: built, plan: plan}
-	r := result{message: describePlan(plan, impact), skips: map[string]string{}}
+	r := result{message: dropped + describePlan(plan, impact), skips: map[string]string{}}
 	if len(built.Warnings) > 0 {
 		r.message += " " + sentence(strings.Join(built.Warnings, "; "))
 	}
@@ -72,6 +78,48 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		r.skips[stepCordon], r.skips[stepDrain] = why, why
 	}
 	return r, nil
+}
+
+// dropNode deletes the Node of a host that cannot have become it, as it has neither a
+// kubelet nor a trace of us: its disk is a new one. What ran on the Node is gone, and the
+// host joins like any new one. It returns what is to be said about that, empty if there
+// was nothing to do.
+func (e *execution) dropNode(ctx context.Context) (string, error) {
+	node := e.operation().Node
+	if node == nil {
+		return "", nil
+	}
+	facts := e.facts
+	if facts == nil { // the step before was another execution's
+		var err error
+		if facts, err = ask(ctx, e, e.clock.Now().Add(patience), e.readFacts); err != nil {
+			return "", e.blame(ctx, "the host cannot be looked at", err)
+		}
+	}
+	if !blank(facts) {
+		return "", nil
+	}
+	if err := e.confirm(ctx); err != nil {
+		return "", err
+	}
+	done, err := e.deleteNode(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Node = nil }); err != nil {
+		return "", err
+	}
+	return "Nothing of what was put on the host is there: it was installed anew. " + done.message + " ", nil
+}
+
+// blank says whether a host was never set up, by us or by others. What could not be read
+// may be there.
+func blank(facts *hostagent.Facts) bool {
+	unread := slices.ContainsFunc(facts.Errors, func(e hostagent.FactError) bool {
+		return e.Area == "configuration" || e.Area == "services" || strings.HasPrefix(e.Area, "services/")
+	})
+	kubelet := slices.ContainsFunc(facts.Services, func(s hostagent.Service) bool { return strings.EqualFold(s.Name, legacy.KubeletService) })
+	return !unread && !kubelet && facts.Configuration.AppliedRevision == "" && facts.Configuration.ApplyingRevision == ""
 }
 
 // has says whether the host has written down that it is of a revision completely. One

@@ -135,6 +135,21 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkk SSSS SSSSS", wantApplies: []string{"new with token Reboot", "new Restart"}, wantRestarts: 1,
 		},
 		{
+			name: "it was installed anew", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
+				f.host.onApplied = func(string) {
+					node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "another"}}
+					if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+						return // it is one already, or still
+					}
+					f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+						i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode, UID: "another"}
+					})
+				}
+			},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+		},
+		{
 			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
 			wantSteps: "SSSS Skkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts --query kubelet", "kubectl get csr"},
 			wantApplies: []string{"new with token None"},
@@ -198,7 +213,7 @@ func TestConfigure(t *testing.T) {
 					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"apply" changes this host, process 7`}
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "waited for for 15m"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "has not ended within 15m"}, wantCordoned: true,
 		},
 		{
 			name: "a file is missing after all", set: func(f *fixture, _ *scriptedConfiguration) {

@@ -262,7 +262,7 @@ func (c *scriptedConfiguration) revoked() bool {
 func (f *fixture) configure() *scriptedConfiguration {
 	c := &scriptedConfiguration{want: "new"}
 	f.configuration = c
-	f.host.is, f.host.impact = "old", config.ImpactNone
+	f.host.is, f.host.recorded, f.host.impact = "old", "old", config.ImpactNone
 	return c
 }
 

@@ -337,13 +337,14 @@ func (e *execution) leave(ctx context.Context) (string, error) {
 func (e *execution) isolate(ctx context.Context) (string, error) {
 	node := e.operation().Node
 	if node == nil {
-		var err error
-		if err = e.load(ctx); err != nil {
+		if err := e.load(ctx); err != nil {
 			return "", err
 		}
-		if node, err = e.findNode(ctx); err != nil || node == nil {
+		found, err := e.findNode(ctx)
+		if err != nil || found == nil {
 			return "", err
 		}
+		node = found
 	}
 	var found drain.Cordoned
 	err := e.onNode(ctx, func() (err error) {

@@ -49,7 +49,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 }
 
 // joinedNode returns the Node of the host, nil as long as there is none. It looks into the
-// cache first: many hosts may be waited for for minutes.
+// cache first, as many hosts may be waited for at the same time.
 func (e *execution) joinedNode(ctx context.Context) (*windowsv1alpha1.OperationNode, error) {
 	instance := &windowsv1alpha1.WindowsInstance{}
 	if err := e.cached.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {

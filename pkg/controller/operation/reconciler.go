@@ -133,7 +133,7 @@ func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id s
 		cached:        r.client,
 		drainer:       r.drainer,
 		turns:         r.turns,
-		yield:         func() { r.runner.yield(key) },
+		yield:         func() { r.runner.yield(key) }, //nolint:contextcheck // what it starts lives as long as the runner
 		recorder:      r.Recorder,
 		metrics:       r.metrics,
 		told:          map[string]bool{},

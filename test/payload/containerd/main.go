@@ -27,6 +27,9 @@ import (
 // pipeName is where the configuration of the real one has it listen.
 const pipeName = `\\.\pipe\containerd-containerd`
 
+// logger writes to the log file; a service has no standard error.
+var logger = log.New(os.Stderr, "", log.LstdFlags|log.LUTC)
+
 func main() {
 	var config, logFile, logLevel string
 	var service bool
@@ -36,7 +39,7 @@ func main() {
 	flag.BoolVar(&service, "run-service", false, "run as the service containerd")
 	flag.Parse()
 	if err := run(config, logFile, service); err != nil {
-		log.Fatal(err)
+		logger.Fatal(err)
 	}
 }
 
@@ -47,7 +50,7 @@ func run(config, logFile string, service bool) error {
 			return err
 		}
 		defer f.Close()
-		log.SetOutput(f)
+		logger.SetOutput(f)
 	}
 	if _, err := os.Stat(config); err != nil {
 		return fmt.Errorf("the configuration: %w", err)
@@ -70,11 +73,13 @@ func serve(stop <-chan struct{}) error {
 	runtimev1.RegisterImageServiceServer(s, &imageServer{})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
-	log.Printf("serving on %s", pipeName)
+	logger.Printf("serving on %s", pipeName)
 	select {
 	case <-stop:
 		s.Stop()
-		<-ended
+		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
+			return err
+		}
 		return nil
 	case err := <-ended:
 		return err
@@ -92,7 +97,7 @@ func (h *handler) Execute(_ []string, requests <-chan svc.ChangeRequest, status 
 	for {
 		select {
 		case h.err = <-ended:
-			log.Print(h.err)
+			logger.Print(h.err)
 			return true, 1
 		case r := <-requests:
 			switch r.Cmd {

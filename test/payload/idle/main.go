@@ -9,7 +9,6 @@ package main
 
 import (
 	"errors"
-	"log"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
@@ -30,6 +29,6 @@ func (service) Execute(_ []string, requests <-chan svc.ChangeRequest, status cha
 
 func main() {
 	if err := svc.Run("", service{}); err != nil && !errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
-		log.Fatal(err)
+		panic(err)
 	}
 }

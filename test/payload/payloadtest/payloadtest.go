@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/payload"
 )
@@ -176,7 +177,11 @@ func (b *builder) pack(ctx context.Context, kubernetes, work string) (string, er
 		}
 		sources = append(sources, s)
 	}
-	dir := filepath.Join(b.cache, "payload-test-"+hex.EncodeToString(key.Sum(nil))[:16])
+	const prefix = "payload-test-files-"
+	if err := removeUnused(b.cache, prefix, time.Now()); err != nil {
+		return "", err
+	}
+	dir := filepath.Join(b.cache, prefix+hex.EncodeToString(key.Sum(nil))[:16])
 	return dir, once(dir, func(tmp string) error {
 		// Build wants to make the directory itself.
 		if err := os.Remove(tmp); err != nil {
@@ -184,6 +189,26 @@ func (b *builder) pack(ctx context.Context, kubernetes, work string) (string, er
 		}
 		return payload.Build(ctx, tmp, m, sources)
 	})
+}
+
+// unused is for how long nobody has asked for a payload that is removed. Each version of the
+// agent has one of its own, of some 170 MB; no test takes as long.
+const unused = 4 * time.Hour
+
+// removeUnused removes directories with a prefix that once has not been asked for lately.
+func removeUnused(cache, prefix string, now time.Time) error {
+	list, err := filepath.Glob(filepath.Join(cache, prefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range list {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() && now.Sub(st.ModTime()) > unused {
+			if err := os.RemoveAll(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // once has a directory made that is complete when it has its name, by one process.
@@ -201,8 +226,19 @@ func once(dir string, fill func(tmp string) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Name(), err)
 	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	// What has this prefix was left by a process that was killed: the lock is ours.
+	left, err := filepath.Glob(dir + ".tmp-*")
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		if err := os.RemoveAll(l); err != nil {
+			return err
+		}
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".tmp-")
 	if err != nil {

@@ -4,7 +4,10 @@
 package payloadtest
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/payload"
 )
@@ -32,5 +35,28 @@ func TestDir(t *testing.T) {
 	again, err := Dir(t.Context(), Options{Logf: func(format string, args ...any) { t.Errorf("again: "+format, args...) }})
 	if err != nil || again != dir {
 		t.Errorf("the second time: %q, %v; want %q", again, err, dir)
+	}
+}
+
+// TestRemoveUnused: what was asked for stays, what was not goes, and what has another name is
+// left alone.
+func TestRemoveUnused(t *testing.T) {
+	cache := t.TempDir()
+	for _, name := range []string{"files-used", "files-unused", "other"} {
+		if err := once(filepath.Join(cache, name), func(string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now().Add(unused + time.Minute)
+	if err := os.Chtimes(filepath.Join(cache, "files-used"), now, now); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeUnused(cache, "files-", now); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"files-used": true, "files-unused": false, "files-unused.lock": true, "other": true} {
+		if exists(filepath.Join(cache, name)) != want {
+			t.Errorf("%s is there: %v, want %v", name, !want, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package hosttest
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -28,8 +29,8 @@ func requireNetwork(t *testing.T) {
 }
 
 // TestWineNetwork: a host with a network of its own is reached at its address there, before
-// and after it boots anew and sees one adapter with a default route. A relay has an address that it can reach.
-// Nothing of it is left when it is closed.
+// and after it boots anew, and sees one adapter with a default route. Relays for it work from
+// here, too. Nothing of it is left when it is closed.
 func TestWineNetwork(t *testing.T) {
 	requireNetwork(t)
 	Require(t, winhost.TierWine)
@@ -44,8 +45,9 @@ func TestWineNetwork(t *testing.T) {
 			_ = h.Close()
 		}
 	}()
-	if before := links(t); len(before) == 0 {
-		t.Error("the test does not find the host's link")
+	link := "winhost-" + strconv.Itoa(int(binary.BigEndian.Uint16(net.ParseIP(h.Address()).To4()[2:])))
+	if found := links(t); !slices.Contains(found, link) {
+		t.Errorf("the host's link %s is not among %q", link, found)
 	}
 	agent, _ := installAgent(t, h, signer)
 	facts := func() *hostagent.Interface {
@@ -114,6 +116,9 @@ func TestWineNetwork(t *testing.T) {
 	if c, err := net.Dial("tcp4", address); err == nil {
 		_ = c.Close()
 		t.Error("the host is closed and takes connections")
+	}
+	if left := links(t); slices.Contains(left, link) {
+		t.Errorf("%s is left", link)
 	}
 }
 
