@@ -33,7 +33,9 @@ type Result struct {
 	Bundle config.Bundle
 	// Revision names the document.
 	Revision string
-	// Waiting says which services are not in the document yet, and what for.
+	// Waiting says which services are not in the document yet, and what for. All of it comes
+	// by itself. What a site does without is not waited for: a service whose program is not
+	// in the payload, or that has not got what it needs to run, and those that depend on it.
 	Waiting []Waiting
 	// Warnings say what of the inputs cannot be as it was asked for.
 	Warnings []string
@@ -43,11 +45,8 @@ type Result struct {
 type Waiting struct {
 	// Service is its name.
 	Service string
-	// For says what has to be there.
+	// For says what has to be there: the Node, or something of it.
 	For string
-	// Node says that it is about the Node of the host: it comes by itself once the host has
-	// become one. Everything else has to be brought by somebody.
-	Node bool
 }
 
 // Build returns what a host shall be like. The error says everything that is wrong
@@ -253,33 +252,35 @@ func (b *builder) variables() {
 }
 
 // services adds the services that can run, in the order in which they are started. One
-// that depends on a service that cannot run yet waits with it.
+// that depends on a service that cannot run yet waits with it, and one that depends on a
+// service that the host does without is left out with it.
 func (b *builder) services() {
 	known := map[string]bool{}
 	for _, v := range b.document.Variables {
 		known[v.Name] = true
 	}
-	waits := map[string]Waiting{}
+	absent, waits := map[string]bool{}, map[string]bool{}
+	is := func(set map[string]bool) func(string) bool { return func(name string) bool { return set[name] } }
 	var ready []config.Service
 	list := services(b.in.Cluster.ServiceOptions)
 	if path := b.in.AgentPath; path != "" {
 		list = append(list, agent(path))
 	}
 	for _, s := range list {
-		w := b.missing(s, known)
-		for _, dependency := range s.dependencies {
-			// What somebody has to bring is what people want to know of first.
-			if of, ok := waits[dependency]; ok && (w.For == "" || w.Node && !of.Node) {
-				w = Waiting{For: "service " + dependency, Node: of.Node}
-			}
-		}
-		if w.For == "" {
-			ready = append(ready, s.document())
+		if b.absent(s) || slices.ContainsFunc(s.dependencies, is(absent)) {
+			absent[s.name] = true
 			continue
 		}
-		w.Service = s.name
-		waits[s.name] = w
-		b.waiting = append(b.waiting, w)
+		what := b.missing(s, known)
+		if at := slices.IndexFunc(s.dependencies, is(waits)); at >= 0 && what == "" {
+			what = "service " + s.dependencies[at]
+		}
+		if what != "" {
+			waits[s.name] = true
+			b.waiting = append(b.waiting, Waiting{Service: s.name, For: what})
+			continue
+		}
+		ready = append(ready, s.document())
 	}
 	ordered, err := config.StartOrder(ready)
 	if err != nil {
@@ -288,27 +289,36 @@ func (b *builder) services() {
 	b.document.Services = ordered
 }
 
-// missing returns what a service cannot run without and what is not there. For is empty
-// when there is nothing.
-func (b *builder) missing(s service, known map[string]bool) Waiting {
+// absent says whether the host does without a service: what it is, or what it cannot run
+// without, has not been provided. Nothing says that anybody will, so it is not waited for.
+func (b *builder) absent(s service) bool {
 	switch {
 	case !b.in.Payload.has(s.binary) && s.binary != b.in.AgentPath:
-		return Waiting{For: s.binary + " in the payload"}
-	case s.name == legacy.WindowsExporterService && len(b.in.Cluster.ExporterCertificate) == 0:
-		return Waiting{For: "a certificate to serve metrics with"}
+		return true
+	case s.name == legacy.WindowsExporterService:
+		return len(b.in.Cluster.ExporterCertificate) == 0
 	case s.name == legacy.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
-		return Waiting{For: "credentials of the cloud node manager"}
+		// Without it the Node is not initialized, so a program without credentials is a mistake.
+		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run")
+		return true
+	default:
+		return false
 	}
+}
+
+// missing returns what of the Node a service cannot run without and what is not there.
+// Empty: nothing.
+func (b *builder) missing(s service, known map[string]bool) string {
 	for _, name := range s.references() {
 		switch {
 		case known[name]:
 		case name == variableNodeSubnet && b.in.Node != nil:
-			return Waiting{For: "annotation " + legacy.SubnetAnnotation + " of node " + b.in.Node.Name, Node: true}
+			return "annotation " + legacy.SubnetAnnotation + " of node " + b.in.Node.Name
 		default:
-			return Waiting{For: "the Node of the host", Node: true}
+			return "the Node of the host"
 		}
 	}
-	return Waiting{}
+	return ""
 }
 
 // impacts says what a change of a program costs. The others are started anew each time
@@ -338,8 +348,8 @@ func programs(platform configv1.PlatformType) []string {
 	return paths
 }
 
-// optionalPrograms are those that a site adds to the payload. Until it does, the
-// services that they are wait; a host is a node without them.
+// optionalPrograms are those that a site adds to the payload if it wants the services that
+// they are. A host is a node without them.
 func optionalPrograms() []string { return []string{hybridOverlayPath, csiProxyPath, nodeManagerPath} }
 
 // payload adds the files that are shipped: all that the platform needs, and what a

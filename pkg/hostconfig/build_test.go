@@ -218,24 +218,27 @@ func TestWaiting(t *testing.T) {
 		change   func(in *hostconfig.Inputs)
 		services []string
 		waiting  []string
-		// node: all of them wait for what is about the Node.
-		node bool
+		warnings int
 	}{
 		{name: "everything is there", platform: configv1.NonePlatformType, change: func(*hostconfig.Inputs) {},
 			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
 		{name: "no Node yet", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { in.Node = nil },
-			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"hybrid-overlay-node", "kube-proxy"}, node: true},
+			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"hybrid-overlay-node for the Node of the host", "kube-proxy for the Node of the host"}},
 		{name: "no subnet yet", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { in.Node.Subnet = "" },
-			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy"}, waiting: []string{"kube-proxy"}, node: true},
+			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy"}, waiting: []string{"kube-proxy for annotation k8s.ovn.org/hybrid-overlay-node-subnet of node win-1"}},
 		{name: "no overlay in the payload", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { removeProgram(in, `C:\k\hybrid-overlay-node.exe`) },
-			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}, waiting: []string{"hybrid-overlay-node", "kube-proxy"}},
+			services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}},
+		{name: "no overlay in the payload, and no Node yet", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) {
+			removeProgram(in, `C:\k\hybrid-overlay-node.exe`)
+			in.Node = nil
+		}, services: []string{"containerd", "kubelet", "windows_exporter", "csi-proxy"}},
 		{name: "no CSI proxy in the payload", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) { removeProgram(in, `C:\k\csi-proxy.exe`) },
-			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "kube-proxy"}, waiting: []string{"csi-proxy"}},
-		{name: "no certificate for metrics yet", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) {
+			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "kube-proxy"}},
+		{name: "no certificate for metrics", platform: configv1.NonePlatformType, change: func(in *hostconfig.Inputs) {
 			in.Cluster.ExporterCertificate, in.Cluster.ExporterKey = nil, nil
-		}, services: []string{"containerd", "kubelet", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, waiting: []string{"windows_exporter"}},
-		{name: "no credentials for the node manager yet", platform: configv1.AzurePlatformType, change: func(in *hostconfig.Inputs) { in.Cluster.NodeManager = nil },
-			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, waiting: []string{"cloud-node-manager"}},
+		}, services: []string{"containerd", "kubelet", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}},
+		{name: "no credentials for the node manager", platform: configv1.AzurePlatformType, change: func(in *hostconfig.Inputs) { in.Cluster.NodeManager = nil },
+			services: []string{"containerd", "kubelet", "windows_exporter", "hybrid-overlay-node", "csi-proxy", "kube-proxy"}, warnings: 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,10 +251,10 @@ func TestWaiting(t *testing.T) {
 			}
 			var waiting []string
 			for _, w := range r.Waiting {
-				waiting = append(waiting, w.Service)
-				if w.For == "" || w.Node != tt.node {
-					t.Errorf("got %+v, want it to be about the Node: %t", w, tt.node)
-				}
+				waiting = append(waiting, w.Service+" for "+w.For)
+			}
+			if len(r.Warnings) != tt.warnings {
+				t.Errorf("warned of %q, want %d", r.Warnings, tt.warnings)
 			}
 			if diff := cmp.Diff(tt.waiting, waiting); diff != "" {
 				t.Errorf("waiting (-want +got):\n%s", diff)

@@ -151,3 +151,17 @@ func cpuSeconds(b *testing.B, pid int) float64 {
 func authorizedKey(key ssh.PublicKey) string {
 	return strings.Fields(string(ssh.MarshalAuthorizedKey(key)))[1]
 }
+
+// environmentNumber is a number of the environment that a run can be made smaller with. It
+// is read before there is a benchmark that could fail.
+func environmentNumber(name string, otherwise int) int {
+	value, ok := os.LookupEnv(name)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 1 {
+		panic(fmt.Sprintf("%s is %q, and not a number of at least 1", name, value))
+	}
+	return n
+}

@@ -364,7 +364,7 @@ func TestConfigureMany(t *testing.T) {
 	}
 	dead, slow := hosts[0], hosts[1]
 	setFault(t, dead.host, winhost.Fault{HangAtAccept: true})
-	setFault(t, slow.host, winhost.Fault{Latency: 300 * time.Millisecond})
+	setFault(t, slow.host, winhost.Fault{Latency: 75 * time.Millisecond})
 	began := time.Now()
 	var all errgroup.Group
 	all.SetLimit(8)

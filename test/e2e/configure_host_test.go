@@ -65,7 +65,7 @@ func newSite(t *testing.T, o standin.PayloadOptions, args ...string) *site {
 	}
 }
 
-// namespace makes a namespace that goes away with the test, and with it all its instances.
+// namespace makes a namespace, which stays as long as the system.
 func (s *site) namespace(t *testing.T, name string) string {
 	t.Helper()
 	namespaces := s.Kube.CoreV1().Namespaces()
@@ -79,7 +79,7 @@ func (s *site) instances(namespace string) windowsclient.WindowsInstanceInterfac
 	return s.Windows.WindowsV1alpha1().WindowsInstances(namespace)
 }
 
-// patience is how long a host may take for anything, with all tests at once on a small machine.
+// hostPatience is how long a host may take for anything, with all tests at once on a small machine.
 const hostPatience = 4 * time.Minute
 
 // soon polls condition until it returns nil.
@@ -321,7 +321,7 @@ func (h *siteHost) waitFailed(t *testing.T, want ...string) *windowsv1alpha1.Ope
 	return i.Status.Operation
 }
 
-// waitStep waits until a step of the operation runs or has ended, and returns the operation.
+// waitStep waits until a step of the operation runs or has ended.
 func (h *siteHost) waitStep(t *testing.T, step string) {
 	t.Helper()
 	h.wait(t, "step "+step+" begins", func(i *windowsv1alpha1.WindowsInstance) error {
@@ -475,7 +475,7 @@ func settingsOf(t *testing.T, file string) hostState {
 	return state
 }
 
-// difference says what is not as it was. Names that ignore accepts do not matter.
+// difference says what is not as it was, but for what is below the prefixes to ignore.
 func (s hostState) difference(before hostState, ignore ...string) string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {

@@ -51,6 +51,9 @@ func newConfigurations(config *rest.Config, own versioned.Interface, settings de
 // of returns what the host of an instance shall be like. joins says that it is no node yet,
 // and will get credentials to join, which a dry run does not issue.
 func (c *configurations) of(ctx context.Context, instance *v1alpha1.WindowsInstance) (bundle *config.Bundle, joins bool, err error) {
+	if openShift, err := desired.IsOpenShift(ctx, c.cluster); err != nil || openShift {
+		return nil, false, err // the controller puts nothing but the agent on these hosts
+	}
 	inputs, err := desired.Read(ctx, c.cluster, c.settings)
 	if err != nil {
 		return nil, false, err

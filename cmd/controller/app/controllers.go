@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -24,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/controller/pool"
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
+	"github.com/openshift/windows-instance-api/pkg/desired"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/pkg/version"
@@ -42,8 +44,19 @@ type controllers struct {
 	tokens *bootstraptoken.Tokens
 }
 
-// configure has hosts set up with a payload.
-func (c *controllers) configure(p *payload.Payload) error {
+// configure has hosts set up with a payload, if there is one.
+func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
+	if p == nil {
+		return nil
+	}
+	openShift, err := desired.IsOpenShift(ctx, c.GetAPIReader())
+	if err != nil {
+		return err
+	}
+	if openShift {
+		klog.InfoS("This is an OpenShift cluster: hosts are watched and not set up, as they do not join it with bootstrap tokens")
+		return nil
+	}
 	c.tokens = bootstraptoken.New(c.kube, clock.RealClock{})
 	source, err := inputs.New(inputs.Options{
 		Live:     c.GetAPIReader(),

@@ -109,10 +109,8 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, options: o}
-	if shipped.payload != nil {
-		if err := c.configure(shipped.payload); err != nil {
-			return err
-		}
+	if err := c.configure(ctx, shipped.payload); err != nil {
+		return err
 	}
 	if err := c.add(ctx); err != nil {
 		return err

@@ -6,6 +6,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,17 +90,20 @@ func (e *evaluation) configured() {
 	current := e.status.CurrentRevision
 	switch {
 	case !e.managed:
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged, "The controller has no payload: it watches the host, and sets nothing up on it.")
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is set up on it.")
 	case e.duplicate != "":
 		e.wait(condition)
 	case e.paused != "":
 		e.keep(condition)
 	case last.Active() && current == "":
 		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "Operation %s sets the host up; status.operation says how far it is.", last.ID)
-	case brokenOff(last):
+	case brokenOff(last) && !e.foreign():
 		e.configurationFailed(last)
 	case e.waitsFor != "" && current == "":
 		e.wait(condition)
+	case e.foreign():
+		e.setf(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonForeignNode,
+			"Others made the host Node %s: it is watched, and nothing is set up on it. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
 	case e.inputs != nil && current == "":
 		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonInputsMissing, e.inputsMessage())
 	case e.observation == nil:
@@ -120,6 +124,16 @@ func (e *evaluation) configured() {
 	default:
 		e.setConfigured()
 	}
+}
+
+// foreign says whether others made the host a node: there is a Node, and nothing of ours
+// was ever to be put on the host but the agent. It is not set up before somebody asks for
+// that, as it has workload and whoever made it a node may keep it as it is.
+func (e *evaluation) foreign() bool {
+	last := lastReconfigure(&e.status)
+	return e.managed && e.node != nil && e.status.CurrentRevision == "" &&
+		(last == nil || last.Revision == "" && !last.Active()) &&
+		!slices.Contains(e.instance.Finalizers, windowsv1alpha1.HostFinalizer)
 }
 
 func (e *evaluation) setConfigured() {
@@ -169,6 +183,8 @@ func (e *evaluation) revisionCurrent() {
 		e.keep(condition)
 	case e.observation != nil && e.observation.report == nil:
 		e.wait(condition)
+	case e.foreign():
+		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonForeignNode, "Others set the host up; with what is not known.")
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(e.status.DesiredRevision))
 	case e.status.CurrentRevision != e.status.DesiredRevision:

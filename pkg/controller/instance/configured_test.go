@@ -49,7 +49,7 @@ func reconfigured(t *testing.T, current string, phase windowsv1alpha1.OperationP
 	t.Helper()
 	instance := operated(t, windowsv1alpha1.OperationReconfigure, phase)
 	instance.Status.CurrentRevision = current
-	instance.Status.Operation.Message = "The kubelet does not start"
+	instance.Status.Operation.Message, instance.Status.Operation.Revision = "The kubelet does not start", revision1
 	meta.SetStatusCondition(&instance.Status.Conditions, metav1.Condition{
 		Type: windowsv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonConfiguring, ObservedGeneration: 1, Message: "Before.", LastTransitionTime: metav1.NewTime(testNow),
 	})
@@ -103,6 +103,14 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision " + revision2 + "; " + revision1 + " is wanted"}, windowsv1alpha1.InstanceReady},
 		{"being brought to another revision", world{instance: reconfigured(t, revision2, windowsv1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceConfiguring},
+		{"a node of others", world{instance: known(t), observation: setUpWith("", ""), node: ready},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"Others made the host Node win-1", "kubectl windows reconfigure"}, windowsv1alpha1.InstanceReady},
+		{"a node of others that is not ready", world{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, windowsv1alpha1.InstanceConnected},
+		{"a node of others that somebody has us take over", world{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, windowsv1alpha1.InstanceConfiguring},
+		{"our node that was set up anew", world{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, windowsv1alpha1.InstanceConnected},
 		{"interrupted", world{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
 			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted; it is taken up again"}, windowsv1alpha1.InstanceConnected},
 		{"failed", world{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
@@ -382,4 +390,10 @@ func TestEveryone(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+}
+
+// heldBy gives an instance our finalizer.
+func heldBy(instance *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstance {
+	instance.Finalizers = append(instance.Finalizers, windowsv1alpha1.HostFinalizer)
+	return instance
 }

@@ -407,7 +407,7 @@ func (e *evaluation) ready() {
 		return
 	}
 	c := e.obstacle(checks)
-	if c == nil && e.managed {
+	if c == nil && e.managed && !e.foreign() {
 		c = e.obstacle([]string{windowsv1alpha1.ConditionConfigured})
 	}
 	if c == nil {
@@ -452,11 +452,11 @@ func (e *evaluation) phase() {
 		e.status.Phase = windowsv1alpha1.InstancePending
 	case c != nil:
 		e.status.Phase = phaseOf(c)
-	case e.managed && !e.holds(windowsv1alpha1.ConditionConfigured):
+	case e.managed && !e.foreign() && !e.holds(windowsv1alpha1.ConditionConfigured):
 		e.status.Phase = unconfiguredPhase(e.get(windowsv1alpha1.ConditionConfigured))
 	case e.holds(windowsv1alpha1.ConditionNodeReady):
 		e.status.Phase = windowsv1alpha1.InstanceReady
-	case e.managed:
+	case e.managed && !e.foreign():
 		e.status.Phase = windowsv1alpha1.InstanceJoining
 	default:
 		e.status.Phase = windowsv1alpha1.InstanceConnected

@@ -289,7 +289,7 @@ func (e *execution) inputs(ctx context.Context, joined bool) (*hostconfig.Result
 	until := findStep(e.operation(), e.current).StartedAt.Add(inputsPatience)
 	for {
 		built, err := e.build(ctx)
-		if err != nil || !waitsForNode(built.Waiting) || !joined || !e.clock.Now().Before(until) {
+		if err != nil || len(built.Waiting) == 0 || !joined || !e.clock.Now().Before(until) {
 			return built, err
 		}
 		if err := e.say(ctx, "Waiting for what is about the Node.%s", describeWaiting(built.Waiting)); err != nil {
@@ -316,13 +316,6 @@ func exceeding(p *engine.Plan) []string {
 }
 
 func describeItem(i engine.Item) string { return i.String() + ": " + i.Reason }
-
-// waitsForNode says whether something waits for what is about the Node, which comes by
-// itself. Services that a site does without are not waited for, nor is a Node that is
-// ready without them.
-func waitsForNode(waiting []hostconfig.Waiting) bool {
-	return slices.ContainsFunc(waiting, func(w hostconfig.Waiting) bool { return w.Node })
-}
 
 // describeWaiting says what is not configured yet, as the end of a message. Empty: nothing.
 func describeWaiting(waiting []hostconfig.Waiting) string {

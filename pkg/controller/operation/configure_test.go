@@ -158,7 +158,7 @@ func TestConfigure(t *testing.T) {
 			name: "a service waits for its input", change: withoutNode, set: func(f *fixture, c *scriptedConfiguration) {
 				f.host.is = ""
 				f.registers()
-				c.waiting = []hostconfig.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node", Node: true}}
+				c.waiting = []hostconfig.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
 			},
 			want: succeeded, wantSteps: "SSSS Skkk Skkk SSkSS", wantMessage: []string{"hybrid-overlay-node for the subnet of the Node"}, wantApplies: []string{"new with token None", "new Restart"},
 		},

@@ -324,7 +324,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		if waitsForNode(built.Waiting) {
+		if len(built.Waiting) > 0 {
 			return result{skipped: true, message: "Not waited for, as something that the Node needs is not there yet." + describeWaiting(built.Waiting)}, nil
 		}
 	}

@@ -446,6 +446,7 @@ func (a *application) do(ctx context.Context, s *step, perform func() error) err
 		a.emit(e)
 		return err
 	}
+	s.done = true
 	e.State, e.Message = EventDone, ""
 	a.emit(e)
 	a.result.Changed = append(a.result.Changed, s.Item)

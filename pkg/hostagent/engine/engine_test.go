@@ -61,6 +61,12 @@ func program(path, version string, o config.OnChange) config.File {
 	return config.File{Path: path, Role: config.RoleProgram, Source: config.Source{Payload: path}, Digest: config.Digest([]byte(path + version)), OnChange: o}
 }
 
+// copyOf is a program that is in another place as well.
+func copyOf(f config.File, path string) config.File {
+	f.Path = path
+	return f
+}
+
 func testService(name string, dependencies ...string) config.Service {
 	return config.Service{
 		Name: name, Description: config.Description(name), BinaryPath: `C:\k\` + name + `.exe`, Dependencies: dependencies,
@@ -98,6 +104,8 @@ func bundles(t *testing.T) (first, second config.Bundle) {
 			program(`C:\k\overlay.exe`, "1", restarts("overlay")), program(`C:\k\kube-proxy.exe`, "1", restarts("kube-proxy")),
 			textFile(`C:\k\kubelet.conf`, "one", restarts("kubelet")), textFile(`C:\k\was-there.conf`, "ours", config.OnChange{Impact: config.ImpactNone}),
 			late, secret, bootstrap,
+			copyOf(program(`C:\k\kubelet.exe`, "1", config.OnChange{Impact: config.ImpactNone}), `C:\k\again\kubelet.exe`),
+			copyOf(program(`C:\k\kubelet.exe`, "1", config.OnChange{Impact: config.ImpactNone}), `C:\k\pki\kubelet.exe`),
 		},
 		Environment: []config.EnvironmentVariable{
 			{Name: "NO_PROXY", Value: "ours", OnChange: reboot},
@@ -120,6 +128,7 @@ func bundles(t *testing.T) (first, second config.Bundle) {
 	next.Directories = document.Directories[:1]
 	next.Files = []config.File{
 		program(`C:\k\containerd.exe`, "2", drain), program(`C:\k\kubelet.exe`, "1", restarts("kubelet")),
+		copyOf(program(`C:\k\containerd.exe`, "2", config.OnChange{Impact: config.ImpactNone}), `C:\k\again\kubelet.exe`),
 		textFile(`C:\k\kubelet.conf`, "two", restarts("kubelet")), bootstrap,
 		textFile(`C:\k\cni\new.conf`, "new", config.OnChange{Impact: config.ImpactNone}),
 	}

@@ -277,6 +277,20 @@ func (f *fake) WriteFile(path string, content []byte, access config.Access) erro
 	})
 }
 
+func (f *fake) CopyFile(from, to string, access config.Access) error {
+	return f.call("CopyFile "+from+" "+to, true, func() error {
+		file, ok := f.files[fold(from)]
+		if !ok {
+			return fmt.Errorf("%s: %w", from, fs.ErrNotExist)
+		}
+		if f.inUse[fold(to)] {
+			return ErrInUse
+		}
+		f.files[fold(to)] = fakeFile{Content: file.Content, Access: access, changed: f.ticks}
+		return f.inDirectory(to)
+	})
+}
+
 func (f *fake) Rename(from, to string) error {
 	return f.call("Rename "+from+" "+to, true, func() error {
 		file, ok := f.files[fold(from)]

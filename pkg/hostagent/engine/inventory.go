@@ -160,8 +160,8 @@ const (
 )
 
 // PayloadPath is where a file of the payload is put for the engine: digest is that of
-// its content, as in [config.File]. It is moved from there, so that a host never needs the
-// space twice.
+// its content, as in [config.File]. It is moved from there, so that a host does not need the
+// space twice; a content that belongs in several places is copied to all but the last.
 func PayloadPath(digest string) string {
 	_, hexadecimal, _ := strings.Cut(digest, ":")
 	return PayloadDirectory + `\` + hexadecimal

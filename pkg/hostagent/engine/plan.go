@@ -106,6 +106,11 @@ type step struct {
 	endpoint    *config.HNSEndpoint
 	// afterService is the service that has to run first. Empty: none.
 	afterService string
+	// needs is the digest of the file of the payload that the step puts at its place. Empty:
+	// it is there already, or the step is about something else.
+	needs string
+	// done says that the step was carried out.
+	done bool
 	// generated says that programs made it.
 	generated bool
 	// notNow says that something is missing that others have to provide first.

@@ -129,9 +129,12 @@ func (p *planner) file(w *wantedFile) {
 	default:
 		return
 	}
-	s := w.Source
-	absent := s.Payload != "" && !p.seen.staged[w.Digest] && seen.digest != w.digest
-	p.add(step{file: w, afterService: w.AfterService, notNow: absent || w.waits != ""}, action, KindFile, w.Path, reason, w.OnChange)
+	needs := ""
+	if w.Source.Payload != "" && seen.digest != w.digest {
+		needs = w.Digest
+	}
+	absent := needs != "" && !p.seen.staged[needs]
+	p.add(step{file: w, afterService: w.AfterService, needs: needs, notNow: absent || w.waits != ""}, action, KindFile, w.Path, reason, w.OnChange)
 	if absent {
 		p.plan.Payload = append(p.plan.Payload, w.payload())
 	}

@@ -101,7 +101,7 @@ func (a *application) runServices(ctx context.Context) error {
 			if step.phase() != phaseServices || step.Kind == KindService || !strings.EqualFold(step.afterService, s.Name) {
 				continue
 			}
-			perform := func() error { return a.writeLate(ctx, step.file) }
+			perform := func() error { return a.writeLate(ctx, step) }
 			if step.Kind == KindEndpoint {
 				perform = func() error { return a.endpoint(ctx, *step.endpoint) }
 			}
@@ -258,7 +258,8 @@ func (a *application) waitForValues(ctx context.Context, texts ...string) (map[s
 }
 
 // writeLate writes a file that is made of what a service makes.
-func (a *application) writeLate(ctx context.Context, w *wantedFile) error {
+func (a *application) writeLate(ctx context.Context, s *step) error {
+	w := s.file
 	var texts []string
 	if w.Source.Expand {
 		texts = append(texts, *w.Source.Text)
@@ -275,7 +276,8 @@ func (a *application) writeLate(ctx context.Context, w *wantedFile) error {
 	if now.digest == w.digest && (w.Access == config.AccessInherited || now.Access == w.Access) {
 		return nil
 	}
-	return a.writeFile(ctx, w)
+	s.file = w
+	return a.writeFile(ctx, s)
 }
 
 // endpoint makes an endpoint once its network is there.

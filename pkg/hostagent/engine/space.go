@@ -29,15 +29,23 @@ func (e *SpaceError) Error() string {
 
 // neededBytes is what the steps write, and what has still to be sent of the files of the
 // payload. Files are replaced only when their new content is on the disk, so what is there
-// before gives no room. What has been sent is moved, and needs none.
+// before gives no room. What has been sent is moved, and needs none, but to every place
+// after the first it is copied.
 func neededBytes(steps []step, payload []PayloadFile, arrived map[string]int64) int64 {
 	var needed int64
+	placed := map[string]bool{}
 	for _, s := range steps {
 		if s.Kind == KindFile && s.file != nil && s.Action != ActionDelete {
 			needed += int64(len(s.file.content))
 		}
+		if s.needs != "" {
+			if placed[s.needs] {
+				needed += s.file.Source.Size
+			}
+			placed[s.needs] = true
+		}
 	}
-	sent := map[string]bool{} // one file may go to several places
+	sent := map[string]bool{}
 	for _, f := range payload {
 		if !sent[f.Digest] {
 			sent[f.Digest] = true

@@ -41,14 +41,14 @@ func TestSpace(t *testing.T) {
 		change func(f *fake)
 		want   string
 	}{
-		{name: "just enough", free: 151 * mib, bundle: b},
-		{name: "too little", free: 151*mib - 1, bundle: b, want: "volume C: has too little room: 151 MiB are needed, 150 MiB are free, 1 MiB are missing"},
-		{name: "nothing is sent again", free: mib, bundle: b, change: func(f *fake) { send(t, f, b) }},
-		{name: "but the text is written", free: mib - 1, bundle: b, change: func(f *fake) { send(t, f, b) }, want: "volume C: has too little room: 1 MiB are needed, 0 MiB are free, 1 MiB are missing"},
-		{name: "a part of a file has been sent", free: 151*mib - 7, bundle: b, change: func(f *fake) { sendPart(f, b, ".0123456789abcdef.part", 7) }},
+		{name: "just enough", free: 251 * mib, bundle: b},
+		{name: "too little", free: 251*mib - 1, bundle: b, want: "volume C: has too little room: 251 MiB are needed, 250 MiB are free, 1 MiB are missing"},
+		{name: "nothing is sent again, and copied once", free: 101 * mib, bundle: b, change: func(f *fake) { send(t, f, b) }},
+		{name: "but the text is written", free: 101*mib - 1, bundle: b, change: func(f *fake) { send(t, f, b) }, want: "volume C: has too little room: 101 MiB are needed, 100 MiB are free, 1 MiB are missing"},
+		{name: "a part of a file has been sent", free: 251*mib - 7, bundle: b, change: func(f *fake) { sendPart(f, b, ".0123456789abcdef.part", 7) }},
 		{
-			name: "and it is compressed", free: 151*mib - 7, bundle: b, change: func(f *fake) { sendPart(f, b, ".0123456789abcdef.gz.part", 7) },
-			want: "volume C: has too little room: 151 MiB are needed, 150 MiB are free, 1 MiB are missing",
+			name: "and it is compressed", free: 251*mib - 7, bundle: b, change: func(f *fake) { sendPart(f, b, ".0123456789abcdef.gz.part", 7) },
+			want: "volume C: has too little room: 251 MiB are needed, 250 MiB are free, 1 MiB are missing",
 		},
 		{name: "nothing to write", bundle: empty},
 	}

@@ -40,7 +40,7 @@ func (a *application) perform(ctx context.Context, s *step) error {
 		if s.Action == ActionDelete {
 			return a.removeFile(ctx, s)
 		}
-		return a.writeFile(ctx, s.file)
+		return a.writeFile(ctx, s)
 	case KindFirewall:
 		return a.rule(s)
 	case KindAntivirus:
@@ -149,7 +149,8 @@ func (a *application) exclusion(s *step) error {
 }
 
 // writeFile makes a file what it shall be. What was there before it became ours goes aside.
-func (a *application) writeFile(ctx context.Context, w *wantedFile) error {
+func (a *application) writeFile(ctx context.Context, s *step) error {
+	w := s.file
 	// Those that are already stopped cost nothing.
 	if err := a.stopFor(ctx, w.OnChange.Services); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (a *application) writeFile(ctx context.Context, w *wantedFile) error {
 		if err := a.verifyPayload(w); err != nil {
 			return err
 		}
-		if err := a.replace(w.Path, func() error { return a.system().Rename(PayloadPath(w.Digest), w.Path) }); err != nil {
+		if err := a.replace(w.Path, func() error { return a.place(s) }); err != nil {
 			return err
 		}
 	}
@@ -176,6 +177,18 @@ func (a *application) writeFile(ctx context.Context, w *wantedFile) error {
 		return nil
 	}
 	return a.system().SetAccess(w.Path, w.Access)
+}
+
+// place puts a file of the payload where it belongs. The last one who needs it gets the
+// file itself, so that a crash at any time leaves it for those who have not got it.
+func (a *application) place(s *step) error {
+	from := PayloadPath(s.file.Digest)
+	for i := range a.plan.steps {
+		if other := &a.plan.steps[i]; other != s && !other.done && other.needs == s.file.Digest {
+			return a.system().CopyFile(from, s.Name, s.file.Access)
+		}
+	}
+	return a.system().Rename(from, s.Name)
 }
 
 // verifyPayload looks at what was sent before it becomes a program of the host. What is

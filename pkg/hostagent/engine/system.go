@@ -69,6 +69,8 @@ type FileSystem interface {
 	// finds the old or the new content, and so does the next boot. [ErrInUse] is wrapped
 	// when the file cannot be replaced because a program runs from it or has it open.
 	WriteFile(path string, content []byte, access config.Access) error
+	// CopyFile is WriteFile with the content of another file, which may be large.
+	CopyFile(from, to string, access config.Access) error
 	// Rename moves a file onto another path and replaces what is there, at once.
 	// [ErrInUse] as in WriteFile.
 	Rename(from, to string) error

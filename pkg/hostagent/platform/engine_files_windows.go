@@ -4,6 +4,7 @@
 package platform
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,22 @@ func securityAttributes(access config.Access, sddl string) (*windows.SecurityAtt
 }
 
 // WriteFile implements [engine.System].
-func (s *windowsSystem) WriteFile(path string, content []byte, access config.Access) (err error) {
+func (s *windowsSystem) WriteFile(path string, content []byte, access config.Access) error {
+	return writeWhole(path, bytes.NewReader(content), access)
+}
+
+// CopyFile implements [engine.System].
+func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
+	in, err := openShared(from, false)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // only read
+	return writeWhole(to, in, access)
+}
+
+// writeWhole writes a file that is there as a whole or not at all, also after a crash.
+func writeWhole(path string, content io.Reader, access config.Access) error {
 	temporary := path + temporarySuffix
 	// One from before a crash may have another access.
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,7 +158,7 @@ func (s *windowsSystem) WriteFile(path string, content []byte, access config.Acc
 		return &fs.PathError{Op: "create", Path: temporary, Err: err}
 	}
 	out := os.NewFile(uintptr(h), temporary)
-	_, err = out.Write(content)
+	_, err = io.Copy(out, content)
 	if err == nil {
 		err = out.Sync()
 	}

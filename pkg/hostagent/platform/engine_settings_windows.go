@@ -19,9 +19,12 @@ import (
 const (
 	environmentKey      = `SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
 	nextComputerNameKey = `SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName`
+	// policiesKey has the policies of all products of Microsoft.
+	policiesKey = `SOFTWARE\Policies\Microsoft`
 	// exclusionsKey is that of the policy "Exclusions" of Microsoft Defender Antivirus
 	// (WindowsDefender.admx). It can be there where Defender is not.
-	exclusionsKey         = `SOFTWARE\Policies\Microsoft\Windows Defender\Exclusions`
+	defenderKey           = policiesKey + `\Windows Defender`
+	exclusionsKey         = defenderKey + `\Exclusions`
 	excludedProcessesKey  = exclusionsKey + `\Processes`
 	excludedProcessesName = "Exclusions_Processes"
 )
@@ -112,7 +115,7 @@ func (s *windowsSystem) AntivirusExclusion(program string) (bool, error) {
 }
 
 // SetAntivirusExclusion implements [engine.System]. The list counts while its switch is on;
-// it is turned off with the last member.
+// it is turned off with the last member, and then no key is left that says nothing.
 func (s *windowsSystem) SetAntivirusExclusion(program string, excluded bool) error {
 	members := 0
 	err := changeKey(excludedProcessesKey, func(k registry.Key) error {
@@ -130,12 +133,46 @@ func (s *windowsSystem) SetAntivirusExclusion(program string, excluded bool) err
 	if err != nil {
 		return err
 	}
-	return changeKey(exclusionsKey, func(k registry.Key) error {
+	err = changeKey(exclusionsKey, func(k registry.Key) error {
 		if members == 0 {
 			return notMissing(k.DeleteValue(excludedProcessesName))
 		}
 		return k.SetDWordValue(excludedProcessesName, 1)
 	})
+	if err != nil || members > 0 {
+		return err
+	}
+	return removeEmptyKeys(policiesKey, excludedProcessesKey, exclusionsKey, defenderKey)
+}
+
+// removeEmptyKeys removes keys that have neither values nor keys, up to the first one that
+// has, and writes the one above to the disk. An empty key of policies says just what a
+// missing one does, so it does not matter who made it.
+func removeEmptyKeys(above string, paths ...string) error {
+	for _, path := range paths {
+		empty := false
+		err := withKey(path, func(k registry.Key) error {
+			info, err := k.Stat()
+			if err != nil {
+				return fmt.Errorf(`reading HKLM\%s: %w`, path, err)
+			}
+			empty = info.SubKeyCount == 0 && info.ValueCount == 0
+			return nil
+		})
+		if errors.Is(err, registry.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !empty {
+			break
+		}
+		if err := notMissing(registry.DeleteKey(registry.LOCAL_MACHINE, path)); err != nil {
+			return fmt.Errorf(`removing HKLM\%s: %w`, path, err)
+		}
+	}
+	return flushKey(above)
 }
 
 // withStore calls use with a certificate store of the machine.

@@ -6,6 +6,7 @@
 package platform
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -148,11 +149,11 @@ func (s *UnixSystem) change(change func(*unixState) error) error {
 	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
 		return err
 	}
-	return writeWhole(s.file, content, 0o600)
+	return writeWhole(s.file, bytes.NewReader(content), 0o600)
 }
 
 // writeWhole writes a file that is there as a whole or not at all, also after a crash.
-func writeWhole(path string, content []byte, mode fs.FileMode) (err error) {
+func writeWhole(path string, content io.Reader, mode fs.FileMode) (err error) {
 	temporary := path + temporarySuffix
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -163,7 +164,7 @@ func writeWhole(path string, content []byte, mode fs.FileMode) (err error) {
 			err = errors.Join(err, out.Close(), os.Remove(temporary))
 		}
 	}()
-	if _, err := out.Write(content); err != nil {
+	if _, err := io.Copy(out, content); err != nil {
 		return err
 	}
 	if err := errors.Join(out.Chmod(mode), out.Sync()); err != nil {
@@ -302,7 +303,18 @@ func modes(access config.Access) (file, directory fs.FileMode) {
 // WriteFile implements [engine.System].
 func (s *UnixSystem) WriteFile(path string, content []byte, access config.Access) error {
 	mode, _ := modes(access)
-	return writeWhole(s.local(path), content, mode)
+	return writeWhole(s.local(path), bytes.NewReader(content), mode)
+}
+
+// CopyFile implements [engine.System].
+func (s *UnixSystem) CopyFile(from, to string, access config.Access) error {
+	in, err := s.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	mode, _ := modes(access)
+	return writeWhole(s.local(to), in, mode)
 }
 
 // Rename implements [engine.System].

@@ -77,12 +77,29 @@ func TestConfigure(t *testing.T) {
 	}
 	before := tree(t, drive)
 
+	// A program that belongs in two places has been sent once.
+	const sent = "a program"
+	payload := filepath.Join(drive, "Windows", "windows-node-agent", "payload")
+	if err := os.Mkdir(payload, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(payload, strings.TrimPrefix(config.Digest([]byte(sent)), "sha256:")), []byte(sent), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := func(path string) config.File {
+		return config.File{
+			Path: path, Role: config.RoleProgram, Source: config.Source{Payload: "program.exe"}, Digest: config.Digest([]byte(sent)),
+			OnChange: config.OnChange{Impact: config.ImpactNone},
+		}
+	}
+
 	text, secret := "ours", "a secret"
 	bundle := config.Bundle{
 		Document: config.Document{
 			Version:     config.SchemaVersion,
 			Directories: []config.Directory{{Path: `C:\var\log\kubelet`}},
 			Files: []config.File{
+				program(`C:\k\cni\program.exe`), program(`C:\k\program.exe`),
 				{Path: `C:\k\kubelet.conf`, Role: config.RoleConfiguration, Source: config.Source{Text: &text}, Digest: config.Digest([]byte(text)), OnChange: config.OnChange{Impact: config.ImpactNone}},
 				{
 					Path: `C:\k\token`, Role: config.RoleCredential, Source: config.Source{Secret: "token"}, Digest: "hmac-sha256:" + strings.Repeat("0", 64),
@@ -109,6 +126,14 @@ func TestConfigure(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(drive, "K", "token")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the secret file: %v, %v", info, err)
+	}
+	for _, path := range []string{"K/program.exe", "K/cni/program.exe"} {
+		if content, err := os.ReadFile(filepath.Join(drive, path)); err != nil || string(content) != sent {
+			t.Errorf("%s is %q, %v", path, content, err)
+		}
+	}
+	if left, err := os.ReadDir(payload); err != nil || len(left) > 0 {
+		t.Errorf("what was sent is left: %v, %v", left, err)
 	}
 	after := tree(t, root)
 	if r, _ := agent(t, host, "apply", request); r.Outcome != engine.OutcomeUnchanged {

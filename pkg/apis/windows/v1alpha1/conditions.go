@@ -110,6 +110,8 @@ const (
 	ReasonConfigurationFailed = "ConfigurationFailed"
 	// ReasonInputsMissing (Configured=False): something of the cluster that hosts are set up with is missing or wrong.
 	ReasonInputsMissing = "InputsMissing"
+	// ReasonForeignNode (Configured=Unknown): others made the host a node, and it is left to them.
+	ReasonForeignNode = "ForeignNode"
 	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not set up.
 	ReasonNotManaged = "NotManaged"
 
