@@ -153,7 +153,7 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 func (h *wineHost) drift(t *testing.T) {
 	const file = legacy.KubeletConfigPath
 	operation, content := h.get(t).Status.Operation.ID, h.read(t, file)
-	h.run(t, "net stop "+legacy.CSIProxyService)
+	h.run(t, "net stop "+legacy.KubeletService)
 	if err := os.Remove(h.local(t, file)); err != nil {
 		t.Fatal(err)
 	}
@@ -169,16 +169,16 @@ func (h *wineHost) drift(t *testing.T) {
 		if len(drift.Repaired) != 2 || len(drift.Left) > 0 {
 			return fmt.Errorf("the drift is %+v", drift)
 		}
-		mustSay(t, strings.Join(drift.Repaired, "\n"), file, legacy.CSIProxyService)
-		if h.processes(t)[legacy.CSIProxyService] == 0 {
-			return errors.New("the service does not run")
-		}
+		mustSay(t, strings.Join(drift.Repaired, "\n"), file, "Service "+legacy.KubeletService)
 		return nil
 	})
 	if h.read(t, file) != content {
 		t.Error("the file is another one than before")
 	}
-	mustSay(t, h.plugin(t, "inspect", h.name), "Drift", legacy.CSIProxyService)
+	mustSay(t, h.plugin(t, "inspect", h.name), file)
+	if h.processes(t)[legacy.KubeletService] == 0 {
+		t.Error("the service does not run")
+	}
 	if now := h.get(t).Status.Operation.ID; now != operation {
 		t.Errorf("operation %s put it right, and not the agent", now)
 	}
