@@ -629,6 +629,10 @@ func TestVersionSkew(t *testing.T) {
 		{name: "too old", kubelet: "v1.32.5", controlPlane: "v1.36.2", want: "more than 3 minor versions older"},
 		{name: "of a vendor", kubelet: "v1.37.0-rc.1+abc", controlPlane: "v1.36.2", want: "newer"},
 		{name: "not known", kubelet: "", controlPlane: "v1.36.2"},
+		{name: "no version", kubelet: "main", controlPlane: "v1.36.2"},
+		{name: "no release", kubelet: "v0.0.0-unreleased", controlPlane: "v1.36.2"},
+		{name: "no release of the control plane", kubelet: "v1.37.0", controlPlane: "v0.0.0-master+$Format:%H$"},
+		{name: "a channel", kubelet: "v1.37.0", controlPlane: "stable-1"},
 		{name: "nobody says", kubelet: "v1.37.0", controlPlane: ""},
 	}
 	for _, tt := range tests {

@@ -64,21 +64,23 @@ func (r *reader) readKubeadm(ctx context.Context) error {
 }
 
 // maxSkew is by how many minor versions a kubelet may be older than the API server, by
-// the version skew policy of Kubernetes. It may never be newer.
+// the version skew policy of Kubernetes (https://kubernetes.io/releases/version-skew-policy/).
+// It may never be newer. Patches do not count.
 const maxSkew = 3
 
-// checkVersion warns of a kubelet that the control plane is not made for.
+// checkVersion warns of a kubelet that the control plane is not made for. Where one of the
+// versions is not known, as v0.0.0 of what is no release, nothing can be said.
 func (r *reader) checkVersion() {
 	theirs, err := utilversion.ParseGeneric(r.version)
 	if err != nil {
 		return // nothing says which version it is
 	}
 	ours, err := utilversion.ParseGeneric(versionOf(r.settings.Payload, payload.RoleKubelet))
-	if err != nil {
+	if err != nil || ours.Major() != theirs.Major() {
 		return
 	}
 	switch {
-	case ours.Major() != theirs.Major() || ours.Minor() > theirs.Minor():
+	case ours.Minor() > theirs.Minor():
 		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is newer than the control plane %s, which is not supported: use a payload of at most its minor version", ours, theirs))
 	case ours.Minor()+maxSkew < theirs.Minor():
 		r.warnings = append(r.warnings, fmt.Sprintf("the kubelet %s of the payload is more than %d minor versions older than the control plane %s, which is not supported: use a newer payload", ours, maxSkew, theirs))

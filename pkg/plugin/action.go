@@ -132,7 +132,7 @@ func (a *action) interrupted(ctx context.Context, e *env, t target, err error) e
 
 // outcome is how the plugin ends when the operation did.
 func outcome(t target, operation *windowsv1alpha1.Operation) error {
-	text := fmt.Errorf("windowsinstance/%s: %s %s: %s", t.Name, strings.ToLower(string(operation.Type)), strings.ToLower(string(operation.Phase)), orNone(oneLine(operation.Message)))
+	text := fmt.Errorf("windowsinstance/%s: %s %s: %s", t.Name, nounOf(operation.Type), strings.ToLower(string(operation.Phase)), orNone(oneLine(operation.Message)))
 	switch operation.Phase {
 	case windowsv1alpha1.OperationFailed:
 		return &ExitError{Code: ExitOperationFailed, Err: text}
@@ -154,7 +154,7 @@ func (c *client) conflict(ctx context.Context, t target, err error) error {
 	op := instance.Status.Operation
 	// The answer of the server says less than this.
 	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s asked for a %s %s ago, and it goes on: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`",
-		t.Name, op.RequestedBy, strings.ToLower(string(op.Type)), ago(op.RequestedAt.Time, time.Now()), progressText(op, true), t.Name, t.Namespace)}
+		t.Name, op.RequestedBy, nounOf(op.Type), ago(op.RequestedAt.Time, time.Now()), progressText(op, true), t.Name, t.Namespace)}
 }
 
 // preconditions are for the instance that was looked up, so that no other one of its

@@ -108,7 +108,7 @@ func ago(t, now time.Time) string {
 func describe(instance *windowsv1alpha1.WindowsInstance, events []corev1.Event, now time.Time) string {
 	spec, status := &instance.Spec, &instance.Status
 	var b strings.Builder
-	b.WriteString(columns([][]string{
+	rows := [][]string{
 		{"Name:", instance.Name},
 		{"Namespace:", instance.Namespace},
 		{"Labels:", pairs(instance.Labels)},
@@ -120,11 +120,15 @@ func describe(instance *windowsv1alpha1.WindowsInstance, events []corev1.Event, 
 		{"Pool:", poolOf(spec)},
 		{"Paused:", yesNo(spec.Paused)},
 		{"Phase:", phaseOf(instance)},
-		{"Node:", nodeOf(status)},
+		{"Node:", nodeAndName(spec, status)},
 		{"System:", systemOf(status.System, now)},
 		{"Version:", orNone(status.Version)},
 		{"Revision:", revisionOf(status)},
-	}))
+	}
+	if spec.Removal != nil {
+		rows = append(rows, []string{"Removal:", removalOf(spec.Removal)})
+	}
+	b.WriteString(columns(rows))
 	describeHostKeys(&b, instance, now)
 	describeConditions(&b, status.Conditions, now)
 	describeOperations(&b, status, now)
@@ -183,6 +187,27 @@ func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
 	return status.Node.Name
 }
 
+// nodeAndName is the Node of a host, and the name that it shall have.
+func nodeAndName(spec *windowsv1alpha1.WindowsInstanceSpec, status *windowsv1alpha1.WindowsInstanceStatus) string {
+	name := nodeOf(status)
+	if spec.NodeName != "" && !strings.EqualFold(spec.NodeName, name) {
+		name += ", shall be " + strings.ToLower(spec.NodeName)
+	}
+	return name
+}
+
+// removalOf says what becomes of the host when its object is deleted.
+func removalOf(removal *windowsv1alpha1.RemovalOptions) string {
+	switch {
+	case removal.Policy == windowsv1alpha1.RemovalAbandon:
+		return "the host is left as it is, services and credentials included"
+	case removal.After != nil:
+		return "the host is cleaned; given up if it cannot be reached for " + duration.HumanDuration(removal.After.Duration)
+	default:
+		return "the host is cleaned"
+	}
+}
+
 func systemOf(system *windowsv1alpha1.SystemStatus, now time.Time) string {
 	if system == nil {
 		return none
@@ -202,10 +227,11 @@ func systemOf(system *windowsv1alpha1.SystemStatus, now time.Time) string {
 }
 
 func revisionOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
+	current, desired := windowsv1alpha1.ShortRevision(status.CurrentRevision), windowsv1alpha1.ShortRevision(status.DesiredRevision)
 	if status.CurrentRevision == status.DesiredRevision {
-		return orNone(status.CurrentRevision)
+		return orNone(current)
 	}
-	return fmt.Sprintf("%s, shall become %s", orNone(status.CurrentRevision), orNone(status.DesiredRevision))
+	return fmt.Sprintf("%s, shall become %s", orNone(current), orNone(desired))
 }
 
 // section begins a part of the text.
@@ -252,6 +278,15 @@ func wantsAttention(condition metav1.Condition) bool {
 	switch condition.Type {
 	case windowsv1alpha1.ConditionReady:
 		return false // it only repeats the one that is in the way
+	case windowsv1alpha1.ConditionConfigured:
+		if condition.Reason == windowsv1alpha1.ReasonNotManaged {
+			return false // that nothing is set up on hosts is how the cluster is run
+		}
+	case windowsv1alpha1.ConditionUpToDate:
+		if condition.Status == metav1.ConditionTrue {
+			// The first sentence is the revision. More is what is to come, or was changed by others.
+			return strings.Contains(condition.Message, ". ")
+		}
 	case windowsv1alpha1.ConditionRebootRequired:
 		return condition.Status == metav1.ConditionTrue
 	case windowsv1alpha1.ConditionPreflightPassed:
@@ -293,6 +328,12 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 		{"Asked for by:", op.RequestedBy + ", " + ago(op.RequestedAt.Time, now) + " ago"},
 		{"Took:", took(op.StartedAt, op.FinishedAt, now)},
 		{"ID:", op.ID},
+	}
+	if op.Revision != "" {
+		rows = append(rows, []string{"Revision:", windowsv1alpha1.ShortRevision(op.Revision)})
+	}
+	if op.Impact != "" {
+		rows = append(rows, []string{"Impact:", string(op.Impact)})
 	}
 	if op.Message != "" {
 		rows = append(rows, []string{"Message:", oneLine(op.Message)})

@@ -31,7 +31,7 @@ func TestDescribe(t *testing.T) {
 	i.Labels = map[string]string{"rack": "r1", "a": "b"}
 	i.Annotations = map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap ns/windows-instances, entry w1"}
 	i.Status.Phase = windowsv1alpha1.InstanceDraining
-	i.Status.Version, i.Status.CurrentRevision, i.Status.DesiredRevision = "v1", "aa", "bb"
+	i.Status.Version, i.Status.CurrentRevision, i.Status.DesiredRevision = "v1", strings.Repeat("a", 64), strings.Repeat("b", 64)
 	i.Status.System = &windowsv1alpha1.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", CPUs: 4, Memory: new(resource.MustParse("8Gi")), BootTime: new(before(48 * time.Hour))}
 	i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", TrustedBy: windowsv1alpha1.TrustedOnFirstUse, FirstSeen: before(time.Hour)}}
 	i.Status.Conditions = []metav1.Condition{
@@ -62,7 +62,7 @@ Phase:         Draining
 Node:          node-1
 System:        Windows Server 2022 Datacenter 10.0.20348.2700, amd64, 4 CPUs, 8.0 GiB memory, win-1, started 2d ago
 Version:       v1
-Revision:      aa, shall become bb
+Revision:      aaaaaaaaaaaa, shall become bbbbbbbbbbbb
 
 Host keys:
   TYPE          FINGERPRINT   TRUSTED BY   SINCE
@@ -101,6 +101,65 @@ Events:
 `
 	if diff := cmp.Diff(want, describe(i, events, now)); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
+// TestDescribeConfiguration: what a host is set up with, what becomes of it, and what somebody
+// may have to do about it.
+func TestDescribeConfiguration(t *testing.T) {
+	now := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
+	condition := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now)}
+	}
+	tests := []struct {
+		name   string
+		change func(i *windowsv1alpha1.WindowsInstance)
+		want   []string
+		not    []string
+	}{
+		{"is to be a node of another name", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.NodeName = "WIN-7" }, []string{"Node:          <none>, shall be win-7\n"}, []string{"Removal:"}},
+		{"is to be left", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Spec.Removal = &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon}
+		}, []string{"Removal:       the host is left as it is"}, nil},
+		{"is to be given up", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Spec.Removal = &windowsv1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 3 * time.Hour}}
+		}, []string{"Removal:       the host is cleaned; given up if it cannot be reached for 3h\n"}, nil},
+		{"is being set up", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Operation = &windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure, Phase: running, Revision: strings.Repeat("c", 64), Impact: windowsv1alpha1.ImpactDrain}
+		}, []string{"  Revision:       cccccccccccc\n  Impact:         Drain\n"}, []string{strings.Repeat("c", 13)}},
+		{"could not be set up", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{condition("Configured", "False", "ConfigurationFailed", "Do this.")}
+		}, []string{"  Configured: Do this.\n"}, nil},
+		{"is only watched", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{condition("Configured", "Unknown", "NotManaged", "The host is watched.")}
+		}, []string{"NotManaged"}, []string{"The host is watched."}},
+		{"is up to date", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{condition("UpToDate", "True", "RevisionCurrent", "The host has revision aaaaaaaaaaaa.")}
+		}, []string{"RevisionCurrent"}, []string{"The host has revision"}},
+		{"is up to date, and others changed it", func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{condition("UpToDate", "True", "RevisionCurrent", "The host has revision aaaaaaaaaaaa. Others changed it.")}
+		}, []string{"Others changed it."}, nil},
+		{"cannot be cleaned", func(i *windowsv1alpha1.WindowsInstance) {
+			i.DeletionTimestamp = new(metav1.NewTime(now))
+			i.Status.Conditions = []metav1.Condition{condition("Removed", "False", "RemovalFailed", "To give the host up: abandon it.")}
+		}, []string{"Phase:         Removing\n", "  Removed: To give the host up: abandon it.\n"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			i := instance("w1", "")
+			tt.change(i)
+			got := describe(i, nil, now)
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("no %q in\n%s", want, got)
+				}
+			}
+			for _, not := range tt.not {
+				if strings.Contains(got, not) {
+					t.Errorf("%q is in\n%s", not, got)
+				}
+			}
+		})
 	}
 }
 

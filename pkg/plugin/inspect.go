@@ -24,11 +24,12 @@ func newInspect(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect (NAME... | -l SELECTOR | --pool POOL | -A)",
 		Short: "Ask a host about itself, now",
-		Long: `Ask a host about itself at this moment: clock, boot, memory, disks, services, network,
-certificates, recent errors. Nothing is changed on the host and nothing is stored.`,
+		Long: `Ask a host about itself at this moment: what it was set up with and what others changed of
+that since then, clock, boot, memory, disks, services, network, certificates, recent errors.
+Nothing is changed on the host and nothing is stored.`,
 		Example: `  kubectl windows inspect win-6
   kubectl windows inspect win-6 -o yaml
-  kubectl windows inspect win-6 -o jsonpath='{.clockSkew}'`,
+  kubectl windows inspect win-6 -o jsonpath='{.configuration.drift.left}'`,
 		ValidArgsFunction: e.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.eachSelected(cmd.Context(), args, &s, parallel, func(ctx context.Context, e *env, c *client, t target) error {

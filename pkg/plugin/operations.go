@@ -250,7 +250,7 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 	if operation == nil {
 		return errors.New("the server named no operation")
 	}
-	what := strings.ToLower(string(operation.Type))
+	what := nounOf(operation.Type)
 	if !a.wait {
 		return e.print(fmt.Sprintf("windowsinstance/%s: the end of the %s is asked for\n", t.Name, what))
 	}

@@ -105,7 +105,7 @@ func progressLine(op *windowsv1alpha1.Operation, now time.Time) string {
 // each of many lines.
 func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", strings.ToLower(string(op.Type)), strings.ToLower(string(op.Phase)))
+	fmt.Fprintf(&b, "%s %s", nounOf(op.Type), strings.ToLower(string(op.Phase)))
 	var steps []string
 	for _, step := range op.Steps {
 		if !allSteps && step.State != windowsv1alpha1.StepRunning && step.State != windowsv1alpha1.StepFailed {
@@ -141,6 +141,18 @@ func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
 		b.WriteString("; " + oneLine(op.Message))
 	}
 	return b.String()
+}
+
+// nounOf is what an operation is called in a sentence.
+func nounOf(t windowsv1alpha1.OperationType) string {
+	switch t {
+	case windowsv1alpha1.OperationReconfigure:
+		return "reconfiguration"
+	case windowsv1alpha1.OperationRemove:
+		return "removal"
+	default:
+		return strings.ToLower(string(t))
+	}
 }
 
 func progressOf(p *windowsv1alpha1.OperationProgress) string {

@@ -27,12 +27,26 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
+// benchFiles is how many programs are sent, serialSize what io.Copy sends of one of them: a
+// round trip for each 32 KiB takes its time, so that its throughput is taken from less.
 const (
-	benchFiles    = 8
-	benchFileSize = 8 << 20
-	// serialSize is less, as a round trip for each 32 KiB takes its time.
+	benchFiles = 8
 	serialSize = 1 << 20
 )
+
+// benchFileSize is the size of each program: all together have 512 MiB, as a payload has, or
+// as many MiB as the variable BENCH_MIB says.
+var benchFileSize = func() int {
+	mebibytes := 512
+	if value, ok := os.LookupEnv("BENCH_MIB"); ok {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < benchFiles {
+			panic(fmt.Sprintf("BENCH_MIB is %q, and not a number of at least %d", value, benchFiles))
+		}
+		mebibytes = n
+	}
+	return mebibytes << 20 / benchFiles
+}()
 
 // bench is a host with OpenSSH and a set of programs that are to get there.
 type bench struct {
@@ -44,16 +58,17 @@ type bench struct {
 	contents, gzipped []transfer.Item
 }
 
-// BenchmarkUpload measures ways to put 64 MiB of programs on a host, at several round-trip
-// times. ratio-scp is the throughput of a way relative to that of scp in the same run.
+// BenchmarkUpload measures ways to put 512 MiB of programs on a host, at several round-trip
+// times. ratio-scp and ratio-copy are the throughput of a way relative to that of scp, and
+// of one io.Copy over SFTP, in the same run.
 //
 // The round-trip time is that of the stand-in's relay, which delays what passes without limiting
 // how much is on its way: so what differs is what each way does with its time, and not
 // what TCP does on a long wire.
 func BenchmarkUpload(b *testing.B) {
 	s := newBench(b)
-	const all = benchFiles * benchFileSize
-	for _, rtt := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
+	all := int64(benchFiles * benchFileSize)
+	for _, rtt := range []time.Duration{0, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
 		b.Run("rtt="+rtt.String(), func(b *testing.B) {
 			if err := s.host.SetFault(winhost.Fault{Latency: rtt / 2}); err != nil {
 				b.Fatal(err)
@@ -63,7 +78,7 @@ func BenchmarkUpload(b *testing.B) {
 			if err := s.pool.Ping(b.Context(), s.target); err != nil {
 				b.Fatal(err)
 			}
-			var scp float64
+			var scp, serial float64
 			for _, way := range []struct {
 				name string
 				size int64
@@ -78,10 +93,18 @@ func BenchmarkUpload(b *testing.B) {
 			} {
 				b.Run(way.name, func(b *testing.B) {
 					rate := s.measure(b, way.size, way.run)
-					if way.name == "scp" {
+					switch way.name {
+					case "scp":
 						scp = rate
+					case "io.Copy":
+						serial = rate
 					}
-					b.ReportMetric(rate/scp, "ratio-scp")
+					if scp > 0 {
+						b.ReportMetric(rate/scp, "ratio-scp")
+					}
+					if serial > 0 {
+						b.ReportMetric(rate/serial, "ratio-copy")
+					}
 				})
 			}
 		})
@@ -99,7 +122,7 @@ func BenchmarkCompression(b *testing.B) {
 		items []transfer.Item
 	}{{"plain", s.contents}, {"gzip", s.gzipped}} {
 		b.Run(way.name, func(b *testing.B) {
-			rate := s.measure(b, benchFiles*benchFileSize, s.put(transfer.PoolOptions(sshpool.Options{}), bytesPerSecond, way.items))
+			rate := s.measure(b, int64(benchFiles*benchFileSize), s.put(transfer.PoolOptions(sshpool.Options{}), bytesPerSecond, way.items))
 			if way.name == "plain" {
 				plain = rate
 			}
@@ -168,7 +191,7 @@ func newBench(b *testing.B) *bench {
 		if err := os.WriteFile(filepath.Join(s.local, name), content, 0o600); err != nil {
 			b.Fatal(err)
 		}
-		item, err := gzipItem(transfer.Item{Name: name, SHA256: digest(content), Size: benchFileSize, Open: opener(content)}, content, gzip.DefaultCompression)
+		item, err := gzipItem(transfer.Item{Name: name, SHA256: digest(content), Size: int64(benchFileSize), Open: opener(content)}, content, gzip.DefaultCompression)
 		if err != nil {
 			b.Fatal(err)
 		}

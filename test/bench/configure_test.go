@@ -8,17 +8,26 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
-	"strings"
+	"runtime"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -28,74 +37,234 @@ import (
 // BENCH_HOSTS says.
 var manyHosts = environmentNumber("BENCH_HOSTS", 100)
 
-// configured is a system with a payload, and the hosts that it has set up.
-type configured struct {
-	*system.System
-	signer ssh.Signer
-	ns     string
-	hosts  map[string]winhost.Host
-}
+const (
+	// idleHosts is how many hosts BenchmarkConfigureIdle leaves alone, and idleTime for how
+	// long. They are looked at every idleRecheck.
+	idleHosts   = 10
+	idleTime    = 30 * time.Second
+	idleRecheck = 2 * time.Second
+	// bootTime is for how long a host is down that is restarted, in the part with such hosts.
+	bootTime = time.Minute
+	// dryRuns is of how many dry runs the median is taken.
+	dryRuns = 5
+	// configureTimeout bounds everything that is waited for.
+	configureTimeout = 10 * time.Minute
+)
+
+// digestMirrorSets is where mirrors of registries are configured.
+var digestMirrorSets = schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "imagedigestmirrorsets"}
 
 // BenchmarkConfigure measures how long it takes to make nodes of hosts: of one, and of a
 // hundred at the same time (ratio-many-to-one), then what a change of one thing costs on
 // all of them, and what it costs when nothing is to be done.
 //
 // What differs from a real cluster: all hosts, the cluster and the controller share this
-// machine, so that the hundred hosts also pay for the hosts' own part.
+// machine. What a hundred hosts cost in processor time, of whomever, is therefore reported
+// as well: cpu-s/host of each program, and in s-cpu-many how long that takes on the
+// processors that there are when nobody ever waits.
+//
+// Stand-ins boot at once, and Windows does not: in the second part a host is down for
+// bootTime when it is restarted, as a server is, and only the setting up is measured.
 func BenchmarkConfigure(b *testing.B) {
-	dir := filepath.Join(b.TempDir(), "payload")
-	if err := standin.WritePayload(context.Background(), dir, standin.PayloadOptions{Bytes: 1 << 20}); err != nil {
-		b.Fatal(err)
-	}
-	s, signer, _ := startSystem(b, system.Options{Payload: dir, ControllerArgs: []string{"--concurrent-operations=100", "--concurrent-probes=100"}})
-	for b.Loop() {
-		c := &configured{System: s, signer: signer, ns: namespace(b, s, fmt.Sprintf("configure-%d", time.Now().UnixNano())), hosts: map[string]winhost.Host{}}
-		c.pool(b)
-		one := c.setUp(b, 1)
-		before := cpuSeconds(b, s.Controller.PID())
-		many := c.setUp(b, manyHosts)
-		b.ReportMetric((cpuSeconds(b, s.Controller.PID())-before)/float64(manyHosts), "cpu-s/host")
-		b.ReportMetric(one.Seconds(), "s-one")
-		b.ReportMetric(many.Seconds(), "s-many")
-		b.ReportMetric(many.Seconds()/one.Seconds(), "ratio-many-to-one")
+	b.Run("boot=0s", func(b *testing.B) {
+		c := startConfigured(b)
+		c.setUp(b, 1) // what is done only once is not part of it
+		for b.Loop() {
+			c.oneAndMany(b)
+			c.change(b, "kubelet", c.patchPool(`{"spec":{"template":{"kubelet":{"maxPods":111}}}}`), c.configuredAnew(b))
+			c.change(b, "mirror", c.addMirror, c.configuredAnew(b))
+			c.change(b, "label", c.patchPool(`{"spec":{"template":{"nodeLabels":{"bench":"changed"}}}}`), c.labeled)
+			c.nothing(b)
+		}
+	})
+	b.Run("boot="+bootTime.String(), func(b *testing.B) {
+		c := startConfigured(b)
+		c.setUp(b, 1)
+		c.boot = bootTime
+		for b.Loop() {
+			c.oneAndMany(b)
+		}
+	})
+}
 
-		c.change(b, "kubelet", `{"spec":{"template":{"kubelet":{"maxPods":111}}}}`)
-		c.label(b)
-		c.nothing(b)
+// oneAndMany sets up one host, and then many at the same time.
+func (c *configured) oneAndMany(b *testing.B) {
+	b.Helper()
+	one := c.setUp(b, 1)
+	before := c.processorTime(b)
+	var many time.Duration
+	calls := c.calls(b, func() { many = c.setUp(b, manyHosts) })
+	all := 0.0
+	for name, seconds := range c.processorTime(b) {
+		seconds -= before[name]
+		all += seconds
+		b.ReportMetric(seconds/float64(manyHosts), "cpu-s/host-"+name)
+	}
+	b.ReportMetric(all/float64(runtime.NumCPU()), "s-cpu-many")
+	b.ReportMetric(float64(len(calls))/float64(manyHosts), "calls/host")
+	b.ReportMetric(one.Seconds(), "s-one")
+	b.ReportMetric(many.Seconds(), "s-many")
+	b.ReportMetric(many.Seconds()/one.Seconds(), "ratio-many-to-one")
+}
+
+// BenchmarkConfigureIdle counts what our programs write while hosts are set up, well, and
+// looked at every two seconds. Leases do not count.
+func BenchmarkConfigureIdle(b *testing.B) {
+	c := startConfigured(b, "--recheck-interval="+idleRecheck.String())
+	n := min(idleHosts, manyHosts)
+	for b.Loop() {
+		c.setUp(b, n)
+		// What follows the end of an operation is not idle yet.
+		quiet := func() bool {
+			return len(writes(c.calls(b, func() { <-time.After(3 * idleRecheck) }))) == 0
+		}
+		for deadline := time.Now().Add(time.Minute); !quiet() && time.Now().Before(deadline); {
+			b.Log("it is not quiet yet")
+		}
+		received, used := c.received(), cpuSeconds(b, c.Controller.PID())
+		calls := c.calls(b, func() { <-time.After(idleTime) })
+		for _, w := range writes(calls) {
+			b.Logf("%s wrote: %s %s %s/%s", w.UserAgent, w.Verb, w.ObjectRef.Resource, w.ObjectRef.Name, w.ObjectRef.Subresource)
+		}
+		b.ReportMetric(float64(len(writes(calls))), "writes")
+		b.ReportMetric(float64(len(calls))/idleTime.Seconds(), "calls/s")
+		b.ReportMetric(float64(c.received()-received)/float64(len(c.hosts))/1024/idleTime.Seconds(), "KiB/s/host")
+		b.ReportMetric((cpuSeconds(b, c.Controller.PID())-used)/idleTime.Seconds(), "cores-controller")
 	}
 }
 
-// pool makes the pool of the hosts.
-func (c *configured) pool(b *testing.B) {
+// configured is a system with a payload, and the hosts that it has set up.
+type configured struct {
+	*system.System
+	signer  ssh.Signer
+	dynamic dynamic.Interface
+	audit   string // log of kube-apiserver
+	ns      string
+	hosts   map[string]winhost.Host
+	// boot is for how long new hosts are down when they are restarted.
+	boot time.Duration
+	// starts is how many services were started on all of them.
+	starts atomic.Int64
+}
+
+// startConfigured starts a system with a pool and no host.
+func startConfigured(b *testing.B, controllerArgs ...string) *configured {
 	b.Helper()
-	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "hosts"}}
-	pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
-	if _, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.ns).Create(context.Background(), pool, metav1.CreateOptions{}); err != nil {
+	dir := b.TempDir()
+	c := &configured{audit: filepath.Join(dir, "audit.log"), hosts: map[string]winhost.Host{}}
+	policy, payload := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "payload")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		b.Fatal(err)
 	}
+	if err := standin.WritePayload(b.Context(), payload, standin.PayloadOptions{Bytes: 1 << 20}); err != nil {
+		b.Fatal(err)
+	}
+	c.System, c.signer, _ = startSystem(b, system.Options{
+		Payload: payload, MachineAPI: true, ControllerArgs: controllerArgs,
+		ControlPlane: controlplane.Options{APIServerArgs: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + c.audit}},
+	})
+	var err error
+	if c.dynamic, err = dynamic.NewForConfig(c.AdminConfig()); err != nil {
+		b.Fatal(err)
+	}
+	// A mirror may need the pull secret of the cluster, which the controller must be able to look for.
+	namespace(b, c.System, "openshift-config")
+	if _, err := c.Kubectl(b.Context(), "apply", "-f", filepath.Join("..", "..", "artifacts", "openshift", "pull-secret.yaml")); err != nil {
+		b.Fatal(err)
+	}
+	c.ns = namespace(b, c.System, "configure")
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "hosts"}}
+	pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
+	if _, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.ns).Create(b.Context(), pool, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// services are the programs of the services of a host, whose starts are counted.
+func (c *configured) services() map[string]winhost.ServiceFunc {
+	known := standin.Services()
+	counted := map[string]winhost.ServiceFunc{}
+	for _, name := range hostagent.ServicesOfInterest() {
+		counted[name] = func(ctx context.Context, s winhost.ServiceStart) error {
+			c.starts.Add(1)
+			if run := known[name]; run != nil {
+				return run(ctx, s)
+			}
+			<-ctx.Done()
+			return nil
+		}
+	}
+	return counted
 }
 
 // setUp makes nodes of n more hosts, and says how long it took.
 func (c *configured) setUp(b *testing.B, n int) time.Duration {
 	b.Helper()
-	first := len(c.hosts)
-	for i := range n {
-		name := fmt.Sprintf("c%03d-%s", first+i, c.ns[len(c.ns)-6:])
-		c.hosts[name] = startHost(b, c.signer, winhost.Options{Name: name, InProcess: winhost.InProcessOptions{Services: standin.Services()}})
+	var added []string
+	for range n {
+		name := fmt.Sprintf("bench-%03d", len(c.hosts))
+		c.hosts[name] = startHost(b, c.signer, winhost.Options{Name: name, InProcess: winhost.InProcessOptions{Services: c.services()}})
+		c.hosts[name].SetRestart(winhost.RestartOptions{Takes: c.boot})
+		added = append(added, name)
 	}
 	began := time.Now()
-	for name, host := range c.hosts {
+	for _, name := range added {
+		host := c.hosts[name]
 		instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.WindowsInstanceSpec{
 			Address: host.Address(), Port: int32(host.Port()), Username: host.User(), PoolRef: &v1alpha1.PoolReference{Name: "hosts"},
 		}}
-		_, err := c.Windows.WindowsV1alpha1().WindowsInstances(c.ns).Create(context.Background(), instance, metav1.CreateOptions{})
-		if err != nil && !strings.Contains(err.Error(), "already exists") {
+		if _, err := c.Windows.WindowsV1alpha1().WindowsInstances(c.ns).Create(b.Context(), instance, metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	waitFor(b, c.System, c.ns, v1alpha1.ConditionReady, len(c.hosts))
-	waitFor(b, c.System, c.ns, v1alpha1.ConditionUpToDate, len(c.hosts))
+	c.wait(b, func() (int, error) {
+		return c.count(b, func(i *v1alpha1.WindowsInstance) bool {
+			return meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionReady) && meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionUpToDate)
+		}), nil
+	})
 	return time.Since(began)
+}
+
+// wait polls until all hosts are done. It asks less often for many, so that the answers
+// are no large part of what the machine does.
+func (c *configured) wait(b *testing.B, done func() (int, error)) {
+	b.Helper()
+	ticker := time.NewTicker(time.Duration(20+5*len(c.hosts)) * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(configureTimeout); ; <-ticker.C {
+		n, err := done()
+		if err != nil {
+			b.Fatal(err)
+		}
+		if n == len(c.hosts) {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("%d of %d hosts are done", n, len(c.hosts))
+		}
+	}
+}
+
+// list returns all instances.
+func (c *configured) list(b *testing.B) []v1alpha1.WindowsInstance {
+	b.Helper()
+	list, err := c.Windows.WindowsV1alpha1().WindowsInstances(c.ns).List(b.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return list.Items
+}
+
+// count says of how many instances something is true.
+func (c *configured) count(b *testing.B, is func(*v1alpha1.WindowsInstance) bool) (n int) {
+	b.Helper()
+	for _, instance := range c.list(b) {
+		if is(&instance) {
+			n++
+		}
+	}
+	return n
 }
 
 // received is what all hosts have been sent, in bytes.
@@ -106,98 +275,125 @@ func (c *configured) received() (n int64) {
 	return n
 }
 
-// list returns all instances.
-func (c *configured) list(b *testing.B) []v1alpha1.WindowsInstance {
+// processorTime is what each program has used, in seconds. That of the hosts is that of
+// this process.
+func (c *configured) processorTime(b *testing.B) map[string]float64 {
 	b.Helper()
-	list, err := c.Windows.WindowsV1alpha1().WindowsInstances(c.ns).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		b.Fatal(err)
+	used := map[string]float64{}
+	for name, pid := range map[string]int{
+		"controller": c.Controller.PID(), "windows-apiserver": c.Server.PID(), "hosts": os.Getpid(),
+		"kube-apiserver": c.APIServer.PID(), "etcd": c.Etcd.PID(), "kube-controller-manager": c.ControllerManager.PID(),
+	} {
+		used[name] = cpuSeconds(b, pid)
 	}
-	return list.Items
+	return used
 }
 
-// change changes the template of the pool, waits until all hosts are as it says, and
-// reports what that took.
-func (c *configured) change(b *testing.B, name, patch string) {
+// patchPool returns what changes the pool.
+func (c *configured) patchPool(patch string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.ns).Patch(ctx, "hosts", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+}
+
+// addMirror adds a mirror of a registry.
+func (c *configured) addMirror(ctx context.Context) error {
+	_, err := c.dynamic.Resource(digestMirrorSets).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "config.openshift.io/v1", "kind": "ImageDigestMirrorSet", "metadata": map[string]any{"name": "mirror"},
+		"spec": map[string]any{"imageDigestMirrors": []any{map[string]any{"source": "registry.example.com", "mirrors": []any{"mirror.example.com/m"}}}},
+	}}, metav1.CreateOptions{})
+	return err
+}
+
+// configuredAnew returns how to find out how many hosts were configured with another
+// revision than they have now.
+func (c *configured) configuredAnew(b *testing.B) func() (int, error) {
+	b.Helper()
+	before := map[string]string{}
+	for _, instance := range c.list(b) {
+		before[instance.Name] = instance.Status.DesiredRevision
+	}
+	return func() (int, error) {
+		return c.count(b, func(i *v1alpha1.WindowsInstance) bool {
+			return i.Status.DesiredRevision != before[i.Name] && i.Status.CurrentRevision == i.Status.DesiredRevision && !i.Status.Operation.Active() &&
+				meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionReady)
+		}), nil
+	}
+}
+
+// labeled says how many Nodes have the label.
+func (c *configured) labeled() (int, error) {
+	nodes, err := c.Kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: "bench=changed"})
+	if err != nil {
+		return 0, err
+	}
+	return len(nodes.Items), nil
+}
+
+// change changes one thing and reports what that costs until all hosts are done.
+func (c *configured) change(b *testing.B, name string, do func(context.Context) error, done func() (int, error)) {
 	b.Helper()
 	operations := map[string]string{}
 	for _, instance := range c.list(b) {
-		operations[instance.Name] = instance.Status.DesiredRevision
+		operations[instance.Name] = instance.Status.Operation.ID
 	}
-	sent, began := c.received(), time.Now()
-	if _, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.ns).Patch(context.Background(), "hosts", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	restarts := func() (n int) {
+		for _, host := range c.hosts {
+			n += host.Restarts()
+		}
+		return n
+	}
+	sent, started, restarted, began := c.received(), c.starts.Load(), restarts(), time.Now()
+	if err := do(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	drains := 0
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		done := 0
-		drains = 0
-		for _, instance := range c.list(b) {
-			if instance.Status.DesiredRevision != operations[instance.Name] && instance.Status.CurrentRevision == instance.Status.DesiredRevision &&
-				meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionReady) {
-				done++
-			}
-			if o := instance.Status.Operation; o != nil && (o.Impact == v1alpha1.ImpactDrain || o.Impact == v1alpha1.ImpactReboot) {
-				drains++
-			}
-		}
-		if done == len(c.hosts) {
-			break
-		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%d of %d hosts are as the pool says", done, len(c.hosts))
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	b.ReportMetric(time.Since(began).Seconds(), "s-change-"+name)
-	b.ReportMetric(float64(c.received()-sent)/float64(len(c.hosts))/1024, "KiB/host-change-"+name)
-	b.ReportMetric(float64(drains), "drains-change-"+name)
+	c.wait(b, done)
+	took, hosts := time.Since(began), float64(len(c.hosts))
+	drains := c.count(b, func(i *v1alpha1.WindowsInstance) bool {
+		o := i.Status.Operation
+		return o.ID != operations[i.Name] && (o.Impact == v1alpha1.ImpactDrain || o.Impact == v1alpha1.ImpactReboot)
+	})
+	b.ReportMetric(took.Seconds(), "s-"+name)
+	b.ReportMetric(float64(c.received()-sent)/hosts/1024, "KiB/host-"+name)
+	b.ReportMetric(float64(c.starts.Load()-started)/hosts, "services/host-"+name)
+	b.ReportMetric(float64(drains), "drains-"+name)
+	b.ReportMetric(float64(restarts()-restarted), "reboots-"+name)
 }
 
-// label changes a label of the pool and waits until all Nodes have it.
-func (c *configured) label(b *testing.B) {
-	b.Helper()
-	sent, began := c.received(), time.Now()
-	patch := []byte(`{"spec":{"template":{"nodeLabels":{"bench":"` + c.ns + `"}}}}`)
-	if _, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.ns).Patch(context.Background(), "hosts", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		nodes, err := c.Kube.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{LabelSelector: "bench=" + c.ns})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if len(nodes.Items) == len(c.hosts) {
-			break
-		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%d of %d Nodes have the label", len(nodes.Items), len(c.hosts))
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	b.ReportMetric(time.Since(began).Seconds(), "s-change-label")
-	b.ReportMetric(float64(c.received()-sent)/float64(len(c.hosts))/1024, "KiB/host-change-label")
-}
-
-// nothing asks for a reconfigure of a host on which nothing is to be changed.
+// nothing asks for a reconfigure of a host on which nothing is to be changed, first as dry
+// runs.
 func (c *configured) nothing(b *testing.B) {
 	b.Helper()
-	var name string
-	for name = range c.hosts {
-		break
-	}
+	name := slices.Min(slices.Collect(maps.Keys(c.hosts)))
 	instances := c.Windows.WindowsV1alpha1().WindowsInstances(c.ns)
-	began := time.Now()
-	if _, err := instances.Reconfigure(context.Background(), name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	for deadline := time.Now().Add(5 * time.Minute); ; {
-		instance, err := instances.Get(context.Background(), name, metav1.GetOptions{})
+	var dry []time.Duration
+	for range dryRuns {
+		began := time.Now()
+		answer, err := instances.Reconfigure(b.Context(), name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if o := instance.Status.Operation; o.Type == v1alpha1.OperationReconfigure && !o.Active() {
-			if o.Phase != v1alpha1.OperationSucceeded || o.Impact != v1alpha1.ImpactNone {
+		if len(answer.Status.Plan) > 0 {
+			b.Fatalf("nothing is to be done, and the plan is %+v", answer.Status.Plan)
+		}
+		dry = append(dry, time.Since(began))
+	}
+	b.ReportMetric(milliseconds(quantile(dry, 0.5)), "ms-dry-run")
+
+	starts, began := c.starts.Load(), time.Now()
+	if _, err := instances.Reconfigure(b.Context(), name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(configureTimeout); ; <-ticker.C {
+		instance, err := instances.Get(b.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if o := instance.Status.Operation; !o.Active() {
+			if o.Phase != v1alpha1.OperationSucceeded || o.Impact != v1alpha1.ImpactNone || c.starts.Load() != starts {
 				b.Fatalf("nothing was to be done, and it ended %s with impact %s: %s", o.Phase, o.Impact, o.Message)
 			}
 			break
@@ -205,7 +401,24 @@ func (c *configured) nothing(b *testing.B) {
 		if time.Now().After(deadline) {
 			b.Fatal("it does not end")
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	b.ReportMetric(milliseconds(time.Since(began)), "ms-nothing-to-do")
+}
+
+// calls returns the requests of our programs that kube-apiserver gets while do runs.
+func (c *configured) calls(b *testing.B, do func()) []call {
+	b.Helper()
+	calls, err := callsDuring(c.audit, "windows-", func() error { do(); return nil })
+	if err != nil {
+		b.Fatal(err)
+	}
+	return calls
+}
+
+// writes are the calls that write anything but a Lease, or ask who somebody is.
+func writes(calls []call) []call {
+	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool {
+		return !slices.Contains([]string{"create", "update", "patch", "delete"}, c.Verb) ||
+			slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, c.ObjectRef.Resource)
+	})
 }

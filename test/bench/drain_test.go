@@ -6,14 +6,11 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,8 +58,7 @@ const (
 func BenchmarkDrain(b *testing.B) {
 	audit := filepath.Join(b.TempDir(), "audit.log")
 	policy := filepath.Join(b.TempDir(), "policy.yaml")
-	rules := "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\nomitStages: [RequestReceived, ResponseStarted]\n"
-	if err := os.WriteFile(policy, []byte(rules), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	s, signer, _ := startSystem(b, system.Options{ControlPlane: controlplane.Options{APIServerArgs: []string{
@@ -158,38 +154,14 @@ type requests struct {
 
 // count adds the requests by clients whose user agent begins so, while do runs.
 func (r *requests) count(log, userAgent string, do func() error) error {
-	file, err := os.Open(log)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if _, err := file.Seek(0, 2); err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var event struct {
-			UserAgent string `json:"userAgent"`
-			ObjectRef struct {
-				Subresource string `json:"subresource"`
-			} `json:"objectRef"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			return fmt.Errorf("reading the audit log: %w", err)
-		}
-		if !strings.HasPrefix(event.UserAgent, userAgent) {
-			continue
-		}
+	calls, err := callsDuring(log, userAgent, do)
+	for _, c := range calls {
 		r.all++
-		if event.ObjectRef.Subresource == "eviction" {
+		if c.ObjectRef.Subresource == "eviction" {
 			r.evictions++
 		}
 	}
-	return lines.Err()
+	return err
 }
 
 // newDrainedNode makes a Node with its host, its instance, and its pods in a namespace

@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -294,13 +295,7 @@ func configureWithoutAPI(t *testing.T, s *site) {
 	h.declare(t, nil)
 	h.waitStep(t, "Transfer")
 	s.APIServer.Kill9()
-	// Long enough for everybody to notice.
-	looks := time.NewTimer(10 * time.Second)
-	defer looks.Stop()
-	select {
-	case <-t.Context().Done():
-	case <-looks.C:
-	}
+	pause(t.Context(), time.Minute)
 	if err := s.APIServer.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +303,8 @@ func configureWithoutAPI(t *testing.T, s *site) {
 	h.waitReady(t)
 }
 
-// configureInSpiteOfKills kills the controller again and again while ten hosts are set up.
+// configureInSpiteOfKills kills the controller, and our API server, again and again while ten
+// hosts are set up.
 func configureInSpiteOfKills(t *testing.T, s *site) {
 	const kills = 6
 	namespace := s.namespace(t, "cfg-killed")
@@ -320,10 +316,11 @@ func configureInSpiteOfKills(t *testing.T, s *site) {
 		h.declare(t, nil)
 	}
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano()))) //nolint:gosec // no secret
-	for range kills {
+	for n := range kills {
 		pause(t.Context(), time.Duration(500+random.IntN(3000))*time.Millisecond)
-		s.Controller.Kill9()
-		if err := s.Controller.Restart(t.Context()); err != nil {
+		killed := []*controlplane.Process{s.Controller, s.Server}[n%2]
+		killed.Kill9()
+		if err := killed.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -353,9 +350,9 @@ func configureInSpiteOfKills(t *testing.T, s *site) {
 	}
 }
 
-// TestConfigureMany sets a hundred hosts up at once, one of which is dead and one slow.
+// TestConfigureMany sets many hosts up at once, one of which is dead and one slow.
 func TestConfigureMany(t *testing.T) {
-	const count = 100
+	const count = manyHosts
 	s := newSite(t, standin.PayloadOptions{})
 	namespace := s.namespace(t, "cfg-many")
 	hosts := make([]*siteHost, count)

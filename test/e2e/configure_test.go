@@ -45,6 +45,9 @@ func TestConfigure(t *testing.T) {
 			{"connection", configureCutConnection},
 			{"full disk", configureFullDisk},
 			{"hung service", configureHungService},
+			{"power", configurePowerLoss},
+			{"clock", configureWrongClock},
+			{"foreign containerd", configureForeignRuntime},
 		} {
 			t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.test(t, s) })
 		}
@@ -52,7 +55,8 @@ func TestConfigure(t *testing.T) {
 	t.Run("mirror", func(t *testing.T) { configureMirror(t, s) })
 	t.Run("wrong digest", func(t *testing.T) { configureWrongDigest(t, s) })
 	t.Run("API server away", func(t *testing.T) { configureWithoutAPI(t, s) })
-	t.Run("controller killed", func(t *testing.T) { configureInSpiteOfKills(t, s) })
+	t.Run("killed", func(t *testing.T) { configureInSpiteOfKills(t, s) })
+	t.Run("leader lost", func(t *testing.T) { configureWithLostLeader(t, s) })
 }
 
 // configureFromConfigMap makes a Node of an entry, and takes it away with the entry.

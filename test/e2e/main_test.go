@@ -10,6 +10,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +36,17 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
+// testsAtOnce is how many tests run at the same time, unless -parallel says otherwise. They
+// wait for hosts and for controllers most of the time, so the number of CPUs, which is the
+// default, would leave those idle; each system of its own takes a GiB of memory.
+const testsAtOnce = "8"
+
 func runTests(m *testing.M) int {
+	// Run reads the command line after this.
+	if err := flag.Set("test.parallel", testsAtOnce); err != nil {
+		fmt.Fprintln(os.Stderr, "setting how many tests run at once:", err)
+		return 1
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	key, signer, err := winhost.NewKey()

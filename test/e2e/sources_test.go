@@ -642,7 +642,8 @@ func TestSourceMachine(t *testing.T) {
 		corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "127.0.9.21"},
 		internalIP("fd00::17"), internalIP(host.Address()))
 	instance := waitFor(t, ns, "w", preflightPassed)
-	want := windowsv1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: 22, Username: "Administrator", ProviderID: "test:///w"}
+	want := windowsv1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: 22, Username: "Administrator", ProviderID: "test:///w",
+		Removal: &windowsv1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}}}
 	if got := asJSON(t, instance.Spec); got != asJSON(t, want) {
 		t.Errorf("the spec is\n%s\nwant\n%s", got, asJSON(t, want))
 	}

@@ -175,7 +175,7 @@ func (h *wineHost) drift(t *testing.T) {
 	if h.read(t, file) != content {
 		t.Error("the file is another one than before")
 	}
-	mustSay(t, h.plugin(t, "inspect", h.name), file)
+	mustSay(t, h.plugin(t, "inspect", h.name), "Drift", "Repaired", file)
 	if h.processes(t)[legacy.KubeletService] == 0 {
 		t.Error("the service does not run")
 	}

@@ -8,7 +8,6 @@ package wine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -22,11 +21,11 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
 // issueToken makes a bootstrap token and lets its bearer ask for a certificate.
@@ -131,20 +130,13 @@ func (h *host) document(c *cluster, bootstrap *hostconfig.TokenCredentials) *hos
 	return r
 }
 
-// ready waits for a Node that said so after a time.
-func (c *cluster) ready(t *testing.T, name string, after time.Time) *corev1.Node {
+// ready waits for a Node.
+func (c *cluster) ready(t *testing.T, name string) {
 	t.Helper()
-	var node *corev1.Node
-	eventually(t, 3*time.Minute, "the Node is ready", func() (err error) {
-		if node, err = c.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-		lease, err := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(t.Context(), name, metav1.GetOptions{})
+	eventually(t, 3*time.Minute, "the Node is ready", func() error {
+		node, err := c.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
-		}
-		if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Before(&metav1.MicroTime{Time: after}) {
-			return errors.New("its lease is not renewed")
 		}
 		for _, condition := range node.Status.Conditions {
 			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
@@ -153,7 +145,6 @@ func (c *cluster) ready(t *testing.T, name string, after time.Time) *corev1.Node
 		}
 		return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
 	})
-	return node
 }
 
 // dump shows what the host has to say when the test has failed.
@@ -171,79 +162,38 @@ func (h *host) dump() {
 	})
 }
 
-// TestNode: a host joins, keeps being a Node when it has lost power, and is clean in the end.
+// TestNode: with everything that a cluster may have, a host joins, is as its document says by
+// what Windows' own tools say, and is as it came after a cleanup.
 func TestNode(t *testing.T) {
 	h := startHost(t)
 	h.dump()
-	before := h.snapshot()
+	before := hosttest.TakeSnapshot(t, h.Host)
 	c := startCluster(t)
 	token := c.issueToken(t)
 	c.approve(t)
-	began := time.Now()
 	h.send("windows-node-agent.exe", h.agent)
-	first := h.document(c, &hostconfig.TokenCredentials{CA: c.ca, Token: token})
-	for _, w := range first.Waiting {
+	d := h.document(c, &hostconfig.TokenCredentials{CA: c.ca, Token: token})
+	for _, w := range d.Waiting {
 		t.Logf("waiting: %+v", w)
 	}
-	if r := h.apply(&first.Bundle); r.Outcome != engine.OutcomeRebootRequired {
+	if r := h.apply(&d.Bundle); r.Outcome != engine.OutcomeRebootRequired {
 		t.Fatalf("first: %+v", r)
 	}
 	if err := h.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	if r := h.apply(&first.Bundle); r.Outcome != engine.OutcomeApplied {
+	if r := h.apply(&d.Bundle); r.Outcome != engine.OutcomeApplied {
 		t.Fatalf("second: %+v", r)
 	}
-	name := strings.ToLower(h.Name())
-	node := c.ready(t, name, began)
-	t.Logf("ready after %.1f s: %+v %+v", time.Since(began).Seconds(), node.Status.NodeInfo, node.Status.Addresses)
-
-	// The document of a host that has joined has no credentials to join.
-	joined := h.document(c, nil)
-	if r := h.apply(&joined.Bundle); r.Outcome != engine.OutcomeApplied {
-		t.Errorf("joined: %+v", r)
-	}
-	if r := h.apply(&joined.Bundle); r.Outcome != engine.OutcomeUnchanged {
-		t.Errorf("again: %+v", r)
-	}
-	h.verify(&joined.Bundle)
-	eventually(t, time.Minute, "the kubelet serves with a certificate", func() error {
-		out, err := c.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/"+name+"/proxy/healthz")
-		if err == nil && out != "ok" {
-			err = fmt.Errorf("it says %q", out)
-		}
-		return err
-	})
-
-	// Wine writes its registry every 30 seconds and does nothing when asked to do it now.
-	eventually(t, time.Minute, "the services are on the disk", func() error {
-		if !strings.Contains(h.registry(), `[System\\CurrentControlSet\\Services\\`+hostagent.ServiceName+`]`) {
-			return errors.New("they are not")
-		}
-		return nil
-	})
-	if err := h.PowerOff(); err != nil {
-		t.Fatal(err)
-	}
-	off := time.Now()
-	if err := h.PowerOn(); err != nil {
-		t.Fatal(err)
-	}
-	c.ready(t, name, off)
-	t.Logf("ready again after %.1f s", time.Since(off).Seconds())
-	if r := h.apply(&joined.Bundle); r.Outcome != engine.OutcomeUnchanged {
-		t.Errorf("after the power loss: %+v", r)
-	}
+	c.ready(t, strings.ToLower(h.Name()))
+	h.verify(&d.Bundle)
 
 	if r := h.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
-	if err := c.kube.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
 	// The agent does not remove itself; who sent it does.
 	h.run("rmdir /s /q "+engine.Root, nil)
-	for _, d := range before.differences(h.snapshot()) {
-		t.Errorf("after the cleanup: %s", d)
+	for _, difference := range before.Differences(hosttest.TakeSnapshot(t, h.Host)) {
+		t.Errorf("after the cleanup: %s", difference)
 	}
 }

@@ -24,8 +24,8 @@ import (
 // Client-side limits of requests to the cluster. The server has limits of its own
 // that are fair to others; these only tame a mistake of ours.
 const (
-	clientQPS   = 100
-	clientBurst = 200
+	clientQPS   = 400
+	clientBurst = 800
 )
 
 // NewCommand returns the command that runs the controller until its context is done.

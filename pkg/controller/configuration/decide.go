@@ -62,7 +62,8 @@ const (
 	doCancel verb = "Cancel"
 	// doRelease takes the finalizer away: nothing of ours is on the host.
 	doRelease verb = "Release"
-	// doAbandon deletes the Node and takes the finalizer away. The host stays as it is.
+	// doAbandon deletes the Node, unless nothing was done to the host, and takes the
+	// finalizer away. The host stays as it is.
 	doAbandon verb = "Abandon"
 )
 
@@ -140,16 +141,16 @@ func (w world) lacks() *happening {
 		!meta.IsStatusConditionTrue(status.Conditions, windowsv1alpha1.ConditionPreflightPassed):
 		return nil
 	}
-	last := newest(status, windowsv1alpha1.OperationReconfigure)
+	last, desired := newest(status, windowsv1alpha1.OperationReconfigure), windowsv1alpha1.ShortRevision(status.DesiredRevision)
 	switch {
 	case brokenOff(last) && c.Status == metav1.ConditionFalse:
-		return normal(eventRetried, "The host is set up with revision %s, as operation %s did not get to its end.", status.DesiredRevision, last.ID)
+		return normal(eventRetried, "The host is set up with revision %s, as operation %s did not get to its end.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
-		return normal(eventFirstConfiguration, "The host is set up for the first time, with revision %s.", status.DesiredRevision)
+		return normal(eventFirstConfiguration, "The host is set up for the first time, with revision %s.", desired)
 	case status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision:
-		return normal(eventRevisionChanged, "The host is brought from revision %s to %s.", status.CurrentRevision, status.DesiredRevision)
+		return normal(eventRevisionChanged, "The host is brought from revision %s to %s.", windowsv1alpha1.ShortRevision(status.CurrentRevision), desired)
 	case c.Status == metav1.ConditionFalse:
-		return normal(eventInterrupted, "The host is set up with revision %s, as it was not set up completely.", status.DesiredRevision)
+		return normal(eventInterrupted, "The host is set up with revision %s, as it was not set up completely.", desired)
 	}
 	return nil
 }

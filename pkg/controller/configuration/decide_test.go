@@ -273,6 +273,9 @@ func TestDecideToConfigure(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			checkText(t, a)
+			if a.event != nil && (strings.Contains(a.event.note, revision1) || strings.Contains(a.event.note, revision2)) {
+				t.Errorf("a whole revision is in %q", a.event.note)
+			}
 
 			w.managed = false
 			if got := describe(decide(w)); got != "Nothing" {
@@ -331,6 +334,8 @@ func TestDecideToRemove(t *testing.T) {
 			[]string{"Namespace ns is being deleted and waits for this: Secrets with credentials"}},
 
 		{"abandon", was(removal(abandon, 0)), world{}, "Abandon, tell Abandoned", []string{"files and credentials of a node are still on it"}},
+		{"abandon a duplicate", was(removal(abandon, 0), duplicate), world{}, "Release, tell HostLeft", nil},
+		{"abandon what nothing was put on", newInstance(held, deleted(0), removal(abandon, 0)), world{}, "Release, tell Removed", nil},
 		{"abandon while it is being cleaned", was(removal(abandon, 0), ops(op(remove, running, 0))), world{}, "Abandon, tell Abandoned", nil},
 		{"abandon while it is paused", was(removal(abandon, 0)), world{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
 		{"unreachable", was(ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},

@@ -235,10 +235,12 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, instance *windowsv1alp
 	return nil
 }
 
-// deleteNode deletes the Node of the host. One that has taken its name since stays.
+// deleteNode deletes the Node of the host. One that has taken its name since stays, and so
+// does the one of a host that nothing was done to: others made it, whoever asked for it to
+// be set up.
 func (r *Reconciler) deleteNode(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
 	known := nodeOf(&instance.Status)
-	if known == nil {
+	if known == nil || !changed(&instance.Status) {
 		return nil
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: known.Name}}

@@ -282,6 +282,16 @@ func TestAbandon(t *testing.T) {
 			o.Node = &windowsv1alpha1.OperationNode{Name: "win-1", UID: "1"}
 		})), false},
 		{"there never was one", windowsv1alpha1.NodeReference{}, nil, true},
+		{"of others, whose host could not be reached to take it over", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = ""
+			ops(op(reconfigure, failed, time.Hour, at(stepConnect, windowsv1alpha1.StepFailed)))(i)
+		}, true},
+		{"of a host that was begun to be set up", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = ""
+			ops(op(reconfigure, failed, time.Hour, func(o *windowsv1alpha1.Operation) {
+				o.Steps = []windowsv1alpha1.OperationStep{{Name: stepApply, State: windowsv1alpha1.StepFailed, StartedAt: ago(time.Hour)}}
+			}))(i)
+		}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			changes := []change{has(revision1), held, func(i *windowsv1alpha1.WindowsInstance) {

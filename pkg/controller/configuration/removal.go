@@ -28,9 +28,13 @@ const (
 	removeRetryLongest = 10 * time.Minute
 )
 
-// stepConnect is the step of an operation that reaches the host and logs in to it. It is
-// the same as in package operation: the steps of operations are part of the API.
-const stepConnect = "Connect"
+// Steps of operations, as in package operation: they are part of the API.
+const (
+	// stepConnect reaches the host and logs in to it.
+	stepConnect = "Connect"
+	// stepApply changes the host to what it shall be.
+	stepApply = "Apply"
+)
 
 // remove decides about a host whose instance was deleted.
 func (w world) remove() action {
@@ -40,12 +44,12 @@ func (w world) remove() action {
 	status := &w.instance.Status
 	last := status.Operation
 	switch {
-	case w.policy() == windowsv1alpha1.RemovalAbandon:
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
 	case w.duplicate():
 		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, as another instance stands for it.")}
 	case untouched(status):
 		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
+	case w.policy() == windowsv1alpha1.RemovalAbandon:
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
 	case last.Active() && last.Type == windowsv1alpha1.OperationRemove:
 		return action{do: doNothing, removed: w.removing("%s", progress(last))}
 	case last.Active() && last.CancelRequestedAt == nil:
@@ -158,6 +162,25 @@ func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 		}
 	}
 	return true
+}
+
+// changed says whether the host was, or may have been, changed by an operation that set it
+// up. Otherwise its Node, if it has one, is what others made it.
+func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
+	if status.CurrentRevision != "" || len(status.History) >= maxHistory {
+		return true // what the history does not have any more is not known
+	}
+	for _, o := range operations(status) {
+		if o.Type != windowsv1alpha1.OperationReconfigure {
+			continue
+		}
+		for i := range o.Steps {
+			if o.Steps[i].Name == stepApply && o.Steps[i].StartedAt != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // unreached says whether an operation failed as the host could not be reached.

@@ -26,6 +26,11 @@ import (
 // DefaultInterval is the default of [Options.Interval].
 const DefaultInterval = 10 * time.Second
 
+// freshFor is for how long what was read is what is in the cluster now. Many hosts that are
+// set up at the same time ask several times each, and one look is two dozen requests. What
+// changes within that time is noticed at the next look, and brings a new configuration.
+const freshFor = time.Second
+
 // Tokens are the credentials by which hosts join; see package bootstraptoken.
 type Tokens interface {
 	// Issue returns a token for the host of an instance, the same one as long as it is good.
@@ -54,17 +59,23 @@ type Options struct {
 type Source struct {
 	o           Options
 	subscribers []chan event.GenericEvent
+	// looking has room for one: who is in it looks at the cluster.
+	looking chan struct{}
 
 	mu sync.Mutex
 	// last is what was read last; nil before the first time.
 	last *reading
+	// news: what was read last is another than what was told last.
+	news bool
+	// began is when the last look began, and failure how it ended if it found out nothing.
+	began   time.Time
+	failure error
 }
 
 // reading is the result of one look at the cluster.
 type reading struct {
 	inputs *desired.Inputs
 	err    error
-	at     time.Time
 }
 
 // New returns a Source, which reads nothing before it is started or asked.
@@ -78,7 +89,7 @@ func New(o Options) (*Source, error) {
 	if o.clock == nil {
 		o.clock = clock.RealClock{}
 	}
-	return &Source{o: o}, nil
+	return &Source{o: o, looking: make(chan struct{}, 1)}, nil
 }
 
 // Changed returns a channel that says when the inputs have changed: then every host may
@@ -89,7 +100,7 @@ func (s *Source) Changed() <-chan event.GenericEvent {
 	return c
 }
 
-// NeedLeaderElection: only the leader sets hosts up.
+// NeedLeaderElection says that only the leader sets hosts up.
 func (*Source) NeedLeaderElection() bool { return true }
 
 // Start looks at the cluster until ctx ends.
@@ -102,7 +113,7 @@ func (s *Source) Start(ctx context.Context) error {
 	defer ticker.Stop()
 	said := ""
 	for {
-		changed, err := s.refresh(ctx)
+		err := s.look(ctx, 0)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -112,7 +123,7 @@ func (s *Source) Start(ctx context.Context) error {
 				logger.Error(err, "Hosts cannot be set up")
 			}
 		}
-		if changed {
+		if s.takeNews() {
 			s.tell(ctx)
 		}
 		select {
@@ -149,20 +160,66 @@ func message(err error) string {
 	return err.Error()
 }
 
-// refresh looks at the cluster once. A cluster that does not answer does not make what
-// was read before wrong.
-func (s *Source) refresh(ctx context.Context) (changed bool, err error) {
-	inputs, err := desired.Read(ctx, s.o.Live, s.o.Settings)
-	var missing *desired.InputError
-	if err != nil && !errors.As(err, &missing) {
-		return false, fmt.Errorf("reading what hosts are set up with: %w", err)
+// look makes sure that the last look at the cluster began no longer ago than age. One looks
+// at a time, and those who wait meanwhile have what it finds out. The error says what is
+// wrong with the inputs, or why they cannot be read.
+func (s *Source) look(ctx context.Context, age time.Duration) error {
+	select {
+	case s.looking <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	now := &reading{inputs: inputs, err: err, at: s.o.clock.Now()}
+	defer func() { <-s.looking }()
+	began := s.o.clock.Now()
+	if s.lookedSince(began.Add(-age)) {
+		_, err := s.found()
+		return err
+	}
+	inputs, err := desired.Read(ctx, s.o.Live, s.o.Settings)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // which says nothing to anybody else
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changed = s.last == nil || message(s.last.err) != message(err) || !reflect.DeepEqual(s.last.inputs, inputs)
-	s.last = now
-	return changed, err
+	s.began, s.failure = began, nil
+	var missing *desired.InputError
+	if err != nil && !errors.As(err, &missing) {
+		// A cluster that does not answer does not make what was read before wrong.
+		s.failure = fmt.Errorf("reading what hosts are set up with: %w", err)
+		return s.failure
+	}
+	if s.last == nil || message(s.last.err) != message(err) || !reflect.DeepEqual(s.last.inputs, inputs) {
+		s.news = true
+	}
+	s.last = &reading{inputs: inputs, err: err}
+	return err
+}
+
+// lookedSince says whether the last look began after a time.
+func (s *Source) lookedSince(t time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.began.After(t)
+}
+
+// found is what the last look found out.
+func (s *Source) found() (*desired.Inputs, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failure != nil {
+		return nil, s.failure
+	}
+	return s.last.inputs, s.last.err
+}
+
+// takeNews says whether the inputs are others than when it last said so, whoever has
+// noticed.
+func (s *Source) takeNews() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := s.news
+	s.news = false
+	return news
 }
 
 // tell says to everybody who wants to know that the inputs have changed.
@@ -189,12 +246,10 @@ func (s *Source) current(ctx context.Context) (*desired.Inputs, error) {
 
 // fresh returns what is in the cluster now.
 func (s *Source) fresh(ctx context.Context) (*desired.Inputs, error) {
-	if _, err := s.refresh(ctx); err != nil {
+	if err := s.look(ctx, freshFor); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last.inputs, s.last.err
+	return s.found()
 }
 
 // Revision names what a host shall be like, and says which services wait and for what.

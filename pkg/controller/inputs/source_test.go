@@ -96,6 +96,14 @@ type cluster struct {
 	client.Client
 	mu   sync.Mutex
 	down error
+	gets int
+}
+
+// count is how many objects were asked for so far.
+func (c *cluster) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gets
 }
 
 func (c *cluster) setDown(err error) {
@@ -121,6 +129,7 @@ func newCluster(t *testing.T, ca []byte, objects ...client.Object) *cluster {
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			c.mu.Lock()
 			down := c.down
+			c.gets++
 			c.mu.Unlock()
 			if down != nil {
 				return down
@@ -206,7 +215,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 
 	// A cluster that does not answer makes nothing wrong.
 	c.setDown(apierrors.NewServiceUnavailable("away"))
-	if _, err := s.refresh(t.Context()); err == nil {
+	if err := s.look(t.Context(), 0); err == nil {
 		t.Error("an API server that is away is no error")
 	}
 	if again, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || again != first {
@@ -290,9 +299,64 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 		t.Errorf("without a token: %v", err)
 	}
 	c.setDown(apierrors.NewServiceUnavailable("away"))
+	s.o.clock.(*clocktesting.FakeClock).Step(freshFor)
 	if _, err := s.Build(t.Context(), host, nil, false); err == nil {
 		t.Error("an operation builds from what may be out of date")
 	}
+}
+
+// Hosts that are set up at the same time do not make as many looks at the cluster.
+func TestOneLookForMany(t *testing.T) {
+	ca := authority(t)
+	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
+	if err := desired.EnsureDigestKey(t.Context(), c, namespace); err != nil {
+		t.Fatal(err)
+	}
+	s := newSource(t, c, &tokens{})
+	build := func() {
+		t.Helper()
+		if _, err := s.Build(t.Context(), instance(), nil, false); err != nil {
+			t.Error(err)
+		}
+	}
+	before := c.count()
+	build()
+	once := c.count() - before
+	var many sync.WaitGroup
+	for range 20 {
+		many.Go(build)
+	}
+	many.Wait()
+	if got := c.count() - before; got != once {
+		t.Errorf("within %s there were %d requests, want those of one look, %d", freshFor, got, once)
+	}
+	s.o.clock.(*clocktesting.FakeClock).Step(freshFor)
+	build()
+	if got := c.count() - before; got != 2*once {
+		t.Errorf("after %s there were %d requests, want those of two looks, %d", freshFor, got, 2*once)
+	}
+}
+
+// Whoever notices first that the inputs have changed, all hosts have to hear of it.
+func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
+	ca := authority(t)
+	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
+	s := newSource(t, c, &tokens{})
+	changed := s.Changed()
+	run(t, s)
+	clock := s.o.clock.(*clocktesting.FakeClock)
+	next(t, changed) // the first look is news
+	if err := c.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-dns"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.77"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.look(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	tick(t, clock)
+	next(t, changed)
 }
 
 func TestOptions(t *testing.T) {

@@ -118,7 +118,7 @@ func (e *evaluation) configured() {
 		}
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring,
-			"Setting the host up with revision %s was interrupted; it is taken up again.", e.observation.report.configuration.ApplyingRevision)
+			"Setting the host up with revision %s was interrupted; it is taken up again.", windowsv1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
 	case current == "":
 		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be set up.")
 	default:
@@ -138,7 +138,7 @@ func (e *evaluation) foreign() bool {
 
 func (e *evaluation) setConfigured() {
 	e.setf(windowsv1alpha1.ConditionConfigured, metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured,
-		"The host was set up completely, with revision %s.", e.status.CurrentRevision)
+		"The host was set up completely, with revision %s.", windowsv1alpha1.ShortRevision(e.status.CurrentRevision))
 }
 
 // keepConfigured is for a host that was not looked at by this process.
@@ -186,11 +186,11 @@ func (e *evaluation) revisionCurrent() {
 	case e.foreign():
 		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonForeignNode, "Others set the host up; with what is not known.")
 	case e.status.CurrentRevision == "":
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(e.status.DesiredRevision))
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(windowsv1alpha1.ShortRevision(e.status.DesiredRevision)))
 	case e.status.CurrentRevision != e.status.DesiredRevision:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", e.status.CurrentRevision, orUnknown(e.status.DesiredRevision))
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", windowsv1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(windowsv1alpha1.ShortRevision(e.status.DesiredRevision)))
 	default:
-		message := fmt.Sprintf("The host has revision %s.", e.status.CurrentRevision)
+		message := fmt.Sprintf("The host has revision %s.", windowsv1alpha1.ShortRevision(e.status.CurrentRevision))
 		if len(e.waiting) > 0 {
 			message += fmt.Sprintf(" More is to come: %s.", strings.Join(e.waiting, "; "))
 		}

@@ -363,9 +363,9 @@ func (e *evaluation) upToDate() {
 	case e.observation.report == nil:
 		e.wait(condition)
 	case e.status.CurrentRevision == e.revision:
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRevisionCurrent, "The host has revision %s.", e.revision)
+		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRevisionCurrent, "The host has revision %s.", windowsv1alpha1.ShortRevision(e.revision))
 	default:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", orUnknown(e.status.CurrentRevision), e.revision)
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", orUnknown(windowsv1alpha1.ShortRevision(e.status.CurrentRevision)), windowsv1alpha1.ShortRevision(e.revision))
 	}
 }
 

@@ -108,8 +108,9 @@ func isLiteral(address string) bool {
 	return err == nil
 }
 
-// endpoints is where an instance is contacted, as far as IP addresses are known:
-// those given, or else those of its status, and that in its spec.
+// endpoints is where an instance is contacted, as far as IP addresses are known: those
+// given, or else those of its status, and that in its spec. Besides, the machine that it
+// says it is: nobody gets at the Node of another instance by naming its machine.
 func endpoints(instance *windowsv1alpha1.WindowsInstance, addresses []string) []string {
 	if addresses == nil {
 		addresses = instance.Status.Addresses
@@ -119,9 +120,12 @@ func endpoints(instance *windowsv1alpha1.WindowsInstance, addresses []string) []
 		addresses = append(addresses, instance.Spec.Address)
 	}
 	port := strconv.Itoa(int(instance.Spec.Port))
-	out := make([]string, len(addresses))
-	for i, address := range addresses {
-		out[i] = net.JoinHostPort(canonicalAddress(address), port)
+	out := make([]string, 0, len(addresses)+1)
+	for _, address := range addresses {
+		out = append(out, net.JoinHostPort(canonicalAddress(address), port))
+	}
+	if id := instance.Spec.ProviderID; id != "" {
+		out = append(out, providerIdentity(id))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -130,7 +134,9 @@ func endpoints(instance *windowsv1alpha1.WindowsInstance, addresses []string) []
 // findNode returns the Node of an instance, nil if there is none: the one with its
 // provider ID, else the one with one of its addresses. A Node that belongs to
 // another machine of the provider is not it, even with the same address, which
-// may have been given to another machine since.
+// may have been given to another machine since. Neither is one that does not run Windows,
+// whoever has its address or provider ID in an instance: what may be done with the Node of
+// an instance must not be possible with the control plane.
 func findNode(ctx context.Context, reader client.Reader, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, error) {
 	for _, id := range instanceIdentities(instance) {
 		var nodes corev1.NodeList
@@ -150,6 +156,10 @@ func chooseNode(nodes []corev1.Node, instance *windowsv1alpha1.WindowsInstance) 
 	var chosen *corev1.Node
 	for i := range nodes {
 		node := &nodes[i]
+		// Empty where the kubelet has not said yet.
+		if system := node.Status.NodeInfo.OperatingSystem; system != "" && system != string(corev1.Windows) {
+			continue
+		}
 		if wanted := instance.Spec.ProviderID; wanted != "" && node.Spec.ProviderID != "" && node.Spec.ProviderID != wanted {
 			continue
 		}
@@ -186,6 +196,26 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *windowsv
 	return first, nil
 }
 
+// findOwner returns the instance that a Node belongs to before it does to the given one,
+// nil if there is none. Without it, one more instance for the address of a host, with
+// another port or through another name, would make its Node everybody's who may make
+// instances: to drain it, to configure its host twice, and to delete it.
+func findOwner(ctx context.Context, reader client.Reader, node *corev1.Node, instance *windowsv1alpha1.WindowsInstance, home string) (*windowsv1alpha1.WindowsInstance, error) {
+	for _, id := range nodeIdentities(node) {
+		var others windowsv1alpha1.WindowsInstanceList
+		if err := reader.List(ctx, &others, client.MatchingFields{indexInstanceIdentity: id}); err != nil {
+			return nil, fmt.Errorf("looking for other instances with %s: %w", id, err)
+		}
+		for i := range others.Items {
+			other := &others.Items[i]
+			if known := other.Status.Node; other.UID != instance.UID && known != nil && known.UID == node.UID && standsFor(other, instance, home) {
+				return other, nil
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // none is the ordinary answer
+}
+
 // standsFor says whether other stands for the host that it has in common with instance.
 // One that was deleted and did so before goes on until its host is clean, whoever comes:
 // meanwhile nobody else may set the host up.
@@ -217,10 +247,18 @@ func precedes(a, b *windowsv1alpha1.WindowsInstance, home string) bool {
 // describeDuplicate names the other instance only to those who may know of it.
 func describeDuplicate(instance, other *windowsv1alpha1.WindowsInstance) string {
 	if other.Namespace != instance.Namespace {
-		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address or spec.port."
+		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
 	}
 	if !other.DeletionTimestamp.IsZero() {
 		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. It is waited for; its condition Removed says how far that is.", other.Name, hostaccess.Endpoint(other))
 	}
-	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address or spec.port.", other.Name, hostaccess.Endpoint(other))
+	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, hostaccess.Endpoint(other))
+}
+
+// describeOwned is describeDuplicate for a host whose Node another instance has.
+func describeOwned(instance, other *windowsv1alpha1.WindowsInstance) string {
+	if other.Namespace != instance.Namespace {
+		return "An instance in another namespace already has the Node with the address of this host. Delete this instance, or correct spec.address."
+	}
+	return fmt.Sprintf("Instance %s already has Node %s, which has the address of this host. Delete one of the two, or correct spec.address.", other.Name, other.Status.Node.Name)
 }

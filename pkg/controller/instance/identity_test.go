@@ -27,7 +27,10 @@ func TestFindNode(t *testing.T) {
 	dns := newNode("dns", "10.1.42.3", corev1.ConditionTrue)
 	dns.Status.Addresses = append(dns.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: "Win-3.Example.com"})
 	twinA, twinB := newNode("twin-a", "10.1.42.4", corev1.ConditionTrue), newNode("twin-b", "10.1.42.4", corev1.ConditionTrue)
-	f := newFixture(t, byAddress, byProvider, reused, v6, dns, twinA, twinB)
+	windows, linux := newNode("windows", "10.1.42.6", corev1.ConditionTrue), newNode("linux", "10.1.42.6", corev1.ConditionTrue)
+	windows.Status.NodeInfo.OperatingSystem = "windows"
+	linux.Status.NodeInfo.OperatingSystem, linux.Spec.ProviderID = "linux", "aws:///eu-1a/i-7"
+	f := newFixture(t, byAddress, byProvider, reused, v6, dns, twinA, twinB, windows, linux)
 
 	for _, test := range []struct {
 		name       string
@@ -47,6 +50,8 @@ func TestFindNode(t *testing.T) {
 		{name: "the first of several", address: "10.1.42.4", want: "twin-a"},
 		{name: "the one that was found before", address: "10.1.42.4", knownUID: "uid-of-twin-b", want: "twin-b"},
 		{name: "none", address: "10.1.42.5", want: ""},
+		{name: "not a Node of Linux", address: "10.1.42.6", want: "windows"},
+		{name: "not a Node of Linux by its provider ID", address: "10.1.42.7", providerID: "aws:///eu-1a/i-7", want: ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", test.address)
@@ -90,6 +95,66 @@ func TestPrecedes(t *testing.T) {
 				t.Errorf("%s/%s does not precede %s/%s, or not only", test.a.Namespace, test.a.Name, test.b.Namespace, test.b.Name)
 			}
 		})
+	}
+}
+
+// TestDuplicateByMachine: who names the machine of another instance does not get its Node.
+func TestDuplicateByMachine(t *testing.T) {
+	first, second := newInstance("first", "10.1.42.1"), newInstance("second", "10.1.42.2")
+	first.Spec.ProviderID, second.Spec.ProviderID = "aws:///eu-1a/i-1", "aws:///eu-1a/i-1"
+	second.CreationTimestamp = metav1.NewTime(testNow)
+	f := newFixture(t, first, second)
+	for _, test := range []struct {
+		instance *windowsv1alpha1.WindowsInstance
+		want     string
+	}{{first, ""}, {second, "first"}} {
+		other, err := findDuplicate(t.Context(), f.client, test.instance, nil, homeNamespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if other != nil {
+			got = other.Name
+		}
+		if got != test.want {
+			t.Errorf("for %s stands %q, want %q", test.instance.Name, got, test.want)
+		}
+	}
+}
+
+// TestNodeBelongsToOne: another port of a host, or a name for it, is no way to its Node.
+func TestNodeBelongsToOne(t *testing.T) {
+	first, second := newInstance("first", "10.1.42.1"), newInstance("second", "10.1.42.1")
+	first.Status.Node = &windowsv1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}
+	second.Spec.Port, second.CreationTimestamp = 2222, metav1.NewTime(testNow)
+	f := newFixture(t, first, second, newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
+	look := func(name string) world {
+		t.Helper()
+		w, err := f.r.look(t.Context(), f.get(name), nil, host{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	if w := look("first"); w.node == nil || w.duplicate != "" {
+		t.Errorf("the first has %v: %s", w.node, w.duplicate)
+	}
+	if w := look("second"); w.node != nil || !strings.Contains(w.duplicate, "Instance first already has Node win-1") {
+		t.Errorf("the second has %v: %s", w.node, w.duplicate)
+	}
+	if got := f.r.peersOf(t.Context(), first); len(got) != 1 || got[0].Name != "second" {
+		t.Errorf("with the first %v are looked at, want the second", got)
+	}
+	second = f.get("second")
+	second.Namespace = "elsewhere"
+	if got := describeOwned(second, first); strings.Contains(got, "first") || strings.Contains(got, "win-1") {
+		t.Errorf("it tells of another namespace: %s", got)
+	}
+	if err := f.client.Delete(t.Context(), f.get("first")); err != nil {
+		t.Fatal(err)
+	}
+	if w := look("second"); w.node == nil || w.duplicate != "" {
+		t.Errorf("after the first is gone the second has %v: %s", w.node, w.duplicate)
 	}
 }
 

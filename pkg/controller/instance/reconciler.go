@@ -184,6 +184,18 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 		}
 		w.node = node
 	}
+	if w.node != nil {
+		owner, err := findOwner(ctx, r.client, w.node, instance, r.Namespace)
+		if err != nil {
+			return world{}, err
+		}
+		if owner != nil {
+			w.node = nil
+			if w.paused == "" {
+				w.duplicate = describeOwned(instance, owner)
+			}
+		}
+	}
 	r.want(ctx, &w, pool)
 	return w, nil
 }

@@ -66,8 +66,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// peersOf maps an instance to the others that are contacted at the same place:
-// which of them stands for the host may have changed.
+// peersOf maps an instance to the others that are contacted at the same place, or may
+// have the same Node: which of them stands for the host may have changed.
 func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconcile.Request {
 	instance, ok := object.(*windowsv1alpha1.WindowsInstance)
 	if !ok {
@@ -77,8 +77,14 @@ func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconc
 	for _, at := range endpoints(instance, nil) {
 		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexEndpoint: at})...)
 	}
+	for _, id := range instanceIdentities(instance) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexInstanceIdentity: id})...)
+	}
+	seen := map[types.NamespacedName]bool{client.ObjectKeyFromObject(instance): true}
 	return slices.DeleteFunc(out, func(req reconcile.Request) bool {
-		return req.NamespacedName == client.ObjectKeyFromObject(instance)
+		known := seen[req.NamespacedName]
+		seen[req.NamespacedName] = true
+		return known
 	})
 }
 
@@ -125,7 +131,8 @@ var endpointsChanged = predicate.Funcs{
 		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!slices.Equal(endpoints(before, nil), endpoints(after, nil)) ||
-			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node))
 	},
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,7 +103,10 @@ func transient(err error) bool {
 			apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) ||
 			apierrors.IsUnexpectedServerError(err)
 	}
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+	// Clients give a [net/url.Error] for a request without an answer, whatever was the matter:
+	// a route, DNS, a connection that was lost. That is a net.Error, as all of the network are.
+	var network net.Error
+	return errors.As(err, &network) || utilnet.IsHTTP2ConnectionLost(err) || utilnet.IsProbableEOF(err)
 }
 
 // planHost asks the host what would have to be done for it to be as built says.

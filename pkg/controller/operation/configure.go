@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,10 @@ const (
 	// what others say about its Node, its network above all. What comes later is a new
 	// configuration.
 	inputsPatience = 2 * time.Minute
+	// orphanPatience is for how long a Node may stay ready whose kubelet is gone. The cluster
+	// takes the word of a kubelet for less than a minute unless it was set up otherwise
+	// (--node-monitor-grace-period of kube-controller-manager).
+	orphanPatience = 3 * time.Minute
 )
 
 // configuringSteps are those from the one that finds out what is to be done to the one
@@ -82,8 +87,8 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 
 // dropNode deletes the Node of a host that cannot have become it, as it has neither a
 // kubelet nor a trace of us: its disk is a new one. What ran on the Node is gone, and the
-// host joins like any new one. It returns what is to be said about that, empty if there
-// was nothing to do.
+// host joins like any new one. A Node that goes on all the same is that of another machine.
+// It returns what is to be said about that, empty if there was nothing to do.
 func (e *execution) dropNode(ctx context.Context) (string, error) {
 	node := e.operation().Node
 	if node == nil {
@@ -99,7 +104,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	if !blank(facts) {
 		return "", nil
 	}
-	if err := e.confirm(ctx); err != nil {
+	if err := e.orphaned(ctx); err != nil {
 		return "", err
 	}
 	done, err := e.deleteNode(ctx)
@@ -110,6 +115,25 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return "Nothing of what was put on the host is there: it was installed anew. " + done.message + " ", nil
+}
+
+// orphaned makes sure that no kubelet speaks for the Node of a host that has none: it waits
+// until the Node is not ready any more. One that stays so belongs to another machine, to
+// which a wrong address or provider ID leads, and must not be deleted.
+func (e *execution) orphaned(ctx context.Context) error {
+	name := e.operation().Node.Name
+	until := findStep(e.operation(), e.current).StartedAt.Add(orphanPatience)
+	err := e.poll(ctx, until, fmt.Sprintf("The host was installed anew. Waiting until Node %s, which it was, is seen to be gone.", name), func(ctx context.Context) (string, error) {
+		node, err := e.liveNode(ctx)
+		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
+			return "", err
+		}
+		return "It is still ready", nil
+	})
+	if err == nil || ctx.Err() != nil || errors.Is(err, errOver) {
+		return err
+	}
+	return fmt.Errorf("there is no kubelet on the host, and Node %s, which it has by its address or provider ID, is not seen to be gone (%w): another machine may be that Node; correct spec.address or spec.providerID", name, err)
 }
 
 // blank says whether a host was never set up, by us or by others. What could not be read
@@ -194,6 +218,9 @@ func (e *execution) transfer(ctx context.Context) (result, error) {
 // apply makes the host what it shall be, up to the restart that this may need.
 func (e *execution) apply(ctx context.Context) (result, error) {
 	if err := e.confirm(ctx); err != nil {
+		return result{}, err
+	}
+	if err := e.takeRestart(ctx); err != nil {
 		return result{}, err
 	}
 	allow := config.Impact(e.operation().Impact)

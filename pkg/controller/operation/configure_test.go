@@ -137,6 +137,7 @@ func TestConfigure(t *testing.T) {
 		{
 			name: "it was installed anew", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
+				f.kubeletIsGone()
 				f.host.onApplied = func(string) {
 					node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "another"}}
 					if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
@@ -148,6 +149,12 @@ func TestConfigure(t *testing.T) {
 				}
 			},
 			want: succeeded, wantSteps: "SSSS Skkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+		},
+		{
+			name: "it has the Node of another machine", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
+			},
+			want: failed, wantSteps: "SSSS Fkkk kkkk kkkkk", wantMessage: []string{"no kubelet on the host", "It is still ready", "correct spec.address or spec.providerID"},
 		},
 		{
 			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,

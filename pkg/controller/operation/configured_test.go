@@ -282,6 +282,15 @@ func (f *fixture) registers() {
 	}
 }
 
+// kubeletIsGone has the cluster see that nobody speaks for the Node any more.
+func (f *fixture) kubeletIsGone() {
+	node := f.node()
+	node.Status.Conditions[0].Status = corev1.ConditionUnknown
+	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 func reconfigureOperation() windowsv1alpha1.Operation {
 	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure}
 }

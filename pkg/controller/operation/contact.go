@@ -15,7 +15,10 @@ import (
 
 const (
 	// pollInterval is how often a host is asked whether what is waited for has happened.
+	// In the beginning it is asked sooner: after pollFirst, and from then on after twice as
+	// long each time.
 	pollInterval = 3 * time.Second
+	pollFirst    = 250 * time.Millisecond
 	// askTimeout bounds one question to a host: one that is going down may take it and
 	// never answer.
 	askTimeout = 45 * time.Second
@@ -113,7 +116,7 @@ func within[T any](ctx context.Context, timeout time.Duration, question func(ctx
 // it lacks it says in words, which are shown while it is waited for; at the deadline
 // they are the error.
 func (e *execution) poll(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
-	for {
+	for pause := pollFirst; ; pause = min(2*pause, pollInterval) {
 		lacks, err := done(ctx)
 		if err != nil || lacks == "" {
 			return err
@@ -127,7 +130,7 @@ func (e *execution) poll(ctx context.Context, deadline time.Time, waiting string
 		if err := e.say(ctx, "%s %s", waiting, sentence(lacks)); err != nil {
 			return err
 		}
-		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+		if err := sleep(ctx, e.clock, pause); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,9 @@
 // not more hosts at the same time than [Options.Disruptive] are out of service for it
 // (turns.go). One that ends without success after the host was begun to be changed
 // leaves the Node cordoned, and the next one that succeeds uncordons it. A Node that
-// people have cordoned stays so.
+// people have cordoned stays so. As long as such a host is not set up with success, no
+// other one of its pool is taken out of service without a person having asked for it
+// (brake.go): what breaks one host must not reach the next.
 //
 // The reconciler (reconciler.go) reads the cache and starts executions; the runner
 // (runner.go) owns their goroutines, at most one for each instance; an execution

@@ -35,6 +35,8 @@ type execution struct {
 	cached  client.Reader
 	drainer drainer
 	turns   *turns
+	// restarts are those of hosts whose services are restarted, from Apply to the end.
+	restarts *turns
 	// yield lets other executions go first, see [runner.yield].
 	yield    func()
 	recorder record.EventRecorder
@@ -79,6 +81,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 		return err
 	}
 	defer e.turns.release(e.key)
+	defer e.restarts.release(e.key)
 	if disrupts(e.operation()) {
 		e.turns.hold(e.key) // an execution before this one took it
 	}

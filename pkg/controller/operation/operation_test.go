@@ -527,7 +527,7 @@ func TestProgressCounter(t *testing.T) {
 }
 
 func TestUnready(t *testing.T) {
-	boot := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	boot := time.Date(2026, 3, 14, 15, 9, 26, 535e6, time.UTC)
 	node := func(status corev1.ConditionStatus, heartbeat time.Time) *corev1.Node {
 		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Message: "why", LastHeartbeatTime: metav1.NewTime(heartbeat)}}}}
 	}
@@ -537,6 +537,7 @@ func TestUnready(t *testing.T) {
 		want string
 	}{
 		{"ready", node(corev1.ConditionTrue, boot.Add(time.Second)), ""},
+		{"ready, said in the second of the boot", node(corev1.ConditionTrue, boot.Truncate(time.Second)), ""},
 		{"ready as it was before", node(corev1.ConditionTrue, boot.Add(-time.Second)), "Its kubelet has not reported since the restart"},
 		{"not ready", node(corev1.ConditionFalse, boot.Add(time.Second)), "Ready is False: why"},
 		{"silent", node(corev1.ConditionUnknown, boot.Add(time.Second)), "Ready is Unknown: why"},

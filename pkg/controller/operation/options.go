@@ -16,10 +16,13 @@ import (
 )
 
 // DefaultConcurrent is the default of [Options.Concurrent].
-const DefaultConcurrent = 64
+const DefaultConcurrent = 128
 
 // DefaultDisruptive is the default of [Options.Disruptive].
 const DefaultDisruptive = 1
+
+// DefaultRestarts is the default of [Options.Restarts].
+const DefaultRestarts = 10
 
 // Options configure the controller.
 type Options struct {
@@ -34,6 +37,11 @@ type Options struct {
 	// because of its configuration; the others wait for their turn. Hosts without a Node
 	// do not count. Default [DefaultDisruptive].
 	Disruptive int
+	// Restarts is on how many hosts at the same time services are restarted because what
+	// hosts shall be like has changed; the others wait for their turn, so that what keeps
+	// a kubelet from working does not reach all hosts before anybody sees it. Hosts without
+	// a Node do not count, nor does what people ask for. Default [DefaultRestarts].
+	Restarts int
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 a second reboot
 	// would be the first one once more, with what was said of that. Required.
 	Recorder record.EventRecorder
@@ -69,6 +77,12 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Disruptive == 0 {
 		o.Disruptive = DefaultDisruptive
+	}
+	if o.Restarts == 0 {
+		o.Restarts = DefaultRestarts
+	}
+	if o.Restarts < 0 {
+		errs = append(errs, fmt.Errorf("Restarts is %d, which is less than 1", o.Restarts))
 	}
 	if o.Disruptive < 0 {
 		errs = append(errs, fmt.Errorf("Disruptive is %d, which is less than 1", o.Disruptive))

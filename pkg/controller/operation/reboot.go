@@ -377,7 +377,7 @@ func unready(node *corev1.Node, boot time.Time) string {
 	switch {
 	case ready.Status != corev1.ConditionTrue:
 		return fmt.Sprintf("Ready is %s: %s", ready.Status, ready.Message)
-	case ready.LastHeartbeatTime.Time.Before(boot):
+	case ready.LastHeartbeatTime.Time.Before(boot.Truncate(time.Second)): // it has whole seconds
 		return "Its kubelet has not reported since the restart"
 	}
 	return ""

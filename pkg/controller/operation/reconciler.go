@@ -33,12 +33,14 @@ const controllerName = "windows-operation"
 type Reconciler struct {
 	Options
 
-	client  client.Client
-	live    client.Reader
-	logger  logr.Logger
-	runner  *runner
-	turns   *turns
-	metrics *metrics
+	client client.Client
+	live   client.Reader
+	logger logr.Logger
+	runner *runner
+	turns  *turns
+	// restarts are the turns of those whose services are restarted.
+	restarts *turns
+	metrics  *metrics
 	// wake has the instances whose execution has ended.
 	wake chan event.GenericEvent
 }
@@ -53,7 +55,7 @@ func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Op
 	}
 	r := &Reconciler{
 		Options: o, client: c, live: live, logger: logger,
-		runner: newRunner(o.Concurrent), turns: newTurns(o.Disruptive), metrics: newMetrics(), wake: make(chan event.GenericEvent),
+		runner: newRunner(o.Concurrent), turns: newTurns(o.Disruptive), restarts: newTurns(o.Restarts), metrics: newMetrics(), wake: make(chan event.GenericEvent),
 	}
 	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
 	return r, nil
@@ -133,6 +135,7 @@ func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id s
 		cached:        r.client,
 		drainer:       r.drainer,
 		turns:         r.turns,
+		restarts:      r.restarts,
 		yield:         func() { r.runner.yield(key) }, //nolint:contextcheck // what it starts lives as long as the runner
 		recorder:      r.Recorder,
 		metrics:       r.metrics,

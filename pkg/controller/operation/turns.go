@@ -100,32 +100,78 @@ func disrupts(op *windowsv1alpha1.Operation) bool {
 
 // takeTurn waits until the Node may be taken out of service. The turn is given back by
 // uncordon, or at the end of the execution.
-func (e *execution) takeTurn(ctx context.Context) error {
+func (e *execution) takeTurn(ctx context.Context) error { return e.waitForTurn(ctx, e.tryTurn) }
+
+// takeRestart waits until services of the host may be restarted. The turn is given back at
+// the end of the execution, when it is known whether the host works with the change.
+func (e *execution) takeRestart(ctx context.Context) error {
+	op := e.operation()
+	if op.RequestedBy != controllerRequester || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
+		return nil
+	}
+	return e.waitForTurn(ctx, e.tryRestart)
+}
+
+// tryRestart takes a turn if there is one, and says otherwise what is waited for.
+func (e *execution) tryRestart(ctx context.Context) (why string, err error) {
+	if why, err = e.braked(ctx, e.cached); err != nil || why != "" {
+		e.restarts.release(e.key)
+		return why, err
+	}
+	holders, before, ok := e.restarts.take(e.key, nil)
+	if !ok {
+		return waitsForTurn(holders, before, e.key.Namespace), nil
+	}
+	if why, err = e.braked(ctx, e.live); err != nil || why != "" {
+		e.restarts.release(e.key)
+	}
+	return why, err
+}
+
+func (e *execution) waitForTurn(ctx context.Context, try func(context.Context) (why string, err error)) error {
 	for {
-		list := &windowsv1alpha1.WindowsInstanceList{}
-		if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
-			return e.cached.List(ctx, list, client.UnsafeDisableDeepCopy)
-		}); err != nil {
-			return fmt.Errorf("finding out which hosts are disrupted: %w", err)
-		}
-		var disrupted []types.NamespacedName
-		for i := range list.Items {
-			if other := &list.Items[i]; disrupts(other.Status.Operation) {
-				disrupted = append(disrupted, client.ObjectKeyFromObject(other))
-			}
-		}
-		holders, before, ok := e.turns.take(e.key, disrupted)
-		if ok {
-			return nil
+		why, err := try(ctx)
+		if err != nil || why == "" {
+			return err
 		}
 		e.yield()
-		if err := e.say(ctx, "%s", waitsForTurn(holders, before, e.key.Namespace)); err != nil {
+		if err := e.say(ctx, "%s", why); err != nil {
 			return err
 		}
 		if err := sleep(ctx, e.clock, pollInterval); err != nil {
 			return err
 		}
 	}
+}
+
+// tryTurn takes a turn if there is one, and says otherwise what is waited for.
+func (e *execution) tryTurn(ctx context.Context) (why string, err error) {
+	if why, err = e.braked(ctx, e.cached); err != nil || why != "" {
+		e.turns.release(e.key) // others of the queue need not wait for the same
+		return why, err
+	}
+	list := &windowsv1alpha1.WindowsInstanceList{}
+	if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
+		return e.cached.List(ctx, list, client.UnsafeDisableDeepCopy)
+	}); err != nil {
+		return "", fmt.Errorf("finding out which hosts are disrupted: %w", err)
+	}
+	var disrupted []types.NamespacedName
+	for i := range list.Items {
+		if other := &list.Items[i]; disrupts(other.Status.Operation) {
+			disrupted = append(disrupted, client.ObjectKeyFromObject(other))
+		}
+	}
+	holders, before, ok := e.turns.take(e.key, disrupted)
+	if !ok {
+		return waitsForTurn(holders, before, e.key.Namespace), nil
+	}
+	// The host that had the turn before may just have failed, which the cache need not
+	// know yet.
+	if why, err = e.braked(ctx, e.live); err != nil || why != "" {
+		e.turns.release(e.key)
+	}
+	return why, err
 }
 
 // maxNamed is how many of many are named in a message.
@@ -139,9 +185,9 @@ func waitsForTurn(holders []types.NamespacedName, before int, namespace string) 
 			names[i] = h.Name
 		}
 	}
-	message := fmt.Sprintf("Waits for its turn: %d other hosts are being disrupted: %s.", len(names), enumerate(names))
+	message := fmt.Sprintf("Waits for its turn: %d other hosts are being changed: %s.", len(names), enumerate(names))
 	if len(names) == 1 {
-		message = fmt.Sprintf("Waits for its turn: another host is being disrupted: %s.", names[0])
+		message = fmt.Sprintf("Waits for its turn: another host is being changed: %s.", names[0])
 	}
 	if len(names) == 0 {
 		message = "Waits for its turn."

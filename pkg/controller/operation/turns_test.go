@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
@@ -74,10 +75,10 @@ func TestWaitsForTurn(t *testing.T) {
 		before  int
 		want    string
 	}{
-		{"one", []types.NamespacedName{keyOf("a")}, 0, "Waits for its turn: another host is being disrupted: a."},
-		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for its turn: 2 other hosts are being disrupted: a, other/b. In the queue before it: 3."},
+		{"one", []types.NamespacedName{keyOf("a")}, 0, "Waits for its turn: another host is being changed: a."},
+		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for its turn: 2 other hosts are being changed: a, other/b. In the queue before it: 3."},
 		{"others come first", nil, 1, "Waits for its turn. In the queue before it: 1."},
-		{"many", slices.Repeat([]types.NamespacedName{keyOf("a")}, 7), 0, "Waits for its turn: 7 other hosts are being disrupted: a, a, a, a, a and 2 more."},
+		{"many", slices.Repeat([]types.NamespacedName{keyOf("a")}, 7), 0, "Waits for its turn: 7 other hosts are being changed: a, a, a, a, a and 2 more."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +145,7 @@ func TestOneAtATime(t *testing.T) {
 	r, _ := f.process()
 	f.reconcile(r)
 	f.eventually("it to wait", func() bool {
-		return f.get().Status.Operation.Message == "Waits for its turn: another host is being disrupted: win-2."
+		return f.get().Status.Operation.Message == "Waits for its turn: another host is being changed: win-2."
 	})
 	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
 		t.Error("it does not wait")
@@ -159,4 +160,64 @@ func TestOneAtATime(t *testing.T) {
 		held, waiting := r.turns.load()
 		return held+waiting == 0
 	})
+}
+
+// TestServicesAreRestartedOnAFewHosts: what restarts services reaches a limited number of
+// hosts at the same time, and none while one of the pool is broken by it; what a person
+// asks for does not wait.
+func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		who  string
+		// broken: there is another host of the pool, which is. Otherwise another one has the
+		// only turn.
+		broken bool
+		waits  string
+	}{
+		{"no turn is free", controllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
+		{"one is broken", controllerRequester, true, "setting up host win-2 of the same pool failed"},
+		{"a person asks for it", "alice", true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var others []client.Object
+			if tt.broken {
+				others = append(others, brokenNeighbor())
+			}
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(tt.who)), others...)
+			f.configure()
+			f.host.impact = config.ImpactRestart
+			r, _ := f.process()
+			r.restarts = newTurns(1)
+			busy := keyOf("win-9")
+			if !tt.broken {
+				r.restarts.hold(busy)
+			}
+			f.reconcile(r)
+			if tt.waits != "" {
+				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
+				if findStep(f.get().Status.Operation, stepApply).State != windowsv1alpha1.StepRunning || wasApplied(f) {
+					t.Error("it does not wait")
+				}
+				if tt.broken {
+					return
+				}
+				r.restarts.release(busy)
+			}
+			if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			f.eventually("the turn to be given back", func() bool {
+				held, waiting := r.restarts.load()
+				return held+waiting == 0
+			})
+		})
+	}
+}
+
+// wasApplied says whether the host was configured.
+func wasApplied(f *fixture) bool {
+	f.host.mu.Lock()
+	defer f.host.mu.Unlock()
+	return len(f.host.applies) > 0
 }

@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 		MaxHostConnections:      1024,
 		ConcurrentProbes:        64,
 		ConcurrentSlowProbes:    32,
-		ConcurrentOperations:    64,
+		ConcurrentOperations:    128,
 		ProbeTimeout:            4 * time.Minute,
 		RecheckInterval:         5 * time.Minute,
 		MaxDisruptiveOperations: 1,

@@ -134,7 +134,7 @@ func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // only read
+	defer in.Close()
 	return writeWhole(to, in, access)
 }
 

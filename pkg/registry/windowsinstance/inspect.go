@@ -137,6 +137,7 @@ func inspectionRows(i *windows.WindowsInstanceInspection) [][]any {
 		agent = "Elevated"
 	}
 	l.add("Agent", i.Agent.Version, agent, prefixed("user ", i.Agent.User), prefixed("digest ", shortDigest(i.Agent.SHA256)))
+	l.configuration(i)
 	l.add("Uptime", rfc3339(i.Boot.Time), duration.HumanDuration(i.Boot.Uptime.Duration), prefixed("boot ", i.Boot.ID))
 	reboot := "NotPending"
 	if i.PendingReboot.Pending {
@@ -171,6 +172,32 @@ func inspectionRows(i *windows.WindowsInstanceInspection) [][]any {
 		l.add("Unknown", u.Area, stateUnknown, u.Message)
 	}
 	return l
+}
+
+// configuration says what the host was set up with, and what others changed since then. A
+// host that never was has no line.
+func (l *lines) configuration(i *windows.WindowsInstanceInspection) {
+	c := &i.Configuration
+	switch {
+	case c.ApplyingRevision != "":
+		l.add("Configuration", v1alpha1.ShortRevision(c.ApplyingRevision), "Incomplete", prefixed("before that ", v1alpha1.ShortRevision(c.AppliedRevision)))
+	case c.AppliedRevision != "":
+		l.add("Configuration", v1alpha1.ShortRevision(c.AppliedRevision), "Applied")
+	}
+	d := c.Drift
+	if d == nil {
+		return
+	}
+	found := rfc3339(&d.Time)
+	for _, item := range d.Repaired {
+		l.add("Drift", found, "Repaired", item)
+	}
+	for _, item := range d.Left {
+		l.add("Drift", found, "Left", item)
+	}
+	if d.Message != "" {
+		l.add("Drift", found, "Failed", d.Message)
+	}
 }
 
 func (l *lines) clock(i *windows.WindowsInstanceInspection) {

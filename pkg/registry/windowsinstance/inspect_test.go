@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,10 @@ func TestInspectTable(t *testing.T) {
 	quantity := func(gib int64) resource.Quantity { return *resource.NewQuantity(gib<<30, resource.BinarySI) }
 	inspection := &windows.WindowsInstanceInspection{
 		Time: metav1.Time{Time: now}, ClockSkew: metav1.Duration{Duration: 90 * time.Second}, TimeZone: "UTC",
-		Agent:  windows.AgentInspection{Version: "v1.2.3", SHA256: strings.Repeat("a", 64), User: `WIN-1\Administrator`, Elevated: true},
+		Agent: windows.AgentInspection{Version: "v1.2.3", SHA256: strings.Repeat("a", 64), User: `WIN-1\Administrator`, Elevated: true},
+		Configuration: windows.ConfigurationInspection{AppliedRevision: "r1", Drift: &windows.DriftInspection{
+			Time: *at(-time.Hour), Repaired: []string{"Start Service kubelet: it is Stopped"}, Left: []string{"Update Service containerd"}, Message: "no space",
+		}},
 		System: windows.SystemInspection{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", PendingHostname: "win-2"},
 		Boot:   windows.BootInspection{Time: at(-50 * time.Hour), Uptime: metav1.Duration{Duration: 50 * time.Hour}, ID: "boot-1"},
 		PendingReboot: windows.RebootInspection{
@@ -138,6 +142,10 @@ func TestInspectTable(t *testing.T) {
 	want := []string{
 		"System | win-1 | Windows Server 2022 Datacenter | 10.0.20348.2700, amd64, named after the next restart win-2",
 		`Agent | v1.2.3 | Elevated | user WIN-1\Administrator, digest aaaaaaaaaaaaaaaa`,
+		"Configuration | r1 | Applied | <none>",
+		"Drift | 2026-03-05T11:00:00Z | Repaired | Start Service kubelet: it is Stopped",
+		"Drift | 2026-03-05T11:00:00Z | Left | Update Service containerd",
+		"Drift | 2026-03-05T11:00:00Z | Failed | no space",
 		"Uptime | 2026-03-03T10:00:00Z | 2d2h | boot boot-1",
 		"Reboot | <none> | Pending | WindowsUpdate, PendingFileRename",
 		"Clock | 1m30s | Ahead | zone UTC",
@@ -161,6 +169,10 @@ func TestInspectTable(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, asText(t, newInspectREST(instances{}, nil).ConvertToTable, inspection)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	halfway := &windows.WindowsInstanceInspection{Configuration: windows.ConfigurationInspection{AppliedRevision: "r1", ApplyingRevision: "r2"}}
+	if got, want := asText(t, newInspectREST(instances{}, nil).ConvertToTable, halfway), "Configuration | r2 | Incomplete | before that r1"; !slices.Contains(got, want) {
+		t.Errorf("no line %q in %q", want, got)
 	}
 	// Of a host that says nothing there is a table, too.
 	asText(t, newInspectREST(instances{}, nil).ConvertToTable, &windows.WindowsInstanceInspection{})

@@ -68,7 +68,7 @@ func cells(instance *windows.WindowsInstance, age string) []any {
 		age,
 		orNone(poolName(instance)),
 		osCell(instance.Status.System),
-		orNone(instance.Status.CurrentRevision),
+		orNone(v1alpha1.ShortRevision(instance.Status.CurrentRevision)),
 		hostKeyCell(instance.Status.HostKeys),
 		operationCell(instance.Status.Operation),
 	}

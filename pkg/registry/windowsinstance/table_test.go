@@ -35,14 +35,14 @@ func TestTableRow(t *testing.T) {
 			windows.WindowsInstance{
 				Spec: windows.WindowsInstanceSpec{Address: "10.0.0.1", Port: 2222, PoolRef: &windows.PoolReference{Name: "pool-a"}},
 				Status: windows.WindowsInstanceStatus{
-					Phase: windows.InstanceReady, Node: &windows.NodeReference{Name: "node-1"}, Version: "0.1.0", CurrentRevision: "abc",
+					Phase: windows.InstanceReady, Node: &windows.NodeReference{Name: "node-1"}, Version: "0.1.0", CurrentRevision: "0123456789abcdef",
 					Conditions: condition(metav1.ConditionTrue, "NodeReady"),
 					System:     &windows.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700"},
 					HostKeys:   []windows.HostKeyStatus{{Fingerprint: "SHA256:a"}, {Fingerprint: "SHA256:b"}},
 					Operation:  &windows.Operation{Type: windows.OperationDrain, Phase: windows.OperationRunning, Progress: &windows.OperationProgress{Done: 3, Total: 250, Unit: "pods"}},
 				},
 			},
-			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "abc", "SHA256:a,SHA256:b", "Drain Running (3/250 pods)"},
+			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "0123456789ab", "SHA256:a,SHA256:b", "Drain Running (3/250 pods)"},
 		},
 		{
 			"IPv6",

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,11 +38,14 @@ type Options struct {
 	Logf func(format string, args ...any)
 }
 
-// The programs of Kubernetes that are real, by the package that each is built from.
-const (
-	kubeletPackage   = "k8s.io/kubernetes/cmd/kubelet"
-	logRunnerPackage = "k8s.io/component-base/logs/kube-log-runner"
-)
+// realProgram is a program of Kubernetes that is built from its source.
+type realProgram struct{ module, pkg string }
+
+// realPrograms are those in a payload, by the names of their files.
+var realPrograms = map[string]realProgram{
+	"kubelet.exe":         {"k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubelet"},
+	"kube-log-runner.exe": {"k8s.io/component-base", "k8s.io/component-base/logs/kube-log-runner"},
+}
 
 // Dir returns the directory of a payload, see package payload. It is kept in the user's cache
 // directory and must not be changed. The first time, the kubelet is built, which takes minutes.
@@ -77,7 +81,7 @@ func (b *builder) dir(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return "", err
 	}
-	kubernetes, err := b.kubernetes(ctx)
+	kubernetes, versions, err := b.kubernetes(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -85,34 +89,41 @@ func (b *builder) dir(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := b.pack(ctx, kubernetes, work)
+	dir, err := b.pack(ctx, kubernetes, versions, work)
 	return dir, errors.Join(err, os.RemoveAll(work))
 }
 
-// kubernetes returns the directory with the programs that are real, at the version of
-// hack/payload/kubernetes, and builds them if that has not been done yet.
-func (b *builder) kubernetes(ctx context.Context) (string, error) {
+// kubernetes returns the directory with the programs that are real, and the versions of their
+// modules, which are those of hack/payload/kubernetes. It builds them if that has not been
+// done yet.
+func (b *builder) kubernetes(ctx context.Context) (dir string, versions map[string]string, err error) {
 	module := filepath.Join(b.root, "hack", "payload", "kubernetes")
 	goVersion, err := output(ctx, module, "go", "env", "GOVERSION")
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	version, err := output(ctx, module, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-	if err != nil {
-		return "", err
+	versions = map[string]string{}
+	var packages []string
+	for _, name := range slices.Sorted(maps.Keys(realPrograms)) {
+		p := realPrograms[name]
+		if versions[p.module], err = output(ctx, module, "go", "list", "-m", "-f", "{{.Version}}", p.module); err != nil {
+			return "", nil, err
+		}
+		packages = append(packages, p.pkg)
 	}
+	version := versions[realPrograms["kubelet.exe"].module]
 	arguments := buildArguments(version)
 	key := sha256.New()
 	_, _ = fmt.Fprintln(key, goVersion, arguments)
 	for _, name := range []string{"go.mod", "go.sum"} {
 		if err := hashFile(key, filepath.Join(module, name)); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
-	dir := filepath.Join(b.cache, "payload-test-kubernetes-"+hex.EncodeToString(key.Sum(nil))[:16])
-	return dir, once(dir, func(tmp string) error {
+	dir = filepath.Join(b.cache, "payload-test-kubernetes-"+hex.EncodeToString(key.Sum(nil))[:16])
+	return dir, versions, once(dir, func(tmp string) error {
 		b.Logf("building kubelet.exe %s for the tests; the first time this takes minutes", version)
-		return forHosts(ctx, module, append(arguments, "-o", tmp+string(filepath.Separator), kubeletPackage, logRunnerPackage)...)
+		return forHosts(ctx, module, slices.Concat(arguments, []string{"-o", tmp + string(filepath.Separator)}, packages)...)
 	})
 }
 
@@ -129,8 +140,9 @@ func buildArguments(version string) []string {
 	return []string{"build", "-trimpath", "-buildvcs=false", "-ldflags=" + strings.Join(flags, " ")}
 }
 
-// pack builds the programs of this module and makes a payload of everything.
-func (b *builder) pack(ctx context.Context, kubernetes, work string) (string, error) {
+// pack builds the programs of this module and makes a payload of everything. Versions are
+// those of the modules of the real programs.
+func (b *builder) pack(ctx context.Context, kubernetes string, versions map[string]string, work string) (string, error) {
 	for program, pkg := range map[string]string{
 		"windows-node-agent.exe": "cmd/agent", "containerd.exe": "test/payload/containerd", "idle.exe": "test/payload/idle",
 	} {
@@ -159,6 +171,11 @@ func (b *builder) pack(ctx context.Context, kubernetes, work string) (string, er
 	for _, f := range m.Files {
 		s := payload.Source{File: f}
 		s.Version, s.Source = m.Version, "stand-in"
+		if p, ok := realPrograms[f.Name]; ok {
+			// By what a manifest says people judge whether the control plane goes with it.
+			s.Version, s.Source = versions[p.module], p.pkg+"@"+versions[p.module]
+		}
+		_, _ = fmt.Fprintln(key, s.Version, s.Source)
 		for _, dir := range []string{kubernetes, work} {
 			if path := filepath.Join(dir, f.Name); exists(path) {
 				s.LocalPath = path

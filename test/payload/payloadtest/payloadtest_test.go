@@ -6,6 +6,7 @@ package payloadtest
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ func TestDir(t *testing.T) {
 		if len(p.Manifest.ByRole(role)) != 1 {
 			t.Errorf("there is no %s", role)
 		}
+	}
+	if v := p.Manifest.File("kubelet.exe").Version; !strings.HasPrefix(v, "v1.") {
+		t.Errorf("the version of the kubelet is %q", v)
 	}
 	again, err := Dir(t.Context(), Options{Logf: func(format string, args ...any) { t.Errorf("again: "+format, args...) }})
 	if err != nil || again != dir {

@@ -26,9 +26,8 @@ var own = []string{
 	`\\PrefetchParameters]`, // the number of the boot
 	`\\CurrentVersion\\Fonts]`,
 	`[System\\CurrentControlSet\\Control\\Class\\{4D36E968-E325-11CE-BFC1-08002BE10318}`, // the display adapter
-	`[Software\\Winhost\\Features]`,                            // a feature stays enabled
-	`[System\\CurrentControlSet\\Control\\ComputerName\\`,      // a host keeps its name
-	`[System\\CurrentControlSet\\Services\\Tcpip\\Parameters]`, // and here, too
+	`[Software\\Winhost\\Features]`,                       // a feature stays enabled
+	`[System\\CurrentControlSet\\Control\\ComputerName\\`, // a host keeps its name
 }
 
 // TakeSnapshot reboots a host of TierWine, so that everything is on its disk, and looks at
@@ -94,6 +93,7 @@ func (s Snapshot) addRegistry(file string) {
 		text := strings.TrimSpace(line)
 		switch {
 		case text == "" || strings.HasPrefix(text, "#") || strings.HasPrefix(text, ";;"):
+		case strings.HasPrefix(text, `"Hostname"=`): // a host keeps its name
 		case strings.HasPrefix(text, "["):
 			key = text[:strings.LastIndexByte(text, ']')+1]
 			if slices.ContainsFunc(own, func(part string) bool { return strings.Contains(key, part) }) {

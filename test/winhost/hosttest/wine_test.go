@@ -24,26 +24,32 @@ func hostname(t *testing.T, h winhost.Host, signer ssh.Signer) string {
 	return strings.ToLower(strings.TrimSpace(string(output(t, h, signer, "hostname", nil))))
 }
 
-// TestWineRename: a new computer name takes effect with the next boot, as on Windows.
-func TestWineRename(t *testing.T) {
+// TestWine: what hosts of this tier have in common with Windows besides what all hosts have.
+// The tests share a host.
+func TestWine(t *testing.T) {
 	h, signer := startWine(t)
-	before := hostname(t, h, signer)
-	output(t, h, signer, `reg add HKLM\System\CurrentControlSet\Control\ComputerName\ComputerName /v ComputerName /d NEW-NAME /f`, nil)
-	if got := hostname(t, h, signer); got != before {
-		t.Errorf("before the boot: %q, want %q", got, before)
+	t.Run("drive", func(t *testing.T) { ownDrive(t, h, signer) })
+	t.Run("power loss", func(t *testing.T) { losePower(t, h, signer) })
+	t.Run("rename", func(t *testing.T) { rename(t, h, signer) })
+}
+
+// ownDrive: a host sees drive C: and nothing of the machine below.
+func ownDrive(t *testing.T, h winhost.Host, signer ssh.Signer) {
+	if got := try(t, h, signer, `dir Z:\`, ""); got.What == "ok" {
+		t.Error("there is a drive Z:")
 	}
-	if err := h.Reboot(); err != nil {
+	local, err := h.LocalPath(`C:\`)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := hostname(t, h, signer); got != "new-name" {
-		t.Errorf("after the boot: %q", got)
+	if _, err := os.Stat(local + "/windows/system32/cmd.exe"); err != nil {
+		t.Error(err)
 	}
 }
 
-// TestWinePowerLoss: an orderly reboot keeps what was just written to the registry; files
-// survive also the loss of power.
-func TestWinePowerLoss(t *testing.T) {
-	h, signer := startWine(t)
+// losePower: an orderly reboot keeps what was just written to the registry; files survive also
+// the loss of power.
+func losePower(t *testing.T, h winhost.Host, signer ssh.Signer) {
 	output(t, h, signer, `reg add HKLM\Software\Test /v Value /d kept /f`, nil)
 	if err := h.Reboot(); err != nil {
 		t.Fatal(err)
@@ -63,18 +69,18 @@ func TestWinePowerLoss(t *testing.T) {
 	}
 }
 
-// TestWineOwnDrive: a host sees drive C: and nothing of the machine below.
-func TestWineOwnDrive(t *testing.T) {
-	h, signer := startWine(t)
-	if got := try(t, h, signer, `dir Z:\`, ""); got.What == "ok" {
-		t.Error("there is a drive Z:")
+// rename: a new computer name takes effect with the next boot.
+func rename(t *testing.T, h winhost.Host, signer ssh.Signer) {
+	before := hostname(t, h, signer)
+	output(t, h, signer, `reg add HKLM\System\CurrentControlSet\Control\ComputerName\ComputerName /v ComputerName /d NEW-NAME /f`, nil)
+	if got := hostname(t, h, signer); got != before {
+		t.Errorf("before the boot: %q, want %q", got, before)
 	}
-	local, err := h.LocalPath(`C:\`)
-	if err != nil {
+	if err := h.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(local + "/windows/system32/cmd.exe"); err != nil {
-		t.Error(err)
+	if got := hostname(t, h, signer); got != "new-name" {
+		t.Errorf("after the boot: %q", got)
 	}
 }
 

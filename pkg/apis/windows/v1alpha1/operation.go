@@ -8,3 +8,12 @@ package v1alpha1
 func (o *Operation) Active() bool {
 	return o != nil && (o.Phase == OperationPending || o.Phase == OperationRunning)
 }
+
+// shortRevision is how many digits of a revision are shown to people.
+const shortRevision = 12
+
+// ShortRevision is what people are shown of a revision: enough to tell it from others.
+// What is compared, and what is in a status, is the whole.
+func ShortRevision(revision string) string {
+	return revision[:min(len(revision), shortRevision)]
+}

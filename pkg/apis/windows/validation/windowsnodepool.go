@@ -65,7 +65,7 @@ func validateTemplate(t *windows.PoolTemplate, path *field.Path) field.ErrorList
 	errs := metav1validation.ValidateLabels(t.NodeLabels, path.Child("nodeLabels"))
 	for key := range t.NodeLabels {
 		if ownedByKubelet(key) {
-			errs = append(errs, field.Forbidden(path.Child("nodeLabels").Key(key), "labels of kubernetes.io and k8s.io are set by kubelets, clouds and the cluster; only those of node-role.kubernetes.io and node.kubernetes.io can be added"))
+			errs = append(errs, field.Forbidden(path.Child("nodeLabels").Key(key), "labels of kubernetes.io and k8s.io are set by kubelets, clouds and the cluster; only those of node-role.kubernetes.io and node.kubernetes.io can be added, and none that is for control planes"))
 		}
 	}
 	errs = append(errs, validateTaints(t.NodeTaints, path.Child("nodeTaints"))...)
@@ -95,10 +95,12 @@ const minLogSize = 64 << 10
 // imageReference matches what can be in a configuration file as it is.
 var imageReference = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 
-// ownedByKubelet says whether a label is one that we would fight about with somebody else.
+// ownedByKubelet says whether a label is one that we would fight about with somebody else,
+// or one with which a host would draw what belongs to control planes, and the Secrets of that.
 func ownedByKubelet(key string) bool {
-	prefix, _, ok := strings.Cut(key, "/")
-	if !ok || prefix == "node-role.kubernetes.io" || prefix == "node.kubernetes.io" {
+	prefix, name, ok := strings.Cut(key, "/")
+	if !ok || prefix == "node-role.kubernetes.io" && name != "control-plane" && name != "master" ||
+		prefix == "node.kubernetes.io" && name != "exclude-from-external-load-balancers" {
 		return false
 	}
 	for _, domain := range []string{"kubernetes.io", "k8s.io"} {

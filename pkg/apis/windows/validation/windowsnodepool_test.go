@@ -63,6 +63,8 @@ func TestValidatePoolTemplate(t *testing.T) {
 		{"logs are not rotated", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("0"))}}, nil},
 		{"label of the kubelet", windows.PoolTemplate{NodeLabels: map[string]string{"kubernetes.io/os": "linux"}}, []string{"Forbidden spec.template.nodeLabels[kubernetes.io/os]"}},
 		{"label of a cloud", windows.PoolTemplate{NodeLabels: map[string]string{"topology.kubernetes.io/zone": "a"}}, []string{"Forbidden spec.template.nodeLabels[topology.kubernetes.io/zone]"}},
+		{"role of the control plane", windows.PoolTemplate{NodeLabels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}, []string{"Forbidden spec.template.nodeLabels[node-role.kubernetes.io/control-plane]"}},
+		{"load balancers", windows.PoolTemplate{NodeLabels: map[string]string{"node.kubernetes.io/exclude-from-external-load-balancers": ""}}, []string{"Forbidden spec.template.nodeLabels[node.kubernetes.io/exclude-from-external-load-balancers]"}},
 		{"no label", windows.PoolTemplate{NodeLabels: map[string]string{"a b": "c"}}, []string{"Invalid spec.template.nodeLabels"}},
 		{"no value of a label", windows.PoolTemplate{NodeLabels: map[string]string{"a": "b c"}}, []string{"Invalid spec.template.nodeLabels"}},
 		{"taint without effect", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "", "")}}, []string{"NotSupported spec.template.nodeTaints[0].effect"}},

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// controllerRequester is who the operations that package configuration records are asked
+// for by. Those of people have the name of a user.
+const controllerRequester = "windows-controller"
+
+// fullHistory is how many operations an instance keeps besides the newest; see package
+// configuration. Of an instance with that many, those before are not known.
+const fullHistory = 10
+
+// brake keeps a configuration that broke a host from the next one of its pool: the hosts
+// of a pool are set up with the same, so that what ends the containers of one and then
+// fails would do so with all, one after the other. It returns the host that broke and the
+// operation that did it, nil if there is none.
+//
+// A host that broke itself may be tried again, which is how a correction gets to it
+// first, and how the brake is released: nothing more is out of service because of that.
+// What a person asks for is never kept from a host. Nor do hosts count that are going.
+func brake(instance *windowsv1alpha1.WindowsInstance, all []windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.Operation) {
+	if instance.Status.Operation.RequestedBy != controllerRequester || instance.Spec.PoolRef == nil || broke(&instance.Status) != nil {
+		return nil, nil
+	}
+	for i := range all {
+		other := &all[i]
+		if other.UID == instance.UID || other.Namespace != instance.Namespace || !other.DeletionTimestamp.IsZero() ||
+			other.Spec.PoolRef == nil || other.Spec.PoolRef.Name != instance.Spec.PoolRef.Name {
+			continue
+		}
+		if op := broke(&other.Status); op != nil {
+			return other, op
+		}
+	}
+	return nil, nil
+}
+
+// broke returns the configuration that changed a host which is a node at a cost for it, and
+// failed, with none since that succeeded. Nil: there is none. One that failed before it changed
+// the host, as when pods did not leave, says nothing about what the host is set up with.
+func broke(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Operation {
+	var oldest *windowsv1alpha1.Operation
+	for i := -1; i < len(status.History); i++ {
+		op := status.Operation
+		if i >= 0 {
+			op = &status.History[i]
+		}
+		if op == nil || op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
+			continue
+		}
+		switch op.Phase {
+		case windowsv1alpha1.OperationSucceeded:
+			return nil
+		case windowsv1alpha1.OperationFailed:
+			if op.Node != nil && op.Impact != windowsv1alpha1.ImpactNone && begun(op, stepApply) {
+				return op
+			}
+			oldest = op
+		}
+	}
+	// Attempts that failed, as a broken host could not be reached, may have pushed the one
+	// out of the history that broke it. It has left its Node cordoned, which they have found.
+	if oldest != nil && len(status.History) >= fullHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
+		return oldest
+	}
+	return nil
+}
+
+// braked says why the Node of the host may not be taken out of service for what the host
+// is to be set up with, and what to do about it. Empty: it may. Reader may be a cache.
+func (e *execution) braked(ctx context.Context, reader client.Reader) (string, error) {
+	list := &windowsv1alpha1.WindowsInstanceList{}
+	if err := retryAPI(ctx, e.clock, "Reading the instances of the namespace", func() error {
+		return reader.List(ctx, list, client.InNamespace(e.key.Namespace), client.UnsafeDisableDeepCopy)
+	}); err != nil {
+		return "", fmt.Errorf("finding out whether another host of the pool broke: %w", err)
+	}
+	other, op := brake(e.instance, list.Items)
+	if other == nil {
+		return "", nil
+	}
+	return describeBrake(e.instance, other, op), nil
+}
+
+// describeBrake says what a host waits for because another one broke.
+func describeBrake(instance, other *windowsv1alpha1.WindowsInstance, op *windowsv1alpha1.Operation) string {
+	return fmt.Sprintf("Waits, as setting up host %[1]s of the same pool failed after it was changed, and the next host shall not break as well: operation %[2]s. "+
+		"It goes on when %[1]s was set up with success, is deleted, or leaves pool %[3]s: kubectl windows describe %[1]s -n %[4]s says what is wrong with it. "+
+		"To set this host up all the same: kubectl windows cancel %[5]s -n %[4]s, and then kubectl windows reconfigure %[5]s -n %[4]s",
+		other.Name, op.ID, instance.Spec.PoolRef.Name, instance.Namespace, instance.Name)
+}
