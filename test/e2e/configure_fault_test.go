@@ -315,7 +315,7 @@ func configureInSpiteOfKills(t *testing.T, s *site) {
 	for _, h := range hosts {
 		h.declare(t, nil)
 	}
-	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano()))) //nolint:gosec // no secret
+	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	for n := range kills {
 		pause(t.Context(), time.Duration(500+random.IntN(3000))*time.Millisecond)
 		killed := []*controlplane.Process{s.Controller, s.Server}[n%2]

@@ -72,39 +72,39 @@ func parseCommandLine(line string) (*commandLine, error) {
 // splitWords splits a command line as programs of Windows do (CommandLineToArgvW).
 func splitWords(line string) []string {
 	var (
-		words       []string
-		word        strings.Builder
-		quoted, any bool
-		backslashes int
+		words        []string
+		word         strings.Builder
+		quoted, some bool
+		backslashes  int
 	)
 	flush := func(n int) { word.WriteString(strings.Repeat(`\`, n)); backslashes = 0 }
 	for _, c := range []byte(line) {
 		switch {
 		case c == '\\':
 			backslashes++
-			any = true
+			some = true
 		case c == '"':
 			// Backslashes are special only before a quote.
 			literal := backslashes%2 == 1
 			flush(backslashes / 2)
-			if any = true; literal {
+			if some = true; literal {
 				word.WriteByte('"')
 			} else {
 				quoted = !quoted
 			}
 		case (c == ' ' || c == '\t') && !quoted:
-			if flush(backslashes); any {
+			if flush(backslashes); some {
 				words = append(words, word.String())
 			}
 			word.Reset()
-			any = false
+			some = false
 		default:
 			flush(backslashes)
 			word.WriteByte(c)
-			any = true
+			some = true
 		}
 	}
-	if flush(backslashes); any {
+	if flush(backslashes); some {
 		words = append(words, word.String())
 	}
 	return words
