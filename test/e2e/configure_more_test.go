@@ -267,7 +267,9 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	case <-t.Context().Done():
 	}
 	for _, h := range hosts {
-		h.waitReady(t)
+		if i := h.waitReady(t); len(i.Status.History) > 0 {
+			t.Errorf("%s was set up more than once: %v", h.name, i.Status.History)
+		}
 		if n := h.host.Restarts(); n != 1 {
 			t.Errorf("%s was restarted %d times, want once", h.name, n)
 		}

@@ -37,7 +37,9 @@ type controllers struct {
 	hosts    *hostaccess.Access
 	kube     kubernetes.Interface
 	recorder record.EventRecorder
-	options  *options.Options
+	// leads says whether this process still leads; nil when there is no election.
+	leads   func(ctx context.Context) (bool, error)
+	options *options.Options
 
 	// inputs and tokens are nil when hosts are watched and not set up.
 	inputs *inputs.Source
@@ -124,6 +126,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Recorder:   c.recorder,
 		Concurrent: c.options.ConcurrentOperations,
 		Disruptive: c.options.MaxDisruptiveOperations,
+		Leads:      c.leads,
 		Registerer: ctrlmetrics.Registry,
 	}
 	if c.inputs != nil {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -39,8 +40,6 @@ import (
 )
 
 const (
-	// leaseName names the Lease that decides which process works.
-	leaseName = "windows-controller"
 	// apiPollInterval is how often to look for the API as long as it is not there.
 	apiPollInterval = 2 * time.Second
 )
@@ -83,7 +82,11 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if err := ctrlmetrics.Registry.Register(newPoolCollector(connections)); err != nil {
 		return fmt.Errorf("registering the metrics of connections: %w", err)
 	}
-	mgr, err := newManager(config, o)
+	lease, err := newLease(config, o)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, lease)
 	if err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	}
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
-	c := controllers{Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, options: o}
+	c := controllers{Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, leads: leads(lease), options: o}
 	if err := c.configure(ctx, shipped.payload); err != nil {
 		return err
 	}
@@ -127,7 +130,7 @@ func configMapOptions(o *options.Options) configmap.Options {
 }
 
 // newManager makes the manager, without any controller.
-func newManager(config *rest.Config, o *options.Options) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o *options.Options, lease resourcelock.Interface) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install, configv1.Install,
@@ -147,9 +150,8 @@ func newManager(config *rest.Config, o *options.Options) (ctrl.Manager, error) {
 			// Secrets are read one by one, at the moment they are needed, and never kept.
 			DisableFor: []client.Object{&corev1.Secret{}},
 		}},
-		LeaderElection:          o.LeaderElect,
-		LeaderElectionID:        leaseName,
-		LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaderElection:                      o.LeaderElect,
+		LeaderElectionResourceLockInterface: lease,
 		// The process ends as soon as the manager has, so the next one need not wait for the Lease to expire.
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        "0", // see healthServer

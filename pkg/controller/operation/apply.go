@@ -126,6 +126,9 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 	var lockedSince time.Time
 	heard := e.clock.Now()
 	for breaks := 0; ; {
+		if err := e.leading(ctx); err != nil {
+			return nil, err
+		}
 		var done *engine.Result
 		var recordErr error
 		instance := e.instance
@@ -266,6 +269,9 @@ func (e *execution) deliver(ctx context.Context, files []engine.PayloadFile) err
 	until := e.clock.Now().Add(silence)
 	sent := int64(0)
 	for {
+		if err := e.leading(ctx); err != nil {
+			return err
+		}
 		var recordErr error
 		instance := e.instance
 		err := follow(ctx, e.clock, func(ctx context.Context, report func(transfer.Progress)) error {

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -43,5 +44,31 @@ func TestTransient(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestWhoDoesNotLeadChangesNothing: a process that was stopped for a while and goes on does
+// nothing to a host that another one works on by now, and leaves the record to that.
+func TestWhoDoesNotLeadChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation()))
+	f.configure()
+	r, _ := f.process()
+	asked := make(chan struct{}, 100)
+	r.Leads = func(context.Context) (bool, error) {
+		asked <- struct{}{}
+		return false, nil
+	}
+	f.reconcile(r)
+	<-asked
+	f.eventually("it to end", func() bool {
+		running, waiting := r.runner.load()
+		return running+waiting == 0
+	})
+	if wasApplied(f) {
+		t.Error("the host was changed")
+	}
+	if op := f.get().Status.Operation; !op.Active() {
+		t.Errorf("the operation of the other process is %s: %s", op.Phase, op.Message)
 	}
 }

@@ -37,6 +37,8 @@ type execution struct {
 	turns   *turns
 	// restarts are those of hosts whose services are restarted, from Apply to the end.
 	restarts *turns
+	// leads says whether this process still is the one that works; see [Options.Leads].
+	leads func(ctx context.Context) (bool, error)
 	// yield lets other executions go first, see [runner.yield].
 	yield    func()
 	recorder record.EventRecorder
@@ -265,6 +267,9 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 // confirm makes sure, right before something that cannot be taken back, that it still
 // is to be done.
 func (e *execution) confirm(ctx context.Context) error {
+	if err := e.leading(ctx); err != nil {
+		return err
+	}
 	if err := e.load(ctx); err != nil {
 		return err
 	}
@@ -272,6 +277,25 @@ func (e *execution) confirm(ctx context.Context) error {
 		return errCanceled
 	}
 	return ctx.Err()
+}
+
+// leading makes sure, before the host is changed, that no other process has taken over. What
+// is under way on the host when one does is what the lock of the host is for.
+func (e *execution) leading(ctx context.Context) error {
+	if e.leads == nil {
+		return nil
+	}
+	leads := false
+	if err := retryAPI(ctx, e.clock, "Asking which process works", func() (err error) {
+		leads, err = e.leads(ctx)
+		return err
+	}); err != nil {
+		return fmt.Errorf("finding out whether another process has taken over: %w", err)
+	}
+	if !leads {
+		return errOver
+	}
+	return nil
 }
 
 // say records what is going on, if that has changed.

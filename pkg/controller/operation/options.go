@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -42,6 +43,10 @@ type Options struct {
 	// a kubelet from working does not reach all hosts before anybody sees it. Hosts without
 	// a Node do not count, nor does what people ask for. Default [DefaultRestarts].
 	Restarts int
+	// Leads says whether this process still is the one that works, by what is in the cluster
+	// now. One that was stopped for a while goes on without knowing that another one has
+	// taken over. Nil: it always is.
+	Leads func(ctx context.Context) (bool, error)
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 a second reboot
 	// would be the first one once more, with what was said of that. Required.
 	Recorder record.EventRecorder

@@ -136,6 +136,7 @@ func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id s
 		drainer:       r.drainer,
 		turns:         r.turns,
 		restarts:      r.restarts,
+		leads:         r.Leads,
 		yield:         func() { r.runner.yield(key) }, //nolint:contextcheck // what it starts lives as long as the runner
 		recorder:      r.Recorder,
 		metrics:       r.metrics,

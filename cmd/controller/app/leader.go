@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/options"
+)
+
+const (
+	// leaseName names the Lease that decides which process works.
+	leaseName = "windows-controller"
+	// leaseTimeout bounds each request about the Lease: half of the ten seconds after which a
+	// leader that cannot renew it ends.
+	leaseTimeout = 5 * time.Second
+)
+
+// newLease returns what this process takes part in the election with; nil without one.
+func newLease(config *rest.Config, o *options.Options) (resourcelock.Interface, error) {
+	if !o.LeaderElect {
+		return nil, nil //nolint:nilnil // no election is an ordinary answer
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("finding a name for the election: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.Timeout = leaseTimeout
+	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "leader-election"))
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the election: %w", err)
+	}
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, o.LeaderElectionNamespace, leaseName, client.CoreV1(), client.CoordinationV1(),
+		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return nil, fmt.Errorf("setting up the election: %w", err)
+	}
+	return lock, nil
+}
+
+// leads returns what says whether this process still has the Lease; nil without an
+// election. A process that was stopped, and goes on, learns only some seconds later that
+// another one has it.
+func leads(lease resourcelock.Interface) func(ctx context.Context) (bool, error) {
+	if lease == nil {
+		return nil
+	}
+	return func(ctx context.Context) (bool, error) {
+		record, _, err := lease.Get(ctx)
+		if err != nil {
+			return false, err
+		}
+		return record.HolderIdentity == lease.Identity(), nil
+	}
+}
