@@ -193,12 +193,14 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 
 // look has the agent as a service look at the host now: it does so when it starts.
 func (h *Host) look(ctx context.Context) error {
-	for _, verb := range []string{"stop", "start"} {
-		if _, err := h.run(ctx, "net.exe "+verb+" "+hostagent.ServiceName, nil); err != nil {
-			return err
-		}
+	if _, err := h.run(ctx, "net.exe stop "+hostagent.ServiceName, nil); err != nil {
+		return err
 	}
-	return nil
+	// Wine says that it has stopped while it still does, and does not start it until then.
+	return eventually(ctx, "the service starts", func() (bool, error) {
+		_, err := h.run(ctx, "net.exe start "+hostagent.ServiceName, nil)
+		return err == nil, err
+	})
 }
 
 // driftIsLogged: administrators find in the event log what was put right.

@@ -419,7 +419,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 		writes int
 	}{
 		{
-			name: "a node that is restarted", set: func(f *fixture) {
+			name: "a node that is restarted", change: func(*windowsv1alpha1.WindowsInstance) {}, set: func(f *fixture) {
 				f.host.impact, f.host.needsReboot, f.host.needsFiles, f.host.down, f.host.loseAnswer = config.ImpactReboot, 1, true, 1, 1
 			},
 			check: func(t *testing.T, f *fixture) {
@@ -448,9 +448,6 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 				t.Parallel()
 				at := 1
 				for ; ; at++ {
-					if tt.change == nil {
-						tt.change = func(*windowsv1alpha1.WindowsInstance) {}
-					}
 					f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
 					c := f.configure()
 					tt.set(f)
