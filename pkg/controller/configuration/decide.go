@@ -241,7 +241,7 @@ func attempts(status *windowsv1alpha1.WindowsInstanceStatus, last *windowsv1alph
 		if brokenOff(o) != brokenOff(last) || o.Revision != "" && last.Revision != "" && o.Revision != last.Revision {
 			break
 		}
-		if o.RequestedBy == requester {
+		if o.RequestedBy == windowsv1alpha1.ControllerRequester {
 			n++
 		}
 	}

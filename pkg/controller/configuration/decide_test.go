@@ -93,7 +93,7 @@ func removal(policy windowsv1alpha1.RemovalPolicy, after time.Duration) change {
 // op is an operation of ours that has ended.
 func op(t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, ended time.Duration, changes ...func(*windowsv1alpha1.Operation)) windowsv1alpha1.Operation {
 	o := windowsv1alpha1.Operation{
-		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: requester, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
+		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: windowsv1alpha1.ControllerRequester, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
 		Message: "It did what it did.",
 	}
 	if o.Type == windowsv1alpha1.OperationReconfigure {
@@ -294,7 +294,7 @@ func TestDecideToRemove(t *testing.T) {
 	clean := windowsv1alpha1.RemovalClean
 	abandon := windowsv1alpha1.RemovalAbandon
 	duplicate := condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost)
-	full := make([]windowsv1alpha1.Operation, maxHistory+1)
+	full := make([]windowsv1alpha1.Operation, windowsv1alpha1.MaxHistory+1)
 	for i := range full {
 		full[i] = op(drain, succeeded, time.Hour)
 	}

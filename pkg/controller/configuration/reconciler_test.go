@@ -226,7 +226,7 @@ func TestLifeOfAHost(t *testing.T) {
 	// Deleted while that goes on.
 	f.delete()
 	f.settle()
-	if got := f.get().Status.Operation; got.ID != second.Operation.ID || got.CancelRequestedAt == nil || got.CancelRequestedBy != requester {
+	if got := f.get().Status.Operation; got.ID != second.Operation.ID || got.CancelRequestedAt == nil || got.CancelRequestedBy != windowsv1alpha1.ControllerRequester {
 		t.Errorf("the operation was not canceled: %+v", got)
 	}
 	f.become(finish(canceled, f.clock.Now()))
@@ -256,12 +256,12 @@ func TestLifeOfAHost(t *testing.T) {
 
 func TestHistoryIsBounded(t *testing.T) {
 	var all []windowsv1alpha1.Operation
-	for range maxHistory + 1 {
+	for range windowsv1alpha1.MaxHistory + 1 {
 		all = append(all, op(drain, succeeded, time.Hour))
 	}
 	f := newFixture(t, newInstance(held, ops(all...)))
 	f.settle()
-	if got := len(f.get().Status.History); got != maxHistory {
+	if got := len(f.get().Status.History); got != windowsv1alpha1.MaxHistory {
 		t.Errorf("the history has %d operations", got)
 	}
 }

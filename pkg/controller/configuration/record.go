@@ -13,30 +13,23 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// requester is who the operations that this package records are asked for by.
-const requester = "windows-controller"
-
-// maxHistory is how many operations an instance keeps besides the newest. operationIDLength
-// is how many random characters an ID has besides its type. Both are those of the API
-// server, which records the operations that people ask for: it has types of its own, and
-// the few lines that are the same are cheaper than a package that knows both.
-const (
-	maxHistory        = 10
-	operationIDLength = 8
-)
+// operationIDLength is how many random characters an ID has besides its type. It is that of
+// the API server, which records the operations that people ask for: it has types of its own,
+// and the few lines that are the same are cheaper than a package that knows both.
+const operationIDLength = 8
 
 // recordOperation makes an operation the one of the instance; the one before, which has ended,
 // goes to the history.
 func recordOperation(status *windowsv1alpha1.WindowsInstanceStatus, t windowsv1alpha1.OperationType, now time.Time) {
 	if last := status.Operation; last != nil {
 		history := append([]windowsv1alpha1.Operation{*last}, status.History...)
-		status.History = history[:min(len(history), maxHistory)]
+		status.History = history[:min(len(history), windowsv1alpha1.MaxHistory)]
 	}
 	status.Operation = &windowsv1alpha1.Operation{
 		ID:          strings.ToLower(string(t)) + "-" + rand.String(operationIDLength),
 		Type:        t,
 		Phase:       windowsv1alpha1.OperationPending,
-		RequestedBy: requester,
+		RequestedBy: windowsv1alpha1.ControllerRequester,
 		RequestedAt: metav1.NewTime(now.Truncate(time.Second)),
 	}
 	if t == windowsv1alpha1.OperationReconfigure {
@@ -48,5 +41,5 @@ func recordOperation(status *windowsv1alpha1.WindowsInstanceStatus, t windowsv1a
 // cancelOperation asks for the end of the operation of the instance.
 func cancelOperation(status *windowsv1alpha1.WindowsInstanceStatus, now time.Time) {
 	at := metav1.NewTime(now.Truncate(time.Second))
-	status.Operation.CancelRequestedBy, status.Operation.CancelRequestedAt = requester, &at
+	status.Operation.CancelRequestedBy, status.Operation.CancelRequestedAt = windowsv1alpha1.ControllerRequester, &at
 }

@@ -150,7 +150,7 @@ func (w world) removeDue(last *windowsv1alpha1.Operation) time.Time {
 // before it does anything, so that one which is about to cannot begin any more when the
 // object is gone.
 func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
-	if status.CurrentRevision != "" || len(status.History) >= maxHistory {
+	if status.CurrentRevision != "" || len(status.History) >= windowsv1alpha1.MaxHistory {
 		return false // what the history does not have any more is not known
 	}
 	for _, o := range operations(status) {
@@ -167,7 +167,7 @@ func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 // changed says whether the host was, or may have been, changed by an operation that set it
 // up. Otherwise its Node, if it has one, is what others made it.
 func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
-	if status.CurrentRevision != "" || len(status.History) >= maxHistory {
+	if status.CurrentRevision != "" || len(status.History) >= windowsv1alpha1.MaxHistory {
 		return true // what the history does not have any more is not known
 	}
 	for _, o := range operations(status) {

@@ -12,14 +12,6 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// controllerRequester is who the operations that package configuration records are asked
-// for by. Those of people have the name of a user.
-const controllerRequester = "windows-controller"
-
-// fullHistory is how many operations an instance keeps besides the newest; see package
-// configuration. Of an instance with that many, those before are not known.
-const fullHistory = 10
-
 // brake keeps a configuration that broke a host from the next one of its pool: the hosts
 // of a pool are set up with the same, so that what ends the containers of one and then
 // fails would do so with all, one after the other. It returns the host that broke and the
@@ -29,7 +21,7 @@ const fullHistory = 10
 // first, and how the brake is released: nothing more is out of service because of that.
 // What a person asks for is never kept from a host. Nor do hosts count that are going.
 func brake(instance *windowsv1alpha1.WindowsInstance, all []windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.Operation) {
-	if instance.Status.Operation.RequestedBy != controllerRequester || instance.Spec.PoolRef == nil || broke(&instance.Status) != nil {
+	if instance.Status.Operation.RequestedBy != windowsv1alpha1.ControllerRequester || instance.Spec.PoolRef == nil || broke(&instance.Status) != nil {
 		return nil, nil
 	}
 	for i := range all {
@@ -70,7 +62,7 @@ func broke(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Opera
 	}
 	// Attempts that failed, as a broken host could not be reached, may have pushed the one
 	// out of the history that broke it. It has left its Node cordoned, which they have found.
-	if oldest != nil && len(status.History) >= fullHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
+	if oldest != nil && len(status.History) >= windowsv1alpha1.MaxHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
 		return oldest
 	}
 	return nil

@@ -68,9 +68,9 @@ func TestBroke(t *testing.T) {
 		{"a reboot that somebody asked for", []windowsv1alpha1.Operation{reboot}, ""},
 		{"it is tried again", []windowsv1alpha1.Operation{reconfigured(windowsv1alpha1.OperationRunning, drain), reconfigured(failed, drain)}, "op-failed"},
 		{"it cannot be reached since", []windowsv1alpha1.Operation{unreached(), unreached(), reconfigured(failed, drain)}, "op-failed"},
-		{"it cannot be reached for so long that the rest is forgotten", slices.Repeat([]windowsv1alpha1.Operation{unreached()}, fullHistory+1), "op-unreached"},
-		{"it never could be reached", slices.Repeat([]windowsv1alpha1.Operation{unreached()}, fullHistory), ""},
-		{"it cannot be reached and nobody cordoned it", slices.Repeat([]windowsv1alpha1.Operation{open}, fullHistory+1), ""},
+		{"it cannot be reached for so long that the rest is forgotten", slices.Repeat([]windowsv1alpha1.Operation{unreached()}, windowsv1alpha1.MaxHistory+1), "op-unreached"},
+		{"it never could be reached", slices.Repeat([]windowsv1alpha1.Operation{unreached()}, windowsv1alpha1.MaxHistory), ""},
+		{"it cannot be reached and nobody cordoned it", slices.Repeat([]windowsv1alpha1.Operation{open}, windowsv1alpha1.MaxHistory+1), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,15 +114,15 @@ func TestBrake(t *testing.T) {
 		other    *windowsv1alpha1.WindowsInstance
 		want     bool
 	}{
-		{"the same pool", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(controllerRequester)), brokenNeighbor(), true},
+		{"the same pool", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)), brokenNeighbor(), true},
 		{"a person asks", newInstance(reconfigureOperation(), inPool("pool")), brokenNeighbor(), false},
-		{"another pool", newInstance(reconfigureOperation(), inPool("other"), askedForBy(controllerRequester)), brokenNeighbor(), false},
-		{"no pool", newInstance(reconfigureOperation(), askedForBy(controllerRequester)), brokenNeighbor(), false},
-		{"a pool of the same name", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(controllerRequester)),
+		{"another pool", newInstance(reconfigureOperation(), inPool("other"), askedForBy(windowsv1alpha1.ControllerRequester)), brokenNeighbor(), false},
+		{"no pool", newInstance(reconfigureOperation(), askedForBy(windowsv1alpha1.ControllerRequester)), brokenNeighbor(), false},
+		{"a pool of the same name", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)),
 			brokenNeighbor(func(i *windowsv1alpha1.WindowsInstance) { i.Namespace = "others" }), false},
-		{"the other one is going", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(controllerRequester)),
+		{"the other one is going", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)),
 			brokenNeighbor(func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = ptr.To(metav1.Now()) }), false},
-		{"it broke itself", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(controllerRequester), func(i *windowsv1alpha1.WindowsInstance) {
+		{"it broke itself", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester), func(i *windowsv1alpha1.WindowsInstance) {
 			i.Status.History = []windowsv1alpha1.Operation{reconfigured(windowsv1alpha1.OperationFailed, windowsv1alpha1.ImpactReboot)}
 		}), brokenNeighbor(), false},
 	}
@@ -141,7 +141,7 @@ func TestBrake(t *testing.T) {
 func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	t.Parallel()
 	other := brokenNeighbor()
-	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(controllerRequester)), other)
+	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)), other)
 	f.configure()
 	f.host.impact = config.ImpactDrain
 	r, _ := f.process()
@@ -170,7 +170,7 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 // TestBrakeWithACacheThatIsBehind: the turn that a host gets because another one has failed
 // is not taken before that failure is known.
 func TestBrakeWithACacheThatIsBehind(t *testing.T) {
-	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(controllerRequester))
+	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester))
 	before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
 	e := &execution{
 		stored: &stored{live: now.raw, clock: now.clock, key: testKey, instance: now.get()},

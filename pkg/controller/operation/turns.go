@@ -106,7 +106,7 @@ func (e *execution) takeTurn(ctx context.Context) error { return e.waitForTurn(c
 // the end of the execution, when it is known whether the host works with the change.
 func (e *execution) takeRestart(ctx context.Context) error {
 	op := e.operation()
-	if op.RequestedBy != controllerRequester || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
+	if op.RequestedBy != windowsv1alpha1.ControllerRequester || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
 		return nil
 	}
 	return e.waitForTurn(ctx, e.tryRestart)

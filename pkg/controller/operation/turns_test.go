@@ -174,8 +174,8 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 		broken bool
 		waits  string
 	}{
-		{"no turn is free", controllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
-		{"one is broken", controllerRequester, true, "setting up host win-2 of the same pool failed"},
+		{"no turn is free", windowsv1alpha1.ControllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
+		{"one is broken", windowsv1alpha1.ControllerRequester, true, "setting up host win-2 of the same pool failed"},
 		{"a person asks for it", "alice", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

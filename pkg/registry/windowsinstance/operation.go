@@ -13,10 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-// maxHistory is how many operations are kept after they were replaced.
-const maxHistory = 10
 
 // operationIDLength is how many random characters an ID has besides its type: enough
 // for the few operations that one instance ever has.
@@ -58,8 +56,8 @@ func record(instance *windows.WindowsInstance, o *windows.Operation) error {
 	}
 	if last := instance.Status.Operation; last != nil {
 		instance.Status.History = append([]windows.Operation{*last}, instance.Status.History...)
-		if len(instance.Status.History) > maxHistory {
-			instance.Status.History = instance.Status.History[:maxHistory]
+		if len(instance.Status.History) > v1alpha1.MaxHistory {
+			instance.Status.History = instance.Status.History[:v1alpha1.MaxHistory]
 		}
 	}
 	instance.Status.Operation = o

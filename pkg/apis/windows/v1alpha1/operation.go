@@ -9,6 +9,14 @@ func (o *Operation) Active() bool {
 	return o != nil && (o.Phase == OperationPending || o.Phase == OperationRunning)
 }
 
+// ControllerRequester is who asks for the operations that the controller records by itself.
+// Those of people have the name of a user, and those of programs that of an account.
+const ControllerRequester = "windows-controller"
+
+// MaxHistory is how many operations an instance keeps besides the newest; see
+// status.history. Of an instance with that many, those before are not known.
+const MaxHistory = 10
+
 // shortRevision is how many digits of a revision are shown to people.
 const shortRevision = 12
 
