@@ -76,12 +76,12 @@ var layers = map[string][]string{
 	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/hostconfig", "pkg/legacy", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/hostconfig", "pkg/legacy", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/source"},
 	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/source"},
 	// It decides and records; what reaches hosts is elsewhere.
-	"pkg/controller/configuration": {"pkg/apis"},
+	"pkg/controller/configuration": {"pkg/apis", "pkg/controller/source"},
 	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired", "pkg/hostconfig"},
 	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/legacy", "pkg/controller/identity", "pkg/controller/source"},
 	"pkg/controller/services":      {"pkg/hostagent", "pkg/hostconfig", "pkg/legacy", "pkg/controller/source"},

@@ -6,7 +6,6 @@ package configuration
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,9 +140,9 @@ func (w world) lacks() *happening {
 		!meta.IsStatusConditionTrue(status.Conditions, windowsv1alpha1.ConditionPreflightPassed):
 		return nil
 	}
-	last, desired := newest(status, windowsv1alpha1.OperationReconfigure), windowsv1alpha1.ShortRevision(status.DesiredRevision)
+	last, desired := status.NewestOperation(windowsv1alpha1.OperationReconfigure), windowsv1alpha1.ShortRevision(status.DesiredRevision)
 	switch {
-	case brokenOff(last) && c.Status == metav1.ConditionFalse:
+	case last.BrokenOff() && c.Status == metav1.ConditionFalse:
 		return normal(eventRetried, "The host is set up with revision %s, as operation %s did not get to its end.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
 		return normal(eventFirstConfiguration, "The host is set up for the first time, with revision %s.", desired)
@@ -158,7 +157,7 @@ func (w world) lacks() *happening {
 // due is from when on the host may be set up. Zero: at any time.
 func (w world) due() time.Time {
 	status := &w.instance.Status
-	last := newest(status, windowsv1alpha1.OperationReconfigure)
+	last := status.NewestOperation(windowsv1alpha1.OperationReconfigure)
 	if last == nil || last.FinishedAt == nil {
 		return time.Time{}
 	}
@@ -202,43 +201,16 @@ func (w world) configured() *metav1.Condition {
 	return c
 }
 
-// operations are all operations of an instance that are known, the newest first.
-func operations(status *windowsv1alpha1.WindowsInstanceStatus) []*windowsv1alpha1.Operation {
-	var out []*windowsv1alpha1.Operation
-	if status.Operation != nil {
-		out = append(out, status.Operation)
-	}
-	for i := range status.History {
-		out = append(out, &status.History[i])
-	}
-	return out
-}
-
-// newest is the newest operation of a type, nil if there is none.
-func newest(status *windowsv1alpha1.WindowsInstanceStatus, t windowsv1alpha1.OperationType) *windowsv1alpha1.Operation {
-	for _, o := range operations(status) {
-		if o.Type == t {
-			return o
-		}
-	}
-	return nil
-}
-
-// brokenOff says whether an operation ended before it had done what it was for.
-func brokenOff(o *windowsv1alpha1.Operation) bool {
-	return o != nil && (o.Phase == windowsv1alpha1.OperationFailed || o.Phase == windowsv1alpha1.OperationCanceled)
-}
-
 // attempts counts how often in a row we had done what last, the newest operation of its
 // type, did, and it ended in the same way. What a person asked for in between counts
 // for nothing, except that there was at least one attempt.
 func attempts(status *windowsv1alpha1.WindowsInstanceStatus, last *windowsv1alpha1.Operation) int {
 	n := 0
-	for _, o := range operations(status) {
+	for _, o := range status.Operations() {
 		if o.Type != last.Type {
 			continue
 		}
-		if brokenOff(o) != brokenOff(last) || o.Revision != "" && last.Revision != "" && o.Revision != last.Revision {
+		if o.BrokenOff() != last.BrokenOff() || o.Revision != "" && last.Revision != "" && o.Revision != last.Revision {
 			break
 		}
 		if o.RequestedBy == windowsv1alpha1.ControllerRequester {
@@ -257,13 +229,4 @@ func backoff(n int, first, longest time.Duration) time.Duration {
 		}
 	}
 	return min(pause, longest)
-}
-
-// sentence ends s with a period.
-func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return "no reason is known."
-	}
-	return strings.TrimRight(s, ".") + "."
 }

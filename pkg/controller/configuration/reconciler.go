@@ -6,7 +6,6 @@ package configuration
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -34,14 +34,6 @@ const controllerName = "windows-configuration"
 // conflictDelay is when to try again after somebody else has changed the object. The
 // change itself usually wakes the reconciler before.
 const conflictDelay = time.Second
-
-// Limits of what is told.
-const (
-	// maxConditionMessage is the limit of metav1.Condition.
-	maxConditionMessage = 32768
-	// maxEventNote is the limit that events.k8s.io/v1 has, through which events are read as well.
-	maxEventNote = 1024
-)
 
 // Reconciler records the operations that hosts need. See the comment of the package.
 type Reconciler struct {
@@ -97,20 +89,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	var all windowsv1alpha1.WindowsInstanceList
-	// The instances of the cache are shared; they are only read.
-	if err := r.client.List(ctx, &all, client.InNamespace(pool.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		// The cache answers, so that this does not happen while it runs.
-		log.FromContext(ctx).Error(err, "Looking up the instances of a pool")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range all.Items {
-		if ref := all.Items[i].Spec.PoolRef; ref != nil && ref.Name == pool.GetName() {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-	}
-	return out
+	return source.MembersOf(ctx, r.client, pool)
 }
 
 // Reconcile decides about one instance and writes what was decided.
@@ -194,7 +173,7 @@ func (r *Reconciler) act(ctx context.Context, w world, a action) error {
 		// No events can be made in a namespace that is being deleted, so that this is all there is.
 		log.FromContext(ctx).Info("The namespace of the instance is being deleted", "reason", a.event.reason, "note", a.event.note)
 	}
-	r.Recorder.Event(w.instance, a.event.eventType, a.event.reason, truncate(a.event.note, maxEventNote))
+	r.Recorder.Event(w.instance, a.event.eventType, a.event.reason, source.EventNote(a.event.note))
 	return nil
 }
 
@@ -211,7 +190,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, w world, a action) (bool, 
 		condition := *a.removed
 		condition.ObservedGeneration = w.instance.Generation
 		condition.LastTransitionTime = metav1.NewTime(w.now.Truncate(time.Second))
-		condition.Message = truncate(condition.Message, maxConditionMessage)
+		condition.Message = source.ConditionMessage(condition.Message)
 		meta.SetStatusCondition(&changed.Status.Conditions, condition)
 	}
 	if equality.Semantic.DeepEqual(w.instance.Status, changed.Status) {
@@ -257,18 +236,10 @@ func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Node
 	if status.Node != nil {
 		return status.Node
 	}
-	for _, o := range operations(status) {
+	for _, o := range status.Operations() {
 		if o.Node != nil {
 			return &windowsv1alpha1.NodeReference{Name: o.Node.Name, UID: o.Node.UID}
 		}
 	}
 	return nil
-}
-
-// truncate cuts s to at most limit bytes without cutting a character.
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 )
 
 // Reasons of the events about hosts that go.
@@ -57,7 +58,7 @@ func (w world) remove() action {
 	case last.Active():
 		return action{do: doNothing, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
 	}
-	removal := newest(status, windowsv1alpha1.OperationRemove)
+	removal := status.NewestOperation(windowsv1alpha1.OperationRemove)
 	switch {
 	case removal != nil && removal.Phase == windowsv1alpha1.OperationSucceeded:
 		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: nothing of what was put on it is left.")}
@@ -153,7 +154,7 @@ func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 	if status.CurrentRevision != "" || len(status.History) >= windowsv1alpha1.MaxHistory {
 		return false // what the history does not have any more is not known
 	}
-	for _, o := range operations(status) {
+	for _, o := range status.Operations() {
 		switch o.Type {
 		case windowsv1alpha1.OperationReconfigure, windowsv1alpha1.OperationRemove:
 			if o.StartedAt != nil {
@@ -170,7 +171,7 @@ func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 	if status.CurrentRevision != "" || len(status.History) >= windowsv1alpha1.MaxHistory {
 		return true // what the history does not have any more is not known
 	}
-	for _, o := range operations(status) {
+	for _, o := range status.Operations() {
 		if o.Type != windowsv1alpha1.OperationReconfigure {
 			continue
 		}
@@ -201,7 +202,7 @@ func failure(o *windowsv1alpha1.Operation) string {
 	if o.Phase == windowsv1alpha1.OperationCanceled {
 		return fmt.Sprintf("operation %s was canceled by %s.", o.ID, o.CancelRequestedBy)
 	}
-	return sentence(o.Message)
+	return source.Sentence(o.Message)
 }
 
 // progress says how far an operation is, in words that change only with its steps.

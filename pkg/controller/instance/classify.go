@@ -89,14 +89,6 @@ func hung(at step, err error, instance *windowsv1alpha1.WindowsInstance) bool {
 // maxCause bounds how much of what others say gets into a message.
 const maxCause = 1024
 
-// truncate cuts s to at most limit bytes without cutting a character.
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
-}
-
 func orUnknown(s string) string {
 	if s == "" {
 		return "unknown"

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 )
 
 // Desired says what a host shall be set up with. It is called concurrently, with
@@ -86,7 +87,7 @@ func (e *evaluation) desired() {
 // while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
 func (e *evaluation) configured() {
 	const condition = windowsv1alpha1.ConditionConfigured
-	last := lastReconfigure(&e.status)
+	last := e.status.NewestOperation(windowsv1alpha1.OperationReconfigure)
 	current := e.status.CurrentRevision
 	switch {
 	case !e.managed:
@@ -97,7 +98,7 @@ func (e *evaluation) configured() {
 		e.keep(condition)
 	case last.Active() && current == "":
 		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "Operation %s sets the host up; status.operation says how far it is.", last.ID)
-	case brokenOff(last) && !e.foreign():
+	case last.BrokenOff() && !e.foreign():
 		e.configurationFailed(last)
 	case e.waitsFor != "" && current == "":
 		e.wait(condition)
@@ -130,7 +131,7 @@ func (e *evaluation) configured() {
 // was ever to be put on the host but the agent. It is not set up before somebody asks for
 // that, as it has workload and whoever made it a node may keep it as it is.
 func (e *evaluation) foreign() bool {
-	last := lastReconfigure(&e.status)
+	last := e.status.NewestOperation(windowsv1alpha1.OperationReconfigure)
 	return e.managed && e.node != nil && e.status.CurrentRevision == "" &&
 		(last == nil || last.Revision == "" && !last.Active()) &&
 		!slices.Contains(e.instance.Finalizers, windowsv1alpha1.HostFinalizer)
@@ -163,9 +164,9 @@ func (e *evaluation) configurationFailed(last *windowsv1alpha1.Operation) {
 	}
 	message := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
 		"It is tried again by itself after at most half an hour, and sooner when the spec or what the host shall be set up with changes. To try it now: kubectl windows reconfigure %s -n %s",
-		last.ID, outcome, sentence(last.Message), e.instance.Name, e.instance.Namespace)
+		last.ID, outcome, source.Sentence(last.Message), e.instance.Name, e.instance.Namespace)
 	generation := e.generation
-	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == truncate(message, maxConditionMessage) {
+	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == source.ConditionMessage(message) {
 		generation = c.ObservedGeneration
 	}
 	e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed, message)
@@ -225,7 +226,7 @@ func (e *evaluation) drift() string {
 }
 
 func (e *evaluation) inputsMessage() string {
-	return "What the host shall be set up with cannot be worked out: " + sentence(truncate(e.inputs.Error(), maxCause))
+	return "What the host shall be set up with cannot be worked out: " + source.Sentence(source.Shorten(e.inputs.Error(), maxCause))
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is set up.
@@ -241,24 +242,6 @@ func unsettled(instance *windowsv1alpha1.WindowsInstance) bool {
 	return false
 }
 
-// lastReconfigure is the newest operation that set the host up, nil if there is none.
-func lastReconfigure(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Operation {
-	if o := status.Operation; o != nil && o.Type == windowsv1alpha1.OperationReconfigure {
-		return o
-	}
-	for i := range status.History {
-		if status.History[i].Type == windowsv1alpha1.OperationReconfigure {
-			return &status.History[i]
-		}
-	}
-	return nil
-}
-
-// brokenOff says whether an operation ended before it had done what it was for.
-func brokenOff(o *windowsv1alpha1.Operation) bool {
-	return o != nil && (o.Phase == windowsv1alpha1.OperationFailed || o.Phase == windowsv1alpha1.OperationCanceled)
-}
-
 // outdated says whether a look at a host began before an operation on it had ended.
 func outdated(o *observation, last *windowsv1alpha1.Operation) bool {
 	return last != nil && last.FinishedAt != nil && o.started.Before(settled(last))
@@ -267,12 +250,3 @@ func outdated(o *observation, last *windowsv1alpha1.Operation) bool {
 // settled is from when on a look at a host sees everything that an operation did. The
 // time of its end has no fractions of a second in the API.
 func settled(o *windowsv1alpha1.Operation) time.Time { return o.FinishedAt.Add(time.Second) }
-
-// sentence ends s with a period.
-func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return "no reason is known."
-	}
-	return strings.TrimRight(s, ".") + "."
-}

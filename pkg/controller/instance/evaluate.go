@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/preflight"
 )
@@ -63,9 +64,6 @@ var conditionOrder = append(slices.Clone(checks),
 	windowsv1alpha1.ConditionReady,
 	windowsv1alpha1.ConditionRemoved,
 )
-
-// maxConditionMessage is the limit of metav1.Condition.
-const maxConditionMessage = 32768
 
 // evaluation is a status in the making.
 type evaluation struct {
@@ -124,7 +122,7 @@ func (e *evaluation) set(condition string, status metav1.ConditionStatus, reason
 		ObservedGeneration: e.generation,
 		LastTransitionTime: metav1.NewTime(e.now.Truncate(time.Second)),
 		Reason:             reason,
-		Message:            truncate(message, maxConditionMessage),
+		Message:            source.ConditionMessage(message),
 	})
 }
 
@@ -395,7 +393,7 @@ func (e *evaluation) nodeReady() {
 	case ready.Status == corev1.ConditionTrue:
 		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
 	default:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(truncate(ready.Message, maxCause), "."), ready.Reason)
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(source.Shorten(ready.Message, maxCause), "."), ready.Reason)
 	}
 }
 

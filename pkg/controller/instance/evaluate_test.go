@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
@@ -385,7 +386,7 @@ func TestTransitions(t *testing.T) {
 			var got []string
 			for _, tr := range transitions(&test.before, &test.after) {
 				got = append(got, tr.eventType+" "+tr.reason)
-				if tr.note == "" || len(tr.note) > maxEventNote {
+				if tr.note == "" || len(tr.note) > source.MaxEventNote {
 					t.Errorf("bad event %+v", tr)
 				}
 			}

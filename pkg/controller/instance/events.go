@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 )
 
 // Reasons of events that are not reasons of conditions.
@@ -19,9 +20,6 @@ const (
 	eventFactsGathered   = "FactsGathered"
 	eventRecovered       = "Recovered"
 )
-
-// maxEventNote is the limit that events.k8s.io/v1 has, through which events are read as well.
-const maxEventNote = 1024
 
 // transition is a change of a status that is worth an event.
 type transition struct {
@@ -33,7 +31,7 @@ type transition struct {
 func transitions(before, after *windowsv1alpha1.WindowsInstanceStatus) []transition {
 	var out []transition
 	add := func(eventType, reason, note string) {
-		out = append(out, transition{eventType, reason, truncate(note, maxEventNote)})
+		out = append(out, transition{eventType, reason, source.EventNote(note)})
 	}
 	failedBefore, failedNow := failedCheck(before), failedCheck(after)
 

@@ -18,12 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -55,10 +55,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&windowsv1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(endpointsChanged)).
 		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
-		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
 	if r.Changed != nil {
-		b = b.WatchesRawSource(source.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
+		b = b.WatchesRawSource(crsource.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding the instance controller: %w", err)
@@ -112,17 +112,7 @@ func (r *Reconciler) hostsOf(ctx context.Context, object client.Object) []reconc
 }
 
 func (r *Reconciler) instancesWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	var instances windowsv1alpha1.WindowsInstanceList
-	if err := r.client.List(ctx, &instances, opts...); err != nil {
-		// The cache answers, so that this does not happen while it runs.
-		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
-		return nil
-	}
-	out := make([]reconcile.Request, len(instances.Items))
-	for i := range instances.Items {
-		out[i].NamespacedName = types.NamespacedName{Namespace: instances.Items[i].Namespace, Name: instances.Items[i].Name}
-	}
-	return out
+	return source.Requests(ctx, r.client, func(*windowsv1alpha1.WindowsInstance) bool { return true }, opts...)
 }
 
 // endpointsChanged lets pass what may change which of several instances stands for a host.

@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/source"
 )
 
 const (
@@ -95,32 +95,14 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return r.instances(ctx, func(i *windowsv1alpha1.WindowsInstance) bool {
-		return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
-	}, client.InNamespace(pool.GetNamespace()))
+	return source.MembersOf(ctx, r.client, pool)
 }
 
 // hostsOf maps a Node to the instances that have it.
 func (r *Reconciler) hostsOf(ctx context.Context, node client.Object) []reconcile.Request {
-	return r.instances(ctx, func(i *windowsv1alpha1.WindowsInstance) bool {
+	return source.Requests(ctx, r.client, func(i *windowsv1alpha1.WindowsInstance) bool {
 		return i.Status.Node != nil && i.Status.Node.Name == node.GetName()
 	})
-}
-
-func (r *Reconciler) instances(ctx context.Context, which func(*windowsv1alpha1.WindowsInstance) bool, o ...client.ListOption) []reconcile.Request {
-	var instances windowsv1alpha1.WindowsInstanceList
-	if err := r.client.List(ctx, &instances, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
-		// The cache answers, so that this does not happen while it runs.
-		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
-		return nil
-	}
-	var out []reconcile.Request
-	for i := range instances.Items {
-		if which(&instances.Items[i]) {
-			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&instances.Items[i])})
-		}
-	}
-	return out
 }
 
 // instanceChanged lets pass what Nodes are written by, and not all that hosts tell.

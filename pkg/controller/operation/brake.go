@@ -42,12 +42,8 @@ func brake(instance *windowsv1alpha1.WindowsInstance, all []windowsv1alpha1.Wind
 // the host, as when pods did not leave, says nothing about what the host is set up with.
 func broke(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Operation {
 	var oldest *windowsv1alpha1.Operation
-	for i := -1; i < len(status.History); i++ {
-		op := status.Operation
-		if i >= 0 {
-			op = &status.History[i]
-		}
-		if op == nil || op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
+	for _, op := range status.Operations() {
+		if op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
 			continue
 		}
 		switch op.Phase {

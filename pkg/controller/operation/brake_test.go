@@ -176,7 +176,7 @@ func TestBrakeWithACacheThatIsBehind(t *testing.T) {
 		stored: &stored{live: now.raw, clock: now.clock, key: testKey, instance: now.get()},
 		cached: before.raw, turns: newTurns(1),
 	}
-	why, err := e.tryTurn(t.Context())
+	why, err := e.tryTurn(t.Context(), e.turns, e.disrupted)
 	if err != nil || !strings.Contains(why, "win-2") {
 		t.Errorf("got %q, %v", why, err)
 	}

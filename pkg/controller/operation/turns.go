@@ -100,7 +100,9 @@ func disrupts(op *windowsv1alpha1.Operation) bool {
 
 // takeTurn waits until the Node may be taken out of service. The turn is given back by
 // uncordon, or at the end of the execution.
-func (e *execution) takeTurn(ctx context.Context) error { return e.waitForTurn(ctx, e.tryTurn) }
+func (e *execution) takeTurn(ctx context.Context) error {
+	return e.waitForTurn(ctx, e.turns, e.disrupted)
+}
 
 // takeRestart waits until services of the host may be restarted. The turn is given back at
 // the end of the execution, when it is known whether the host works with the change.
@@ -109,28 +111,14 @@ func (e *execution) takeRestart(ctx context.Context) error {
 	if op.RequestedBy != windowsv1alpha1.ControllerRequester || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
 		return nil
 	}
-	return e.waitForTurn(ctx, e.tryRestart)
+	return e.waitForTurn(ctx, e.restarts, nil)
 }
 
-// tryRestart takes a turn if there is one, and says otherwise what is waited for.
-func (e *execution) tryRestart(ctx context.Context) (why string, err error) {
-	if why, err = e.braked(ctx, e.cached); err != nil || why != "" {
-		e.restarts.release(e.key)
-		return why, err
-	}
-	holders, before, ok := e.restarts.take(e.key, nil)
-	if !ok {
-		return waitsForTurn(holders, before, e.key.Namespace), nil
-	}
-	if why, err = e.braked(ctx, e.live); err != nil || why != "" {
-		e.restarts.release(e.key)
-	}
-	return why, err
-}
-
-func (e *execution) waitForTurn(ctx context.Context, try func(context.Context) (why string, err error)) error {
+// waitForTurn waits until the host has a turn. others says which hosts have one according
+// to the records of operations; nil is none.
+func (e *execution) waitForTurn(ctx context.Context, t *turns, others func(context.Context) ([]types.NamespacedName, error)) error {
 	for {
-		why, err := try(ctx)
+		why, err := e.tryTurn(ctx, t, others)
 		if err != nil || why == "" {
 			return err
 		}
@@ -145,33 +133,44 @@ func (e *execution) waitForTurn(ctx context.Context, try func(context.Context) (
 }
 
 // tryTurn takes a turn if there is one, and says otherwise what is waited for.
-func (e *execution) tryTurn(ctx context.Context) (why string, err error) {
+func (e *execution) tryTurn(ctx context.Context, t *turns, others func(context.Context) ([]types.NamespacedName, error)) (why string, err error) {
 	if why, err = e.braked(ctx, e.cached); err != nil || why != "" {
-		e.turns.release(e.key) // others of the queue need not wait for the same
+		t.release(e.key) // others of the queue need not wait for the same
 		return why, err
 	}
-	list := &windowsv1alpha1.WindowsInstanceList{}
-	if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
-		return e.cached.List(ctx, list, client.UnsafeDisableDeepCopy)
-	}); err != nil {
-		return "", fmt.Errorf("finding out which hosts are disrupted: %w", err)
-	}
-	var disrupted []types.NamespacedName
-	for i := range list.Items {
-		if other := &list.Items[i]; disrupts(other.Status.Operation) {
-			disrupted = append(disrupted, client.ObjectKeyFromObject(other))
+	var taken []types.NamespacedName
+	if others != nil {
+		if taken, err = others(ctx); err != nil {
+			return "", err
 		}
 	}
-	holders, before, ok := e.turns.take(e.key, disrupted)
+	holders, before, ok := t.take(e.key, taken)
 	if !ok {
 		return waitsForTurn(holders, before, e.key.Namespace), nil
 	}
 	// The host that had the turn before may just have failed, which the cache need not
 	// know yet.
 	if why, err = e.braked(ctx, e.live); err != nil || why != "" {
-		e.turns.release(e.key)
+		t.release(e.key)
 	}
 	return why, err
+}
+
+// disrupted are the hosts whose Node is out of service because of a configuration.
+func (e *execution) disrupted(ctx context.Context) ([]types.NamespacedName, error) {
+	list := &windowsv1alpha1.WindowsInstanceList{}
+	if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
+		return e.cached.List(ctx, list, client.UnsafeDisableDeepCopy)
+	}); err != nil {
+		return nil, fmt.Errorf("finding out which hosts are disrupted: %w", err)
+	}
+	var keys []types.NamespacedName
+	for i := range list.Items {
+		if other := &list.Items[i]; disrupts(other.Status.Operation) {
+			keys = append(keys, client.ObjectKeyFromObject(other))
+		}
+	}
+	return keys, nil
 }
 
 // maxNamed is how many of many are named in a message.

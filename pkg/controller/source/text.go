@@ -11,16 +11,32 @@ import (
 
 const ellipsis = "…"
 
-// maxEventNote is how long the note of an event may be, in bytes; see Event in
+// MaxEventNote is how long the note of an event may be, in bytes; see Event in
 // k8s.io/api/events/v1.
-const maxEventNote = 1024
+const MaxEventNote = 1024
 
 // EventNote returns text as the note of an event, shortened when it is too long for one.
-func EventNote(text string) string { return shorten(text, maxEventNote) }
+func EventNote(text string) string { return Shorten(text, MaxEventNote) }
 
-// shorten returns text in at most limit bytes, cut between two characters and with
+// maxConditionMessage is the limit of metav1.Condition, in bytes.
+const maxConditionMessage = 32768
+
+// ConditionMessage returns text as the message of a condition, shortened when it is too
+// long for one.
+func ConditionMessage(text string) string { return Shorten(text, maxConditionMessage) }
+
+// Sentence returns text with a period at its end, or words in its place when it is empty.
+func Sentence(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return "no reason is known."
+	}
+	return strings.TrimRight(text, ".") + "."
+}
+
+// Shorten returns text in at most limit bytes, cut between two characters and with
 // an ellipsis at its end when something is missing. Limit must be at least 3.
-func shorten(text string, limit int) string {
+func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
@@ -50,7 +66,7 @@ func Lines(lines []string) string {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(shorten(line, maxLine))
+		b.WriteString(Shorten(line, maxLine))
 	}
 	return b.String()
 }

@@ -9,6 +9,35 @@ func (o *Operation) Active() bool {
 	return o != nil && (o.Phase == OperationPending || o.Phase == OperationRunning)
 }
 
+// BrokenOff says whether the operation ended before it had done what it was for. None, nil,
+// did not.
+func (o *Operation) BrokenOff() bool {
+	return o != nil && (o.Phase == OperationFailed || o.Phase == OperationCanceled)
+}
+
+// Operations are all operations of the instance that are known, the newest first. They are
+// those of the status, and no copies.
+func (s *WindowsInstanceStatus) Operations() []*Operation {
+	var out []*Operation
+	if s.Operation != nil {
+		out = append(out, s.Operation)
+	}
+	for i := range s.History {
+		out = append(out, &s.History[i])
+	}
+	return out
+}
+
+// NewestOperation is the newest operation of a type, nil if none is known.
+func (s *WindowsInstanceStatus) NewestOperation(t OperationType) *Operation {
+	for _, o := range s.Operations() {
+		if o.Type == t {
+			return o
+		}
+	}
+	return nil
+}
+
 // ControllerRequester is who asks for the operations that the controller records by itself.
 // Those of people have the name of a user, and those of programs that of an account.
 const ControllerRequester = "windows-controller"

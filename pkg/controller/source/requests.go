@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package source
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Requests are those for the instances that which picks among what the options of a list
+// select. It is for the watches of other objects: reader is a cache, whose instances which
+// only reads, and an error of it is logged.
+func Requests(ctx context.Context, reader client.Reader, which func(*windowsv1alpha1.WindowsInstance) bool, o ...client.ListOption) []reconcile.Request {
+	var instances windowsv1alpha1.WindowsInstanceList
+	if err := reader.List(ctx, &instances, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
+		// The cache answers, so that this does not happen while it runs.
+		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range instances.Items {
+		if which(&instances.Items[i]) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&instances.Items[i])})
+		}
+	}
+	return out
+}
+
+// MembersOf are the requests for the instances of a pool; see [Requests].
+func MembersOf(ctx context.Context, reader client.Reader, pool client.Object) []reconcile.Request {
+	return Requests(ctx, reader, func(i *windowsv1alpha1.WindowsInstance) bool {
+		return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
+	}, client.InNamespace(pool.GetNamespace()))
+}
