@@ -10,7 +10,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Build returns what a host shall be like. It is a pure function of the inputs and the
@@ -20,7 +20,7 @@ func (in *Inputs) Build(h Host) (*hostconfig.Result, error) {
 	inputs := in.common
 	inputs.Instance = hostconfig.Instance{Hostname: h.Instance.Spec.NodeName, Bootstrap: h.Bootstrap}
 	if h.Node != nil {
-		inputs.Node = &hostconfig.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[legacy.SubnetAnnotation]}
+		inputs.Node = &hostconfig.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}
 	}
 	var template windowsv1alpha1.PoolTemplate
 	if h.Pool != nil {

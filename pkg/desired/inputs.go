@@ -51,7 +51,7 @@ type Host struct {
 	Instance *windowsv1alpha1.WindowsInstance
 	// Pool of the host. Nil: none; all its settings have their defaults.
 	Pool *windowsv1alpha1.WindowsNodePool
-	// Node of the host, with the annotation [legacy.SubnetAnnotation] if it has it. Nil:
+	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it. Nil:
 	// it is none yet.
 	Node *corev1.Node
 	// Bootstrap are credentials to join with. Nil: the host has joined, or shall not.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Objects in the namespace of the operator that people or others may make.
@@ -23,7 +23,7 @@ const (
 	ExporterSecret = "windows-machine-config-operator-tls"
 	// NodeManagerSecret has the credentials of the cloud node manager, as a Secret of type
 	// kubernetes.io/service-account-token. Hosts on Azure need it.
-	NodeManagerSecret = legacy.WICDService
+	NodeManagerSecret = wmco.WICDService
 )
 
 // Where everything else is.
@@ -67,7 +67,7 @@ type Object struct {
 // not have all the kinds.
 //
 // Besides, [Inputs.Build] depends on the WindowsInstance, on its WindowsNodePool and on
-// the name and the annotation [legacy.SubnetAnnotation] of its Node.
+// the name and the annotation [wmco.SubnetAnnotation] of its Node.
 func Watched(namespace string) []Object {
 	core := func(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }
 	openShift := func(kind string) schema.GroupVersionKind { return configv1.GroupVersion.WithKind(kind) }

@@ -18,7 +18,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // minDigestKey is how long a key of digests is at least, in bytes.
@@ -181,17 +181,17 @@ func (b *builder) host() {
 		{Name: "ContainerLogsPort", Protocol: config.ProtocolTCP, Port: kubeletPort},
 		{Name: "WindowsExporter", Protocol: config.ProtocolTCP, Port: exporterPort},
 	}
-	for _, path := range legacy.Directories() {
+	for _, path := range wmco.Directories() {
 		directory := config.Directory{Path: path}
 		switch path {
-		case legacy.TempDir, legacy.WICDCertsDir, legacy.LogDir + `\wicd`:
+		case wmco.TempDir, wmco.WICDCertsDir, wmco.LogDir + `\wicd`:
 			// They are there for what we do not run.
 			continue
-		case legacy.CNIConfigDir:
+		case wmco.CNIConfigDir:
 			// hybrid-overlay-node makes a new certificate each day and removes none.
 			directory.Access = config.AccessAdministrators
 			directory.Retention = &config.Retention{Pattern: "ovnkube-client-*.pem", Keep: 2}
-		case legacy.TLSDir, legacy.RegistriesDir:
+		case wmco.TLSDir, wmco.RegistriesDir:
 			directory.Access = config.AccessAdministrators
 		}
 		b.document.Directories = append(b.document.Directories, directory)
@@ -221,11 +221,11 @@ const (
 // with them all by which the next one to use it could be taken for this node; logs, images.
 func generated() []string {
 	paths := []string{
-		legacy.KubeconfigPath, legacy.CNIConfigDir, legacy.CNIStateDir, kubeletDir, containerdData, volumePluginsDir,
-		legacy.LogDir + `\pods`, legacy.LogDir + `\containers`,
+		wmco.KubeconfigPath, wmco.CNIConfigDir, wmco.CNIStateDir, kubeletDir, containerdData, volumePluginsDir,
+		wmco.LogDir + `\pods`, wmco.LogDir + `\containers`,
 	}
 	for _, log := range []string{containerdLog, kubeletLog, kubeProxyLog, exporterLog, hybridOverlayLog, csiProxyLog} {
-		directory, _ := legacy.SplitPath(log)
+		directory, _ := wmco.SplitPath(log)
 		paths = append(paths, strings.TrimSuffix(directory, `\`))
 	}
 	return paths
@@ -295,9 +295,9 @@ func (b *builder) absent(s service) bool {
 	switch {
 	case !b.in.Payload.has(s.binary) && s.binary != b.in.AgentPath:
 		return true
-	case s.name == legacy.WindowsExporterService:
+	case s.name == wmco.WindowsExporterService:
 		return len(b.in.Cluster.ExporterCertificate) == 0
-	case s.name == legacy.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
+	case s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
 		// Without it the Node is not initialized, so a program without credentials is a mistake.
 		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run")
 		return true
@@ -313,7 +313,7 @@ func (b *builder) missing(s service, known map[string]bool) string {
 		switch {
 		case known[name]:
 		case name == variableNodeSubnet && b.in.Node != nil:
-			return "annotation " + legacy.SubnetAnnotation + " of node " + b.in.Node.Name
+			return "annotation " + wmco.SubnetAnnotation + " of node " + b.in.Node.Name
 		default:
 			return "the Node of the host"
 		}
@@ -325,22 +325,22 @@ func (b *builder) missing(s service, known map[string]bool) string {
 // they are needed.
 func (b *builder) impacts() map[string]config.OnChange {
 	return map[string]config.OnChange{
-		containerdPath:     b.change(config.ImpactDrain, legacy.ContainerdService),
-		containerdShimPath: b.change(config.ImpactDrain, legacy.ContainerdService),
-		kubeletPath:        b.change(config.ImpactRestart, legacy.KubeletService),
-		kubeProxyPath:      b.change(config.ImpactRestart, legacy.KubeProxyService),
-		logRunnerPath:      b.change(config.ImpactRestart, legacy.KubeletService, legacy.KubeProxyService),
-		exporterPath:       b.change(config.ImpactRestart, legacy.WindowsExporterService),
-		hybridOverlayPath:  b.change(config.ImpactRestart, legacy.HybridOverlayService),
-		csiProxyPath:       b.change(config.ImpactRestart, legacy.CSIProxyService),
-		nodeManagerPath:    b.change(config.ImpactRestart, legacy.CloudNodeManagerService),
+		containerdPath:     b.change(config.ImpactDrain, wmco.ContainerdService),
+		containerdShimPath: b.change(config.ImpactDrain, wmco.ContainerdService),
+		kubeletPath:        b.change(config.ImpactRestart, wmco.KubeletService),
+		kubeProxyPath:      b.change(config.ImpactRestart, wmco.KubeProxyService),
+		logRunnerPath:      b.change(config.ImpactRestart, wmco.KubeletService, wmco.KubeProxyService),
+		exporterPath:       b.change(config.ImpactRestart, wmco.WindowsExporterService),
+		hybridOverlayPath:  b.change(config.ImpactRestart, wmco.HybridOverlayService),
+		csiProxyPath:       b.change(config.ImpactRestart, wmco.CSIProxyService),
+		nodeManagerPath:    b.change(config.ImpactRestart, wmco.CloudNodeManagerService),
 	}
 }
 
 // programs returns the programs of hosts of the platform, by path.
 func programs(platform configv1.PlatformType) []string {
 	var paths []string
-	for _, f := range legacy.PayloadFiles(platform) {
+	for _, f := range wmco.PayloadFiles(platform) {
 		if path := f.Path(); strings.HasSuffix(path, ".exe") {
 			paths = append(paths, path)
 		}
@@ -430,22 +430,22 @@ func (b *builder) configuration() {
 		b.errs = append(b.errs, err)
 		return
 	}
-	b.text(legacy.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactRestart, legacy.KubeletService))
+	b.text(wmco.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactRestart, wmco.KubeletService))
 	// The kubelet reads it again by itself.
-	b.text(legacy.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
-	b.text(legacy.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA), b.change(config.ImpactRestart, legacy.HybridOverlayService))
+	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
+	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA), b.change(config.ImpactRestart, wmco.HybridOverlayService))
 
 	image := cluster.PauseImage
 	if image == "" {
 		image = DefaultPauseImage
 	}
-	b.text(legacy.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, legacy.ContainerdService))
+	b.text(wmco.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, wmco.ContainerdService))
 	if cluster.Platform == configv1.AWSPlatformType {
-		b.text(legacy.CredentialProviderPath, config.RoleConfiguration, string(cluster.CredentialProviderConfig),
-			b.change(config.ImpactRestart, legacy.KubeletService))
+		b.text(wmco.CredentialProviderPath, config.RoleConfiguration, string(cluster.CredentialProviderConfig),
+			b.change(config.ImpactRestart, wmco.KubeletService))
 	}
-	if b.has(legacy.WindowsExporterService) {
-		b.text(legacy.ExporterConfigPath, config.RoleConfiguration, exporterConfig(), noImpact)
+	if b.has(wmco.WindowsExporterService) {
+		b.text(wmco.ExporterConfigPath, config.RoleConfiguration, exporterConfig(), noImpact)
 	}
 }
 
@@ -454,21 +454,21 @@ func (b *builder) credentials() {
 	cluster := b.in.Cluster
 	if path, ok := cluster.cloudConfigPath(); ok {
 		// It may have the password of an account of the cloud.
-		b.secret(path, cluster.CloudConfig, b.change(config.ImpactRestart, legacy.KubeletService))
+		b.secret(path, cluster.CloudConfig, b.change(config.ImpactRestart, wmco.KubeletService))
 	}
-	if b.has(legacy.WindowsExporterService) {
+	if b.has(wmco.WindowsExporterService) {
 		// The exporter reads both with each connection.
 		b.text(exporterCertPath, config.RoleCertificate, string(cluster.ExporterCertificate), noImpact)
 		b.secret(exporterKeyPath, cluster.ExporterKey, noImpact)
 	}
 	if b.in.Instance.Bootstrap != nil {
 		if kubeconfig, ok := b.kubeconfig(b.in.Instance.Bootstrap, "kubelet"); ok {
-			b.secret(legacy.BootstrapKubeconfigPath, kubeconfig, noImpact).UntilFile = kubeletClientCert
+			b.secret(wmco.BootstrapKubeconfigPath, kubeconfig, noImpact).UntilFile = kubeletClientCert
 		}
 	}
-	if b.has(legacy.CloudNodeManagerService) {
-		if kubeconfig, ok := b.kubeconfig(cluster.NodeManager, legacy.CloudNodeManagerService); ok {
-			b.secret(legacy.WICDKubeconfigPath, kubeconfig, b.change(config.ImpactRestart, legacy.CloudNodeManagerService))
+	if b.has(wmco.CloudNodeManagerService) {
+		if kubeconfig, ok := b.kubeconfig(cluster.NodeManager, wmco.CloudNodeManagerService); ok {
+			b.secret(wmco.WICDKubeconfigPath, kubeconfig, b.change(config.ImpactRestart, wmco.CloudNodeManagerService))
 		}
 	}
 }
@@ -484,28 +484,28 @@ func (b *builder) kubeconfig(c *TokenCredentials, user string) ([]byte, bool) {
 
 // network adds what is there once the network of the pods is.
 func (b *builder) network() {
-	if !b.has(legacy.HybridOverlayService) {
+	if !b.has(wmco.HybridOverlayService) {
 		return
 	}
-	b.document.HNS = &config.HNS{Networks: []string{legacy.BaseOverlayNetwork, legacy.OverlayNetwork}}
-	if !b.has(legacy.KubeProxyService) {
+	b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}}
+	if !b.has(wmco.KubeProxyService) {
 		return
 	}
-	b.document.HNS.Endpoint = &config.HNSEndpoint{Name: legacy.VIPEndpoint, Network: legacy.OverlayNetwork}
+	b.document.HNS.Endpoint = &config.HNSEndpoint{Name: wmco.VIPEndpoint, Network: wmco.OverlayNetwork}
 	for name, source := range map[string]config.VariableSource{
 		variableHNSSubnet:  config.SourceHNSSubnet,
 		variableHNSAddress: config.SourceHNSManagementAddress,
 		variableSourceVIP:  config.SourceHNSEndpointAddress,
 	} {
-		b.document.Variables = append(b.document.Variables, config.Variable{Name: name, Source: source, Network: legacy.OverlayNetwork})
+		b.document.Variables = append(b.document.Variables, config.Variable{Name: name, Source: source, Network: wmco.OverlayNetwork})
 	}
 	cni, err := cniConfig(b.in.Cluster.ServiceCIDRs[0])
 	b.errs = append(b.errs, err)
 	// containerd looks at the directory again by itself.
-	b.expanded(legacy.CNIConfigPath, cni, noImpact)
+	b.expanded(wmco.CNIConfigPath, cni, noImpact)
 	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity())
 	b.errs = append(b.errs, err)
-	b.expanded(legacy.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, legacy.KubeProxyService))
+	b.expanded(wmco.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, wmco.KubeProxyService))
 }
 
 // expanded adds a file with variables that hybrid-overlay-node gives values to.
@@ -513,7 +513,7 @@ func (b *builder) expanded(path, content string, onChange config.OnChange) {
 	b.text(path, config.RoleConfiguration, content, onChange)
 	f := &b.document.Files[len(b.document.Files)-1]
 	f.Source.Expand = true
-	f.AfterService = legacy.HybridOverlayService
+	f.AfterService = wmco.HybridOverlayService
 }
 
 // registries adds the mirrors of registries. containerd reads them with each pull.
@@ -521,7 +521,7 @@ func (b *builder) registries() {
 	registries := RegistriesOf(b.in.Cluster.ImageDigestMirrors, b.in.Cluster.ImageTagMirrors, b.in.Cluster.PullSecret)
 	b.warnings = append(b.warnings, registries.Warnings...)
 	for _, f := range registries.Files {
-		path := legacy.RegistriesDir + `\` + f.Directory + `\hosts.toml`
+		path := wmco.RegistriesDir + `\` + f.Directory + `\hosts.toml`
 		if f.HasCredentials {
 			b.secret(path, []byte(f.Content), noImpact)
 		} else {
@@ -563,9 +563,9 @@ func (b *builder) logs() {
 		return
 	}
 	for _, log := range []struct{ service, path string }{
-		{legacy.ContainerdService, containerdLog},
-		{legacy.WindowsExporterService, exporterLog},
-		{legacy.CSIProxyService, csiProxyLog},
+		{wmco.ContainerdService, containerdLog},
+		{wmco.WindowsExporterService, exporterLog},
+		{wmco.CSIProxyService, csiProxyLog},
 	} {
 		if b.has(log.service) {
 			b.document.LogRotation = append(b.document.LogRotation, config.LogRotation{Path: log.path, MaxBytes: size, MaxAgeSeconds: age})

@@ -31,7 +31,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // update writes the golden files anew:
@@ -96,12 +96,12 @@ func inputs(platform configv1.PlatformType) hostconfig.Inputs {
 	}
 	// The payload is the same for all platforms.
 	for _, p := range platforms {
-		for _, f := range legacy.PayloadFiles(p) {
+		for _, f := range wmco.PayloadFiles(p) {
 			path := f.Path()
 			if !strings.HasSuffix(path, ".exe") || slices.ContainsFunc(in.Payload.Files, func(f hostconfig.PayloadFile) bool { return f.Path == path }) {
 				continue
 			}
-			_, file := legacy.SplitPath(path)
+			_, file := wmco.SplitPath(path)
 			in.Payload.Files = append(in.Payload.Files, hostconfig.PayloadFile{
 				Name: f.Source, Component: strings.TrimSuffix(file, ".exe"), Version: "v1", Path: path,
 				Size: 1 << 20, SHA256: fmt.Sprintf("%064x", len(in.Payload.Files)+1),
@@ -299,7 +299,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}
 	for _, f := range r.Bundle.Document.Files {
-		if f.Path == legacy.BootstrapKubeconfigPath && f.UntilFile != `C:\var\lib\kubelet\pki\kubelet-client-current.pem` {
+		if f.Path == wmco.BootstrapKubeconfigPath && f.UntilFile != `C:\var\lib\kubelet\pki\kubelet-client-current.pem` {
 			t.Errorf("the bootstrap credential stays until %q", f.UntilFile)
 		}
 	}
@@ -674,11 +674,11 @@ func TestPoolSettings(t *testing.T) {
 	for _, want := range []struct{ where, text, part string }{
 		{"kubelet", arguments(d, "kubelet"), "--v=6"},
 		{"kubelet", arguments(d, "kubelet"), "-log-file-size=20Mi C:\\k"},
-		{"kube-proxy", file(d, legacy.KubeProxyConfigPath), `"verbosity": 6`},
+		{"kube-proxy", file(d, wmco.KubeProxyConfigPath), `"verbosity": 6`},
 		{"containerd", arguments(d, "containerd"), "--log-level warn"},
-		{"containerd", file(d, legacy.ContainerdConfigPath), "sandbox_image = 'registry.example.com/pause:1'"},
-		{"kubelet.conf", file(d, legacy.KubeletConfigPath), `"registerWithTaints":[{"key":"a","effect":"NoExecute"}]`},
-		{"kubelet.conf", file(d, legacy.KubeletConfigPath), `"clusterDomain":"c.example.com"`},
+		{"containerd", file(d, wmco.ContainerdConfigPath), "sandbox_image = 'registry.example.com/pause:1'"},
+		{"kubelet.conf", file(d, wmco.KubeletConfigPath), `"registerWithTaints":[{"key":"a","effect":"NoExecute"}]`},
+		{"kubelet.conf", file(d, wmco.KubeletConfigPath), `"clusterDomain":"c.example.com"`},
 	} {
 		if !strings.Contains(want.text, strings.ReplaceAll(want.part, `\\`, `\`)) {
 			t.Errorf("%s has no %s: %s", want.where, want.part, want.text)

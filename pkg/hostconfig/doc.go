@@ -11,5 +11,5 @@
 // and so the same revision.
 //
 // The package may import pkg/hostagent for the name of its service, its package config,
-// which has the types of the document, and pkg/legacy, which has the names that must stay.
+// which has the types of the document, and pkg/wmco, which has the names that must stay.
 package hostconfig

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // DefaultPauseImage is the image that keeps the network of a pod: Microsoft's.
@@ -41,7 +41,7 @@ state = '%s\state'
       config_path = '%s'
   [plugins.'io.containerd.nri.v1.nri']
     disable = true
-`, containerdData, containerdData, pauseImage, legacy.CNIDir, legacy.CNIConfigDir, legacy.RegistriesDir)
+`, containerdData, containerdData, pauseImage, wmco.CNIDir, wmco.CNIConfigDir, wmco.RegistriesDir)
 }
 
 // exporterConfig returns the file by which windows_exporter serves with TLS.
@@ -50,8 +50,8 @@ func exporterConfig() string {
 }
 
 const (
-	exporterCertPath = legacy.TLSCertsDir + `\tls.crt`
-	exporterKeyPath  = legacy.TLSCertsDir + `\tls.key`
+	exporterCertPath = wmco.TLSCertsDir + `\tls.crt`
+	exporterKeyPath  = wmco.TLSCertsDir + `\tls.key`
 )
 
 // object is a JSON object that is written out in place.
@@ -66,7 +66,7 @@ func endpointPolicy(kind string, settings object) object {
 // those of the network that hybrid-overlay-node makes.
 func cniConfig(serviceCIDR string) (string, error) {
 	return indented(object{
-		"cniVersion": "0.2.0", "name": legacy.OverlayNetwork, "type": "win-overlay", "apiVersion": 2,
+		"cniVersion": "0.2.0", "name": wmco.OverlayNetwork, "type": "win-overlay", "apiVersion": 2,
 		"capabilities": object{"portMappings": true, "dns": true},
 		"ipam":         object{"type": "host-local", "subnet": ref(variableHNSSubnet)},
 		"policies": []object{
@@ -85,10 +85,10 @@ func kubeProxyConfig(verbosity int) (string, error) {
 		"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
 		"mode":             "kernelspace",
 		"featureGates":     object{"WinDSR": true, "WinOverlay": true},
-		"clientConnection": object{"kubeconfig": legacy.KubeconfigPath},
+		"clientConnection": object{"kubeconfig": wmco.KubeconfigPath},
 		"hostnameOverride": ref(variableNodeName),
 		"clusterCIDR":      ref(variableNodeSubnet),
-		"winkernel":        object{"networkName": legacy.OverlayNetwork, "sourceVip": ref(variableSourceVIP), "enableDSR": true},
+		"winkernel":        object{"networkName": wmco.OverlayNetwork, "sourceVip": ref(variableSourceVIP), "enableDSR": true},
 		"logging":          object{"verbosity": verbosity},
 	})
 }

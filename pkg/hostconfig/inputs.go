@@ -108,6 +108,6 @@ type Instance struct {
 type Node struct {
 	Name string
 	// Subnet of the pods of the host: the value of the annotation
-	// [legacy.SubnetAnnotation]. Empty: it has none yet.
+	// [wmco.SubnetAnnotation]. Empty: it has none yet.
 	Subnet string
 }

@@ -18,7 +18,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // clusterDNSOffset is which address of the service network is that of the cluster's DNS.
@@ -95,7 +95,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		KubeAPIQPS:         ptr.To[int32](50),
 		KubeAPIBurst:       100,
 		Authentication: kubeletv1beta1.KubeletAuthentication{
-			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: legacy.KubeletCAPath},
+			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: wmco.KubeletCAPath},
 			Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
 		},
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Ports that hosts are asked at.
@@ -131,22 +131,22 @@ func services(o ServiceOptions) []service {
 }
 
 const (
-	containerdPath     = legacy.ContainerdDir + `\containerd.exe`
-	containerdShimPath = legacy.ContainerdDir + `\containerd-shim-runhcs-v1.exe`
-	kubeletPath        = legacy.KubernetesDir + `\kubelet.exe`
-	kubeProxyPath      = legacy.KubernetesDir + `\kube-proxy.exe`
-	logRunnerPath      = legacy.KubernetesDir + `\kube-log-runner.exe`
-	exporterPath       = legacy.KubernetesDir + `\windows_exporter.exe`
-	hybridOverlayPath  = legacy.KubernetesDir + `\hybrid-overlay-node.exe`
-	csiProxyPath       = legacy.KubernetesDir + `\csi-proxy.exe`
-	nodeManagerPath    = legacy.KubernetesDir + `\azure-cloud-node-manager.exe`
+	containerdPath     = wmco.ContainerdDir + `\containerd.exe`
+	containerdShimPath = wmco.ContainerdDir + `\containerd-shim-runhcs-v1.exe`
+	kubeletPath        = wmco.KubernetesDir + `\kubelet.exe`
+	kubeProxyPath      = wmco.KubernetesDir + `\kube-proxy.exe`
+	logRunnerPath      = wmco.KubernetesDir + `\kube-log-runner.exe`
+	exporterPath       = wmco.KubernetesDir + `\windows_exporter.exe`
+	hybridOverlayPath  = wmco.KubernetesDir + `\hybrid-overlay-node.exe`
+	csiProxyPath       = wmco.KubernetesDir + `\csi-proxy.exe`
+	nodeManagerPath    = wmco.KubernetesDir + `\azure-cloud-node-manager.exe`
 
-	containerdLog    = legacy.LogDir + `\containerd\containerd.log`
-	kubeletLog       = legacy.LogDir + `\kubelet\kubelet.log`
-	kubeProxyLog     = legacy.LogDir + `\kube-proxy\kube-proxy.log`
-	exporterLog      = legacy.LogDir + `\windows_exporter\windows_exporter.log`
-	hybridOverlayLog = legacy.LogDir + `\hybrid-overlay\hybrid-overlay.log`
-	csiProxyLog      = legacy.LogDir + `\csi-proxy\csi-proxy.log`
+	containerdLog    = wmco.LogDir + `\containerd\containerd.log`
+	kubeletLog       = wmco.LogDir + `\kubelet\kubelet.log`
+	kubeProxyLog     = wmco.LogDir + `\kube-proxy\kube-proxy.log`
+	exporterLog      = wmco.LogDir + `\windows_exporter\windows_exporter.log`
+	hybridOverlayLog = wmco.LogDir + `\hybrid-overlay\hybrid-overlay.log`
+	csiProxyLog      = wmco.LogDir + `\csi-proxy\csi-proxy.log`
 )
 
 // level returns what a program of that logs with words calls its level.
@@ -167,25 +167,25 @@ func verbosity(debug bool) string {
 
 func containerd(o ServiceOptions) service {
 	return service{
-		name:   legacy.ContainerdService,
+		name:   wmco.ContainerdService,
 		binary: containerdPath,
 		arguments: []string{
-			"--config", legacy.ContainerdConfigPath, "--log-file", containerdLog,
+			"--config", wmco.ContainerdConfigPath, "--log-file", containerdLog,
 			"--run-service", "--log-level", cmp.Or(o.ContainerdLogLevel, level(o.Debug)),
 		},
 		bootstrap: true,
 		priority:  0,
 		health:    &config.Health{Pipe: `\\.\pipe\containerd-containerd`, WithinSeconds: 60},
 		impact:    config.ImpactDrain,
-		scripts:   []Script{{Command: legacy.DefenderExclusionScript + " -BinPath " + containerdPath}},
+		scripts:   []Script{{Command: wmco.DefenderExclusionScript + " -BinPath " + containerdPath}},
 	}
 }
 
 func kubelet(o ServiceOptions) service {
 	arguments := append(o.LogRotation.runner(kubeletLog, kubeletPath),
-		"--config="+legacy.KubeletConfigPath,
-		"--bootstrap-kubeconfig="+legacy.BootstrapKubeconfigPath,
-		"--kubeconfig="+legacy.KubeconfigPath,
+		"--config="+wmco.KubeletConfigPath,
+		"--bootstrap-kubeconfig="+wmco.BootstrapKubeconfigPath,
+		"--kubeconfig="+wmco.KubeconfigPath,
 		`--cert-dir=c:\var\lib\kubelet\pki\`,
 		"--windows-service",
 		"--node-labels=node.openshift.io/os_id=Windows",
@@ -211,14 +211,14 @@ func kubelet(o ServiceOptions) service {
 	})
 	if o.Platform == configv1.AWSPlatformType {
 		arguments = append(arguments,
-			"--image-credential-provider-bin-dir="+legacy.KubernetesDir,
-			"--image-credential-provider-config="+legacy.CredentialProviderPath)
+			"--image-credential-provider-bin-dir="+wmco.KubernetesDir,
+			"--image-credential-provider-config="+wmco.CredentialProviderPath)
 	}
 	return service{
-		name:         legacy.KubeletService,
+		name:         wmco.KubeletService,
 		binary:       logRunnerPath,
 		arguments:    arguments,
-		dependencies: []string{legacy.ContainerdService},
+		dependencies: []string{wmco.ContainerdService},
 		bootstrap:    true,
 		priority:     1,
 		health:       &config.Health{URL: "http://127.0.0.1:10248/healthz", WithinSeconds: 120},
@@ -234,19 +234,19 @@ func (o ServiceOptions) cloudConfigPath() (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return legacy.KubernetesDir + `\` + path[strings.LastIndexByte(path, '/')+1:], true
+	return wmco.KubernetesDir + `\` + path[strings.LastIndexByte(path, '/')+1:], true
 }
 
 // hostnameScript returns the published command that prints the name of the Node of a
 // host, where the host does not choose it. The agent finds the same name without it:
 // see [hostnameSource].
 func hostnameScript(platform configv1.PlatformType) (string, bool) {
-	switch legacy.KubeletHostname(platform) {
-	case legacy.HostnameOfMetadata:
+	switch wmco.KubeletHostname(platform) {
+	case wmco.HostnameOfMetadata:
 		return "Invoke-RestMethod -UseBasicParsing -Uri http://169.254.169.254/latest/meta-data/local-hostname", true
-	case legacy.HostnameOfGCP:
-		return legacy.GCPHostnameScript, true
-	case legacy.HostnameOfFQDN:
+	case wmco.HostnameOfGCP:
+		return wmco.GCPHostnameScript, true
+	case wmco.HostnameOfFQDN:
 		return "$p = [System.Net.NetworkInformation.IPGlobalProperties]::GetIPGlobalProperties(); " +
 			"if ($p.DomainName) { $p.HostName + '.' + $p.DomainName } else { $p.HostName }", true
 	default:
@@ -257,12 +257,12 @@ func hostnameScript(platform configv1.PlatformType) (string, bool) {
 // hostnameSource returns where the agent finds the name of the Node of a host, and
 // whether the host does not choose it.
 func hostnameSource(platform configv1.PlatformType) (config.VariableSource, bool) {
-	switch legacy.KubeletHostname(platform) {
-	case legacy.HostnameOfMetadata:
+	switch wmco.KubeletHostname(platform) {
+	case wmco.HostnameOfMetadata:
 		return config.SourceAWSLocalHostname, true
-	case legacy.HostnameOfGCP:
+	case wmco.HostnameOfGCP:
 		return config.SourceGCPHostname, true
-	case legacy.HostnameOfFQDN:
+	case wmco.HostnameOfFQDN:
 		return config.SourceFQDN, true
 	default:
 		return "", false
@@ -271,11 +271,11 @@ func hostnameSource(platform configv1.PlatformType) (config.VariableSource, bool
 
 func windowsExporter(o ServiceOptions) service {
 	return service{
-		name:   legacy.WindowsExporterService,
+		name:   wmco.WindowsExporterService,
 		binary: exporterPath,
 		arguments: []string{
 			"--collectors.enabled", "cpu,logical_disk,net,os,service,system,container,memory,cpu_info",
-			"--web.config.file", legacy.ExporterConfigPath, "--log.level", level(o.Debug), "--log.file", exporterLog,
+			"--web.config.file", wmco.ExporterConfigPath, "--log.level", level(o.Debug), "--log.file", exporterLog,
 		},
 		priority: 2,
 		impact:   config.ImpactRestart,
@@ -284,9 +284,9 @@ func windowsExporter(o ServiceOptions) service {
 
 func hybridOverlay(o ServiceOptions) service {
 	arguments := []string{
-		"--node", ref(variableNodeName), "--bootstrap-kubeconfig=" + legacy.KubeconfigPath,
-		"--cert-dir=" + legacy.CNIConfigDir, "--cert-duration=24h", "--windows-service",
-		"--logfile", hybridOverlayLog, "--k8s-apiserver=" + o.APIServerURL, "--k8s-cacert", legacy.BootstrapCAPath,
+		"--node", ref(variableNodeName), "--bootstrap-kubeconfig=" + wmco.KubeconfigPath,
+		"--cert-dir=" + wmco.CNIConfigDir, "--cert-duration=24h", "--windows-service",
+		"--logfile", hybridOverlayLog, "--k8s-apiserver=" + o.APIServerURL, "--k8s-cacert", wmco.BootstrapCAPath,
 	}
 	if o.VXLANPort != 0 {
 		arguments = append(arguments, "--hybrid-overlay-vxlan-port", strconv.Itoa(int(o.VXLANPort)))
@@ -295,10 +295,10 @@ func hybridOverlay(o ServiceOptions) service {
 		arguments = append(arguments, "--loglevel", "5")
 	}
 	return service{
-		name:         legacy.HybridOverlayService,
+		name:         wmco.HybridOverlayService,
 		binary:       hybridOverlayPath,
 		arguments:    arguments,
-		dependencies: []string{legacy.KubeletService},
+		dependencies: []string{wmco.KubeletService},
 		priority:     2,
 		impact:       config.ImpactRestart,
 	}
@@ -306,7 +306,7 @@ func hybridOverlay(o ServiceOptions) service {
 
 func csiProxy(o ServiceOptions) service {
 	return service{
-		name:      legacy.CSIProxyService,
+		name:      wmco.CSIProxyService,
 		binary:    csiProxyPath,
 		arguments: []string{"-log_file=" + csiProxyLog, "-logtostderr=false", "-windows-service", verbosity(o.Debug)},
 		priority:  2,
@@ -336,23 +336,23 @@ func (o ServiceOptions) kubeProxyVerbosity() int {
 
 func kubeProxy(o ServiceOptions) service {
 	return service{
-		name:         legacy.KubeProxyService,
+		name:         wmco.KubeProxyService,
 		binary:       logRunnerPath,
-		arguments:    append(o.LogRotation.runner(kubeProxyLog, kubeProxyPath), "--config", legacy.KubeProxyConfigPath, "--windows-service"),
-		dependencies: []string{legacy.HybridOverlayService},
+		arguments:    append(o.LogRotation.runner(kubeProxyLog, kubeProxyPath), "--config", wmco.KubeProxyConfigPath, "--windows-service"),
+		dependencies: []string{wmco.HybridOverlayService},
 		priority:     3,
 		impact:       config.ImpactRestart,
 		health:       &config.Health{URL: "http://127.0.0.1:10256/healthz", WithinSeconds: 120},
 		needs:        []string{variableNodeName, variableNodeSubnet},
 		manual:       true,
 		scripts: []Script{{
-			Command: legacy.NetworkConfigurationScript + " -hostnameOverride NODE_NAME -clusterCIDR NODE_SUBNET " +
+			Command: wmco.NetworkConfigurationScript + " -hostnameOverride NODE_NAME -clusterCIDR NODE_SUBNET " +
 				"-kubeConfigPath KUBE_CONFIG_PATH -kubeProxyConfigPath KUBE_PROXY_CONFIG_PATH -verbosity VERBOSITY",
 			NodeVariables: []NodeVariable{
 				{variableNodeName, "{.metadata.name}"},
-				{variableNodeSubnet, "{.metadata.annotations." + strings.ReplaceAll(legacy.SubnetAnnotation, ".", `\.`) + "}"},
-				{"KUBE_CONFIG_PATH", legacy.KubeconfigPath},
-				{"KUBE_PROXY_CONFIG_PATH", legacy.KubeProxyConfigPath},
+				{variableNodeSubnet, "{.metadata.annotations." + strings.ReplaceAll(wmco.SubnetAnnotation, ".", `\.`) + "}"},
+				{"KUBE_CONFIG_PATH", wmco.KubeconfigPath},
+				{"KUBE_PROXY_CONFIG_PATH", wmco.KubeProxyConfigPath},
 				{"VERBOSITY", strconv.Itoa(o.kubeProxyVerbosity())},
 			},
 		}},
@@ -361,11 +361,11 @@ func kubeProxy(o ServiceOptions) service {
 
 func cloudNodeManager() service {
 	return service{
-		name:   legacy.CloudNodeManagerService,
+		name:   wmco.CloudNodeManagerService,
 		binary: nodeManagerPath,
 		arguments: []string{
 			"--windows-service", "--node-name=" + ref(variableNodeName), "--wait-routes=false",
-			"--kubeconfig=" + legacy.WICDKubeconfigPath,
+			"--kubeconfig=" + wmco.WICDKubeconfigPath,
 		},
 		priority: 3,
 		impact:   config.ImpactRestart,

@@ -14,7 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/machine"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 type decisionCases struct {
@@ -87,8 +87,8 @@ func controllerDecisions(file []byte) ([]result, error) {
 		add("machineEventFilter", c.Name, result{Output: action == machine.Apply})
 	}
 	for i, c := range cases.UpgradeDecision {
-		state := legacy.StateOfNode(c.NodeAnnotations, c.OperatorVersion)
-		add("upgradeDecision", i, result{Output: upgrade{UpToDate: state == legacy.NodeUpToDate, UpgradeRequired: state == legacy.NodeOutdated}})
+		state := wmco.StateOfNode(c.NodeAnnotations, c.OperatorVersion)
+		add("upgradeDecision", i, result{Output: upgrade{UpToDate: state == wmco.NodeUpToDate, UpgradeRequired: state == wmco.NodeOutdated}})
 	}
 	for _, c := range cases.NodeEventFilters {
 		add("nodeEventFilters", c.Name, result{Skipped: "no controller of a source watches Nodes"})

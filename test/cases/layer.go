@@ -14,7 +14,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // windowsLayer runs a file that is one object, each member about the files and
@@ -45,9 +45,9 @@ func layerMember(name string, value json.RawMessage) ([]result, error) {
 		}
 		return []result{{ID: name, Output: payloadMap(configv1.PlatformType(platform), asked)}}, nil
 	case name == "requiredDirectoriesInOrder":
-		return []result{{ID: name, Output: legacy.Directories()}}, nil
+		return []result{{ID: name, Output: wmco.Directories()}}, nil
 	case name == "requiredServicesInOrder":
-		return []result{{ID: name, Output: legacy.ServicesToStop()}}, nil
+		return []result{{ID: name, Output: wmco.ServicesToStop()}}, nil
 	case name == "remoteCommands":
 		return []result{{ID: name, Skipped: "the agent does it; no command is made for a shell"}}, nil
 	case name == "logFileSizeMB":
@@ -60,7 +60,7 @@ func layerMember(name string, value json.RawMessage) ([]result, error) {
 		return eachOf(name, value, func(c struct {
 			Path string `json:"path"`
 		}) result {
-			directory, file := legacy.SplitPath(c.Path)
+			directory, file := wmco.SplitPath(c.Path)
 			return result{Output: map[string]string{"dir": directory, "file": file}}
 		})
 	default:
@@ -76,7 +76,7 @@ func payloadMap(platform configv1.PlatformType, asked map[string]string) map[str
 		spelled[path.Clean(archive)] = archive
 	}
 	files := map[string]string{}
-	for _, f := range legacy.PayloadFiles(platform) {
+	for _, f := range wmco.PayloadFiles(platform) {
 		archive := "/payload/" + f.Source + ".tar.gz"
 		if asWritten, ok := spelled[archive]; ok {
 			archive = asWritten
@@ -102,15 +102,15 @@ type sumsCase struct {
 	Input string `json:"input"`
 }
 
-func sha256Sums(c sumsCase) result { return outcome(legacy.ParseSHA256Sums(c.Input)) }
+func sha256Sums(c sumsCase) result { return outcome(wmco.ParseSHA256Sums(c.Input)) }
 
 type patchCase struct {
-	Op          legacy.PatchOperation `json:"op"`
-	Labels      map[string]string     `json:"labels"`
-	Annotations map[string]string     `json:"annotations"`
+	Op          wmco.PatchOperation `json:"op"`
+	Labels      map[string]string   `json:"labels"`
+	Annotations map[string]string   `json:"annotations"`
 }
 
 func metadataPatch(c patchCase) result {
-	patch, err := legacy.MetadataPatch(c.Op, c.Labels, c.Annotations)
+	patch, err := wmco.MetadataPatch(c.Op, c.Labels, c.Annotations)
 	return outcome(json.RawMessage(patch), err)
 }

@@ -13,7 +13,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // notOurs are the members of the file that nothing here needs: they are about the data
@@ -51,24 +51,24 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 	}
 	byKey := map[string]func(key string) (any, error){
 		"sshUserForMachines": func(p string) (any, error) {
-			return legacy.MachineUsername(configv1.PlatformType(p)), nil
+			return wmco.MachineUsername(configv1.PlatformType(p)), nil
 		},
 		"renameComputerToMachineName": func(p string) (any, error) {
-			return legacy.RenamesComputer(configv1.PlatformType(p)), nil
+			return wmco.RenamesComputer(configv1.PlatformType(p)), nil
 		},
 		"kubeletHostnameOverride": func(p string) (any, error) {
-			if source := legacy.KubeletHostname(configv1.PlatformType(p)); source != legacy.HostnameOfWindows {
+			if source := wmco.KubeletHostname(configv1.PlatformType(p)); source != wmco.HostnameOfWindows {
 				return source, nil
 			}
 			return nil, nil //nolint:nilnil // null is how the file says that there is none
 		},
 		"machineNameLimit": func(p string) (any, error) {
-			return legacy.MachineNameLimit(configv1.PlatformType(p)), nil
+			return wmco.MachineNameLimit(configv1.PlatformType(p)), nil
 		},
 		"extraPayload":       func(p string) (any, error) { return extraPayload(configv1.PlatformType(p)), nil },
 		"extraServices":      func(p string) (any, error) { return extraServices(configv1.PlatformType(p)) },
 		"extraKubeletFlags":  func(p string) (any, error) { return extraKubeletFlags(configv1.PlatformType(p)) },
-		"runtimeClassBuilds": func(release string) (any, error) { return legacy.WindowsBuild(release) },
+		"runtimeClassBuilds": func(release string) (any, error) { return wmco.WindowsBuild(release) },
 	}[name]
 	if byKey == nil {
 		return result{}, fmt.Errorf("the fact is not known")
@@ -89,9 +89,9 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 
 // extraPayload lists what only hosts of the platform get, and where.
 func extraPayload(platform configv1.PlatformType) string {
-	everywhere := legacy.PayloadFiles(configv1.NonePlatformType)
+	everywhere := wmco.PayloadFiles(configv1.NonePlatformType)
 	var extra []string
-	for _, f := range legacy.PayloadFiles(platform) {
+	for _, f := range wmco.PayloadFiles(platform) {
 		if !slices.Contains(everywhere, f) {
 			extra = append(extra, f.Source+" -> "+f.Directory)
 		}
@@ -142,9 +142,9 @@ func extraKubeletFlags(platform configv1.PlatformType) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	common := strings.Fields(everywhere[legacy.KubeletService].Command)
+	common := strings.Fields(everywhere[wmco.KubeletService].Command)
 	var extra []string
-	for _, flag := range strings.Fields(here[legacy.KubeletService].Command) {
+	for _, flag := range strings.Fields(here[wmco.KubeletService].Command) {
 		if !slices.Contains(common, flag) && !strings.HasPrefix(flag, "--hostname-override=") {
 			extra = append(extra, flag)
 		}
@@ -169,7 +169,7 @@ func gcpHostnames(value json.RawMessage) (result, error) {
 			fqdn = ("winworker-x7k2p." + strings.Repeat("c", 63))[:63]
 		}
 		short, _, _ := strings.Cut(fqdn, ".")
-		switch got := legacy.GCPHostname(fqdn); got {
+		switch got := wmco.GCPHostname(fqdn); got {
 		case fqdn:
 			rules[i].Result = "whole FQDN"
 		case short:

@@ -6,7 +6,7 @@ package main
 import (
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 type annotationCase struct {
@@ -15,7 +15,7 @@ type annotationCase struct {
 }
 
 func usernameAnnotation(c annotationCase) result {
-	return outcome(legacy.DecryptUsername(c.AnnotationValue, []byte(c.Key)))
+	return outcome(wmco.DecryptUsername(c.AnnotationValue, []byte(c.Key)))
 }
 
 type hashCase struct {
@@ -27,5 +27,5 @@ func publicKeyHash(c hashCase) result {
 	if err != nil {
 		return result{Error: err.Error()}
 	}
-	return result{Output: legacy.PublicKeyHash(key)}
+	return result{Output: wmco.PublicKeyHash(key)}
 }

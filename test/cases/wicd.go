@@ -14,7 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // wicd runs a file that is about the daemon of the peer on a host: one object, each
@@ -223,7 +223,7 @@ type mergeCase struct {
 }
 
 func cleanupMerge(c mergeCase) result {
-	return result{Output: legacy.ServicesToRemove(c.Latest, c.NodeVersion)}
+	return result{Output: wmco.ServicesToRemove(c.Latest, c.NodeVersion)}
 }
 
 // findNode is no job of the host here.

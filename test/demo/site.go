@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -75,7 +75,7 @@ func startHosts(ctx context.Context, sys *system.System, count int, withWine boo
 		if o.Tier == winhost.TierInProcess {
 			o.InProcess = winhost.InProcessOptions{EventLog: newEventLog(time.Now()), Facts: facts(i, count), Services: standin.Services(), RunAgent: true}
 			if i == count-1 {
-				o.InProcess.Services[legacy.KubeletService] = hanging(o.InProcess.Services[legacy.KubeletService], hang)
+				o.InProcess.Services[wmco.KubeletService] = hanging(o.InProcess.Services[wmco.KubeletService], hang)
 			}
 		}
 		if o.Tier == winhost.TierWine {

@@ -30,7 +30,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	windowsclient "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -124,8 +124,8 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 	o.Name = name
 	o.AuthorizedKeys = append(o.AuthorizedKeys, s.signer.PublicKey())
 	services := standin.Services()
-	run := services[legacy.KubeletService]
-	services[legacy.KubeletService] = func(ctx context.Context, start winhost.ServiceStart) error {
+	run := services[wmco.KubeletService]
+	services[wmco.KubeletService] = func(ctx context.Context, start winhost.ServiceStart) error {
 		h.kubelets.Add(1)
 		return run(ctx, start)
 	}
@@ -142,7 +142,7 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 		}
 	})
 	for path, content := range map[string]string{
-		`C:\Temp\theirs.txt`: "theirs", `C:\var\log\theirs\app.log`: "a line\n", `C:\k\theirs.txt`: "theirs", legacy.KubeletConfigPath: "theirs",
+		`C:\Temp\theirs.txt`: "theirs", `C:\var\log\theirs\app.log`: "a line\n", `C:\k\theirs.txt`: "theirs", wmco.KubeletConfigPath: "theirs",
 	} {
 		h.write(t, path, content)
 	}

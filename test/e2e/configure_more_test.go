@@ -26,7 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -135,12 +135,12 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	hidden.Store(true)
 	h := s.newHost(t, namespace, "cfg-foreign", winhost.Options{InProcess: winhost.InProcessOptions{Facts: func(f *hostagent.Facts) {
 		if hidden.Load() {
-			f.Services = slices.DeleteFunc(f.Services, func(s hostagent.Service) bool { return s.Name == legacy.ContainerdService })
+			f.Services = slices.DeleteFunc(f.Services, func(s hostagent.Service) bool { return s.Name == wmco.ContainerdService })
 		}
 	}}})
 	clean := h.before
 	settings := config.ServiceSettings{CommandLine: `C:\theirs\containerd.exe`, Description: "of somebody else", StartType: config.StartAutomatic}
-	if err := h.theirs(t).CreateService(legacy.ContainerdService, settings, nil); err != nil {
+	if err := h.theirs(t).CreateService(wmco.ContainerdService, settings, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.before = h.state(t)
@@ -155,7 +155,7 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	h.waitFinding(t, "service containerd was not installed by OpenShift", "remove it, or use another host")
 	h.mustHaveOnlyTheAgent(t)
 
-	if err := h.theirs(t).DeleteService(legacy.ContainerdService); err != nil {
+	if err := h.theirs(t).DeleteService(wmco.ContainerdService); err != nil {
 		t.Fatal(err)
 	}
 	h.before = clean

@@ -20,7 +20,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -83,7 +83,7 @@ func (h *wineHost) join(t *testing.T) {
 	if token := h.bootstrapToken(t); token != "" {
 		t.Errorf("the host has joined, and Secret %s still is there", token)
 	}
-	if h.read(t, legacy.BootstrapKubeconfigPath) != "" {
+	if h.read(t, wmco.BootstrapKubeconfigPath) != "" {
 		t.Error("the host has joined, and still has the credentials for that")
 	}
 }
@@ -143,7 +143,7 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 		return nil
 	})
 	restarted := before.restarted(h.processes(t))
-	if !slices.Equal(restarted, []string{legacy.KubeletService}) {
+	if !slices.Equal(restarted, []string{wmco.KubeletService}) {
 		t.Errorf("the services %q have other processes than before, want the kubelet alone", restarted)
 	}
 }
@@ -151,9 +151,9 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 // drift: somebody on the host stops a service and deletes a file. The agent's service puts
 // both right by itself, and can be asked about it.
 func (h *wineHost) drift(t *testing.T) {
-	const file = legacy.KubeletConfigPath
+	const file = wmco.KubeletConfigPath
 	operation, content := h.get(t).Status.Operation.ID, h.read(t, file)
-	h.run(t, "net stop "+legacy.KubeletService)
+	h.run(t, "net stop "+wmco.KubeletService)
 	if err := os.Remove(h.local(t, file)); err != nil {
 		t.Fatal(err)
 	}
@@ -169,14 +169,14 @@ func (h *wineHost) drift(t *testing.T) {
 		if len(drift.Repaired) != 2 || len(drift.Left) > 0 {
 			return fmt.Errorf("the drift is %+v", drift)
 		}
-		mustSay(t, strings.Join(drift.Repaired, "\n"), file, "Service "+legacy.KubeletService)
+		mustSay(t, strings.Join(drift.Repaired, "\n"), file, "Service "+wmco.KubeletService)
 		return nil
 	})
 	if h.read(t, file) != content {
 		t.Error("the file is another one than before")
 	}
 	mustSay(t, h.plugin(t, "inspect", h.name), "Drift", "Repaired", file)
-	if h.processes(t)[legacy.KubeletService] == 0 {
+	if h.processes(t)[wmco.KubeletService] == 0 {
 		t.Error("the service does not run")
 	}
 	if now := h.get(t).Status.Operation.ID; now != operation {
@@ -223,7 +223,7 @@ func (h *wineHost) powerLoss(t *testing.T) {
 		}
 		return nil
 	})
-	mustSay(t, h.read(t, legacy.ContainerdConfigPath), "registry.example.com/pause:1")
+	mustSay(t, h.read(t, wmco.ContainerdConfigPath), "registry.example.com/pause:1")
 	mustSay(t, h.plugin(t, "reconfigure", h.name, "--dry-run=server"), "nothing would change")
 }
 

@@ -44,7 +44,7 @@ var layers = map[string][]string{
 	"pkg/generated": {"pkg/apis"},
 	// Ideas that know nothing of the API.
 	"pkg/version":   {},
-	"pkg/legacy":    {},
+	"pkg/wmco":      {},
 	"pkg/sshpool":   {},
 	"pkg/hostagent": {},
 	"pkg/storage":   {},
@@ -55,16 +55,16 @@ var layers = map[string][]string{
 	"pkg/streamserver":     {},
 	"pkg/sessionrecording": {},
 	// Judges what the agent found.
-	"pkg/preflight": {"pkg/hostagent", "pkg/legacy"},
+	"pkg/preflight": {"pkg/hostagent", "pkg/wmco"},
 	// What shall be on a host.
-	"pkg/hostconfig": {"pkg/hostagent", "pkg/legacy"},
+	"pkg/hostconfig": {"pkg/hostagent", "pkg/wmco"},
 	// What is shipped to a host, and how it gets there.
 	"pkg/payload":  {},
 	"pkg/transfer": {"pkg/sshpool"},
 	// What is done on a host, for the API server and the controller alike.
 	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
 	// What hosts of this cluster shall be like. The controller and the API server must agree.
-	"pkg/desired":        {"pkg/apis", "pkg/hostagent/config", "pkg/hostconfig", "pkg/legacy", "pkg/payload"},
+	"pkg/desired":        {"pkg/apis", "pkg/hostagent/config", "pkg/hostconfig", "pkg/wmco", "pkg/payload"},
 	"pkg/bootstraptoken": {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
 	"pkg/registry":  {"pkg/apis", "pkg/hostagent", "pkg/sessionrecording", "pkg/streamserver"},
@@ -72,20 +72,20 @@ var layers = map[string][]string{
 	// The controllers. None knows another one; what they share is in apply and source.
 	"pkg/controller/apply":     {"pkg/apis", "pkg/generated/applyconfiguration"},
 	"pkg/controller/source":    {"pkg/apis"},
-	"pkg/controller/configmap": {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/configmap": {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/legacy", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/hostconfig", "pkg/legacy", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/hostconfig", "pkg/wmco", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/source"},
 	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/source"},
 	// It decides and records; what reaches hosts is elsewhere.
 	"pkg/controller/configuration": {"pkg/apis", "pkg/controller/source"},
 	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired", "pkg/hostconfig"},
-	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/legacy", "pkg/controller/identity", "pkg/controller/source"},
-	"pkg/controller/services":      {"pkg/hostagent", "pkg/hostconfig", "pkg/legacy", "pkg/controller/source"},
-	"pkg/controller/options":       {"pkg/desired", "pkg/legacy", "pkg/hostaccess", "pkg/controller"},
+	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/source"},
+	"pkg/controller/services":      {"pkg/hostagent", "pkg/hostconfig", "pkg/wmco", "pkg/controller/source"},
+	"pkg/controller/options":       {"pkg/desired", "pkg/wmco", "pkg/hostaccess", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.
@@ -311,7 +311,7 @@ func TestCheckLayers(t *testing.T) {
 		{name: "down", from: "pkg/hostaccess", to: "pkg/sshpool", want: true},
 		{name: "another module", from: "pkg/apis/windows", to: "k8s.io/apimachinery/pkg/runtime", want: true},
 		{name: "wiring", from: "cmd/controller/app", to: "pkg/controller/instance", want: true},
-		{name: "types import the rest", from: "pkg/apis/windows/v1alpha1", to: "pkg/legacy", want: false},
+		{name: "types import the rest", from: "pkg/apis/windows/v1alpha1", to: "pkg/wmco", want: false},
 		{name: "pool imports types", from: "pkg/sshpool", to: "pkg/apis/windows/v1alpha1", want: false},
 		{name: "agent imports pool", from: "pkg/hostagent/logs", to: "pkg/sshpool", want: false},
 		{name: "registry reaches hosts", from: "pkg/registry/windowsinstance", to: "pkg/hostaccess", want: false},

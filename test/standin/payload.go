@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Version is that of the programs in a payload for stand-ins, unless it is told otherwise.
@@ -24,7 +24,7 @@ type PayloadOptions struct {
 	// Version of all programs. A kubelet reports it. Empty: [Version].
 	Version string
 	// Overlay adds the program that makes the networks of a host. Nodes are then ready only
-	// when they have those, for which they need the annotation [legacy.SubnetAnnotation].
+	// when they have those, for which they need the annotation [wmco.SubnetAnnotation].
 	Overlay bool
 	// Bytes is how large the largest program is, which is that of containerd. Nothing of it can be
 	// compressed. 0: 64 KiB.
@@ -51,18 +51,18 @@ func WritePayload(ctx context.Context, dir string, o PayloadOptions) (err error)
 		return payload.Slot{Name: name, Path: directory + `\` + name, Role: role}
 	}
 	slots := []payload.Slot{
-		slot("kubelet.exe", legacy.KubernetesDir, payload.RoleKubelet),
-		slot("kube-proxy.exe", legacy.KubernetesDir, payload.RoleKubeProxy),
-		slot("kube-log-runner.exe", legacy.KubernetesDir, payload.RoleLogRunner),
-		slot("windows_exporter.exe", legacy.KubernetesDir, payload.RoleMetricsExporter),
-		slot("containerd.exe", legacy.ContainerdDir, payload.RoleContainerd),
-		slot("containerd-shim-runhcs-v1.exe", legacy.ContainerdDir, payload.RoleContainerdShim),
-		slot("host-local.exe", legacy.CNIDir, payload.RoleCNIPlugin),
-		slot("win-bridge.exe", legacy.CNIDir, payload.RoleCNIPlugin),
-		slot("win-overlay.exe", legacy.CNIDir, payload.RoleCNIPlugin),
+		slot("kubelet.exe", wmco.KubernetesDir, payload.RoleKubelet),
+		slot("kube-proxy.exe", wmco.KubernetesDir, payload.RoleKubeProxy),
+		slot("kube-log-runner.exe", wmco.KubernetesDir, payload.RoleLogRunner),
+		slot("windows_exporter.exe", wmco.KubernetesDir, payload.RoleMetricsExporter),
+		slot("containerd.exe", wmco.ContainerdDir, payload.RoleContainerd),
+		slot("containerd-shim-runhcs-v1.exe", wmco.ContainerdDir, payload.RoleContainerdShim),
+		slot("host-local.exe", wmco.CNIDir, payload.RoleCNIPlugin),
+		slot("win-bridge.exe", wmco.CNIDir, payload.RoleCNIPlugin),
+		slot("win-overlay.exe", wmco.CNIDir, payload.RoleCNIPlugin),
 	}
 	if o.Overlay {
-		slots = append(slots, slot("hybrid-overlay-node.exe", legacy.KubernetesDir, payload.RoleHybridOverlay))
+		slots = append(slots, slot("hybrid-overlay-node.exe", wmco.KubernetesDir, payload.RoleHybridOverlay))
 	}
 	var sources []payload.Source
 	for _, s := range slots {

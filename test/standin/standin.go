@@ -9,7 +9,7 @@ package standin
 import (
 	"context"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 
 	"github.com/openshift/windows-instance-api/test/kubelet"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -19,7 +19,7 @@ import (
 // [winhost.InProcessOptions.Services]. What is not among them does nothing that is seen
 // from elsewhere.
 func Services() map[string]winhost.ServiceFunc {
-	return map[string]winhost.ServiceFunc{legacy.KubeletService: runKubelet}
+	return map[string]winhost.ServiceFunc{wmco.KubeletService: runKubelet}
 }
 
 // runKubelet is the kubelet of a host.

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/kubelet"
@@ -102,7 +102,7 @@ func (j *joining) write(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, content := range map[string][]byte{
-		legacy.KubeletCAPath: ca, legacy.BootstrapKubeconfigPath: bootstrap, legacy.KubeletConfigPath: config,
+		wmco.KubeletCAPath: ca, wmco.BootstrapKubeconfigPath: bootstrap, wmco.KubeletConfigPath: config,
 		`C:\k\kubelet.exe`: []byte("kubelet v1.36.9\n"),
 	} {
 		if err := os.MkdirAll(filepath.Dir(j.local(path)), 0o755); err != nil {
@@ -113,8 +113,8 @@ func (j *joining) write(t *testing.T) {
 		}
 	}
 	j.commandLine = strings.Join([]string{
-		`C:\k\kube-log-runner.exe`, `-log-file=C:\var\log\kubelet\kubelet.log`, `C:\k\kubelet.exe`, "--config=" + legacy.KubeletConfigPath,
-		"--bootstrap-kubeconfig=" + legacy.BootstrapKubeconfigPath, "--kubeconfig=" + legacy.KubeconfigPath, `--cert-dir=c:\var\lib\kubelet\pki\`,
+		`C:\k\kube-log-runner.exe`, `-log-file=C:\var\log\kubelet\kubelet.log`, `C:\k\kubelet.exe`, "--config=" + wmco.KubeletConfigPath,
+		"--bootstrap-kubeconfig=" + wmco.BootstrapKubeconfigPath, "--kubeconfig=" + wmco.KubeconfigPath, `--cert-dir=c:\var\lib\kubelet\pki\`,
 		"--windows-service", "--node-labels=node.openshift.io/os_id=Windows", "--v=2", "--node-ip=127.0.2.77",
 	}, " ")
 }
@@ -216,7 +216,7 @@ func TestJoin(t *testing.T) {
 	if got, want := client.Spec.Username, "system:bootstrap:"+tokenID; got != want {
 		t.Errorf("%s asks for the client certificate, want %s", got, want)
 	}
-	if _, err := os.Stat(j.local(legacy.KubeconfigPath)); err != nil {
+	if _, err := os.Stat(j.local(wmco.KubeconfigPath)); err != nil {
 		t.Errorf("a kubelet that asks for its certificate has a kubeconfig: %v", err)
 	}
 	// It ends before it got its certificate, and asks again.
@@ -268,7 +268,7 @@ func TestJoin(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("the kubelet was stopped: %v", err)
 	}
-	if err := os.Remove(j.local(legacy.BootstrapKubeconfigPath)); err != nil {
+	if err := os.Remove(j.local(wmco.BootstrapKubeconfigPath)); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.kube.CoreV1().Nodes().Delete(t.Context(), "joiner", metav1.DeleteOptions{}); err != nil {
@@ -281,10 +281,10 @@ func TestJoin(t *testing.T) {
 	}
 	j.start(t)
 	j.node(t, "the Node is there and not ready", func(node *corev1.Node) bool { return len(node.Status.Conditions) > 0 && !isReady(node) })
-	if err := os.MkdirAll(j.local(legacy.CNIConfigDir), 0o755); err != nil {
+	if err := os.MkdirAll(j.local(wmco.CNIConfigDir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(j.local(legacy.CNIConfigPath), nil, 0o600); err != nil {
+	if err := os.WriteFile(j.local(wmco.CNIConfigPath), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	j.node(t, "the Node is ready again", isReady)

@@ -22,7 +22,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // configurations knows what hosts shall be like, for dry runs. It reads the cluster each
@@ -100,7 +100,7 @@ func (h hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]
 	}
 	if joins {
 		changes = append(changes, v1alpha1.PlannedChange{
-			Kind: "File", Name: legacy.BootstrapKubeconfigPath, Action: "Create", Impact: v1alpha1.ImpactNone,
+			Kind: "File", Name: wmco.BootstrapKubeconfigPath, Action: "Create", Impact: v1alpha1.ImpactNone,
 			Message: "The host is no node yet: it gets credentials to join with, which are made for it at that time and are good for an hour at most.",
 		})
 	}

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // machineSets reads and scales MachineSets of the Machine API. It changes them through
@@ -94,9 +94,9 @@ func (m machineSets) get(ctx context.Context, namespace, name string) (*machinev
 	if err != nil {
 		return nil, explainMachineSetError(name, err)
 	}
-	if os := set.Spec.Template.Labels[legacy.MachineOSLabel]; os != legacy.MachineOSWindows {
+	if os := set.Spec.Template.Labels[wmco.MachineOSLabel]; os != wmco.MachineOSWindows {
 		return nil, apierrors.NewForbidden(machinev1beta1.Resource("machinesets"), name, fmt.Errorf(
-			"its Machines are not of Windows: the label %s of its template is %q, want %q", legacy.MachineOSLabel, os, legacy.MachineOSWindows))
+			"its Machines are not of Windows: the label %s of its template is %q, want %q", wmco.MachineOSLabel, os, wmco.MachineOSWindows))
 	}
 	return set, nil
 }

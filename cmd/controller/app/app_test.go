@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // request asks the health server.
@@ -128,7 +128,7 @@ func TestPoolCollector(t *testing.T) {
 
 func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", legacy.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.NodeSpec{ProviderID: "p"},
 		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
 	}
@@ -138,7 +138,7 @@ func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	}
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "win-1", UID: "u", Annotations: map[string]string{legacy.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{},
+			Name: "win-1", UID: "u", Annotations: map[string]string{wmco.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{},
 		},
 		Spec:   corev1.NodeSpec{ProviderID: "p"},
 		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},

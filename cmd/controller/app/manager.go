@@ -35,8 +35,8 @@ import (
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const (
@@ -169,7 +169,7 @@ func newManager(config *rest.Config, o *options.Options, lease resourcelock.Inte
 }
 
 // annotations of Nodes that the controllers read.
-var annotations = append(nodecontroller.Annotations(), legacy.SubnetAnnotation)
+var annotations = append(nodecontroller.Annotations(), wmco.SubnetAnnotation)
 
 // stripNode keeps of a Node what the controllers read: in a large cluster most of
 // the memory of Nodes is in lists of images.

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/tools/record"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // LookupFunc returns the IP addresses of a DNS name. It must return when ctx ends
@@ -43,10 +43,10 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	if o.Namespace == "" {
-		o.Namespace = legacy.Namespace
+		o.Namespace = wmco.Namespace
 	}
 	if o.Name == "" {
-		o.Name = legacy.InstancesConfigMap
+		o.Name = wmco.InstancesConfigMap
 	}
 	if o.Lookup == nil {
 		o.Lookup = func(ctx context.Context, name string) ([]netip.Addr, error) {

@@ -34,10 +34,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-var theConfigMap = types.NamespacedName{Namespace: legacy.Namespace, Name: legacy.InstancesConfigMap}
+var theConfigMap = types.NamespacedName{Namespace: wmco.Namespace, Name: wmco.InstancesConfigMap}
 
 // fixture is a reconciler over a fake API.
 type fixture struct {

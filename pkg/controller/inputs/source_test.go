@@ -33,8 +33,8 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
 	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const namespace = "windows"
@@ -78,7 +78,7 @@ func authority(t *testing.T) []byte {
 // manifest has a file for each that hosts need.
 func manifest() *payload.Manifest {
 	m := &payload.Manifest{SchemaVersion: payload.SchemaVersion, Name: "test", Version: "v1", OS: "windows", Architecture: "amd64"}
-	for _, f := range legacy.PayloadFiles(configv1.NonePlatformType) {
+	for _, f := range wmco.PayloadFiles(configv1.NonePlatformType) {
 		path := f.Path()
 		if !strings.HasSuffix(path, ".exe") {
 			continue // the peer ships configuration, which we make
@@ -272,7 +272,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(f.issued, []string{"win-1"}) || !strings.Contains(string(joining.Bundle.Secrets[legacy.BootstrapKubeconfigPath]), "abcdef.0123456789abcdef") {
+	if !slices.Equal(f.issued, []string{"win-1"}) || !strings.Contains(string(joining.Bundle.Secrets[wmco.BootstrapKubeconfigPath]), "abcdef.0123456789abcdef") {
 		t.Errorf("tokens were issued for %v, and the bundle has not the one", f.issued)
 	}
 	if joining.Revision == joined.Revision {
@@ -280,7 +280,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	}
 	text := ""
 	for _, file := range joined.Bundle.Document.Files {
-		if file.Path == legacy.KubeletConfigPath {
+		if file.Path == wmco.KubeletConfigPath {
 			text = *file.Source.Text
 		}
 	}

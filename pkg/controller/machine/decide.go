@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Action is what a Machine asks for.
@@ -31,7 +31,7 @@ func Decide(machine *machinev1beta1.Machine) Action {
 	switch {
 	case !isWindows(machine.Labels), !machine.DeletionTimestamp.IsZero():
 		return Remove
-	case machine.Labels[legacy.IgnoreLabel] == legacy.IgnoreValue:
+	case machine.Labels[wmco.IgnoreLabel] == wmco.IgnoreValue:
 		return Pause
 	}
 	switch ptr.Deref(machine.Status.Phase, "") {
@@ -44,7 +44,7 @@ func Decide(machine *machinev1beta1.Machine) Action {
 }
 
 func isWindows(labels map[string]string) bool {
-	return labels[legacy.MachineOSLabel] == legacy.MachineOSWindows
+	return labels[wmco.MachineOSLabel] == wmco.MachineOSWindows
 }
 
 // setOf returns the name of the MachineSet that controls a Machine. Empty: none.

@@ -17,7 +17,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Kinds of the Machine API.
@@ -59,7 +59,7 @@ func instanceFor(machine *machinev1beta1.Machine, current *windowsv1alpha1.Windo
 	spec := acwindowsv1alpha1.WindowsInstanceSpec().
 		WithAddress(Address(machine.Status.Addresses)).
 		WithPort(windowsv1alpha1.DefaultPort).
-		WithUsername(legacy.MachineUsername(platform))
+		WithUsername(wmco.MachineUsername(platform))
 	if !removalChosen(current) {
 		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfter(metav1.Duration{Duration: removeAfter}))
 	}
@@ -121,7 +121,7 @@ func sourceStatus(pool *windowsv1alpha1.WindowsNodePool, set *machinev1beta1.Mac
 	case set == nil:
 		condition.Message = fmt.Sprintf("There is no MachineSet %s.", client.ObjectKey{Namespace: pool.Namespace, Name: ref})
 	case !isWindows(set.Spec.Template.Labels):
-		condition.Message = fmt.Sprintf("The template of MachineSet %s has no label %s=%s.", client.ObjectKeyFromObject(set), legacy.MachineOSLabel, legacy.MachineOSWindows)
+		condition.Message = fmt.Sprintf("The template of MachineSet %s has no label %s=%s.", client.ObjectKeyFromObject(set), wmco.MachineOSLabel, wmco.MachineOSWindows)
 	default:
 		desired = ptr.Deref(set.Spec.Replicas, 1)
 		condition.Status, condition.Reason = metav1.ConditionTrue, windowsv1alpha1.ReasonSynced

@@ -11,7 +11,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/identity"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // workerLabel makes a Node a worker for people and for what selects Nodes by role.
@@ -49,18 +49,18 @@ type metadata struct {
 // ConfigMap windows-services-<version>. The others (user, hash of the public key, host
 // key) are what that operator tells itself.
 func desiredMetadata(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node, version string) metadata {
-	m := metadata{labels: map[string]string{}, annotations: map[string]string{legacy.DesiredVersionAnnotation: version}}
+	m := metadata{labels: map[string]string{}, annotations: map[string]string{wmco.DesiredVersionAnnotation: version}}
 	if template != nil {
 		maps.Copy(m.labels, template.NodeLabels)
 	}
 	m.labels[workerLabel] = ""
 	if identity.MachineOf(instance) == nil {
-		m.labels[legacy.BYOHLabel] = "true"
+		m.labels[wmco.BYOHLabel] = "true"
 	}
 	if upToDate(instance) {
-		m.annotations[legacy.VersionAnnotation] = version
-	} else if before, ok := node.Annotations[legacy.VersionAnnotation]; ok {
-		m.annotations[legacy.VersionAnnotation] = before
+		m.annotations[wmco.VersionAnnotation] = version
+	} else if before, ok := node.Annotations[wmco.VersionAnnotation]; ok {
+		m.annotations[wmco.VersionAnnotation] = before
 	}
 	return m
 }

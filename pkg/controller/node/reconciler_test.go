@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const (
@@ -203,30 +203,30 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "labels and taints of the pool", instance: host(),
 			pool:   newPool(map[string]string{"team": "a"}, windowsv1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
-			labels: map[string]string{"team": "a", workerLabel: "", legacy.BYOHLabel: "true"},
+			labels: map[string]string{"team": "a", workerLabel: "", wmco.BYOHLabel: "true"},
 			annotations: map[string]string{
-				legacy.VersionAnnotation: testVersion, legacy.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
+				wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
 			},
 			taints: notReady + "team=a:NoExecute",
 		},
 		{
 			name: "a pool that says nothing", instance: host(), pool: newPool(nil),
-			labels:      map[string]string{workerLabel: "", legacy.BYOHLabel: "true"},
-			annotations: map[string]string{legacy.VersionAnnotation: testVersion, legacy.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
 			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *windowsv1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
 			others:      []client.Object{machine},
 			labels:      map[string]string{workerLabel: ""},
-			annotations: map[string]string{legacy.VersionAnnotation: testVersion, legacy.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-1",
 		},
 		{
 			name: "an ID that the Node has stays", instance: host(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			node:        registered(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-2" }),
-			labels:      map[string]string{workerLabel: "", legacy.BYOHLabel: "true"},
-			annotations: map[string]string{legacy.VersionAnnotation: testVersion, legacy.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
+			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
+			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-2",
 		},
 		{
@@ -236,10 +236,10 @@ func TestReconcile(t *testing.T) {
 				i.Status.DesiredRevision = "r2"
 			}),
 			node: registered(func(n *corev1.Node) {
-				n.Annotations = map[string]string{legacy.VersionAnnotation: "v1.0.0", ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
+				n.Annotations = map[string]string{wmco.VersionAnnotation: "v1.0.0", ManagedTaintsAnnotation: "os=Windows:NoSchedule"}
 			}),
-			labels:      map[string]string{workerLabel: "", legacy.BYOHLabel: "true"},
-			annotations: map[string]string{legacy.VersionAnnotation: "v1.0.0", legacy.DesiredVersionAnnotation: testVersion},
+			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
+			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{name: "never configured", instance: host(func(i *windowsv1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
@@ -328,7 +328,7 @@ func TestTemplateChanges(t *testing.T) {
 		t.Errorf("got %v", writes)
 	}
 	node := s.node()
-	if diff := cmp.Diff(map[string]string{"kubernetes.io/os": "windows", "theirs": "1", "added": "later", "team": "b", workerLabel: "", legacy.BYOHLabel: "true"}, node.Labels); diff != "" {
+	if diff := cmp.Diff(map[string]string{"kubernetes.io/os": "windows", "theirs": "1", "added": "later", "team": "b", workerLabel: "", wmco.BYOHLabel: "true"}, node.Labels); diff != "" {
 		t.Errorf("labels (-want +got)\n%s", diff)
 	}
 	if got, want := formatTaints(node.Spec.Taints), notReady+"os=Windows:NoSchedule,added:NoSchedule"; got != want {

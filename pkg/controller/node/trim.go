@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // Annotations are those of Nodes that this controller reads. A cache must keep them.
 func Annotations() []string {
-	return []string{ManagedTaintsAnnotation, legacy.VersionAnnotation, legacy.DesiredVersionAnnotation}
+	return []string{ManagedTaintsAnnotation, wmco.VersionAnnotation, wmco.DesiredVersionAnnotation}
 }
 
 // TrimManagedFields drops from a Node the managed fields that this controller does not

@@ -16,7 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const (
@@ -142,7 +142,7 @@ func blank(facts *hostagent.Facts) bool {
 	unread := slices.ContainsFunc(facts.Errors, func(e hostagent.FactError) bool {
 		return e.Area == "configuration" || e.Area == "services" || strings.HasPrefix(e.Area, "services/")
 	})
-	kubelet := slices.ContainsFunc(facts.Services, func(s hostagent.Service) bool { return strings.EqualFold(s.Name, legacy.KubeletService) })
+	kubelet := slices.ContainsFunc(facts.Services, func(s hostagent.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
 	return !unread && !kubelet && facts.Configuration.AppliedRevision == "" && facts.Configuration.ApplyingRevision == ""
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // namespaceVariable is the environment variable with the namespace of our pod.
@@ -93,8 +93,8 @@ type Options struct {
 // New returns the defaults.
 func New() *Options {
 	return &Options{
-		InstancesConfigMap:     legacy.InstancesConfigMap,
-		PrivateKeySecret:       legacy.PrivateKeySecret,
+		InstancesConfigMap:     wmco.InstancesConfigMap,
+		PrivateKeySecret:       wmco.PrivateKeySecret,
 		LeaderElect:            true,
 		MetricsBindAddress:     ":8443",
 		HealthProbeBindAddress: ":8081",
@@ -114,7 +114,7 @@ func New() *Options {
 // AddFlags adds the flags.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File that says where the cluster is and who we are there. Default: the cluster that the process runs in.")
-	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the operator, with the ConfigMap of hosts and the cluster-wide key. Default: the value of "+namespaceVariable+", else "+legacy.Namespace+".")
+	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "Namespace of the operator, with the ConfigMap of hosts and the cluster-wide key. Default: the value of "+namespaceVariable+", else "+wmco.Namespace+".")
 	fs.StringVar(&o.InstancesConfigMap, "instances-configmap", o.InstancesConfigMap, "Name of the ConfigMap that lists hosts.")
 	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts at once when the whole ConfigMap is deleted or emptied, instead of asking for a confirmation on its pool.")
 	fs.StringVar(&o.PrivateKeySecret, "private-key-secret", o.PrivateKeySecret, "Name of the Secret with the cluster-wide key, under private-key.pem.")
@@ -169,7 +169,7 @@ func (o *Options) Complete() {
 		o.Namespace = os.Getenv(namespaceVariable)
 	}
 	if o.Namespace == "" {
-		o.Namespace = legacy.Namespace
+		o.Namespace = wmco.Namespace
 	}
 	if o.LeaderElectionNamespace == "" {
 		o.LeaderElectionNamespace = o.Namespace

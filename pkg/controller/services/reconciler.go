@@ -17,7 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const (
@@ -145,5 +145,5 @@ func (r *Reconciler) usedVersions(ctx context.Context) (map[string]bool, error) 
 // not say.
 func versionsOf(node metav1.Object) [2]string {
 	annotations := node.GetAnnotations()
-	return [2]string{annotations[legacy.VersionAnnotation], annotations[legacy.DesiredVersionAnnotation]}
+	return [2]string{annotations[wmco.VersionAnnotation], annotations[wmco.DesiredVersionAnnotation]}
 }

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const testNamespace = "openshift-windows"
@@ -174,7 +174,7 @@ func TestSourceChanges(t *testing.T) {
 }
 
 func node(name, version, desired string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{legacy.VersionAnnotation: version, legacy.DesiredVersionAnnotation: desired}}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{wmco.VersionAnnotation: version, wmco.DesiredVersionAnnotation: desired}}}
 }
 
 // What other releases published goes when no Node is, or shall be, configured by them.

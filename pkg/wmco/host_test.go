@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package legacy_test
+package wmco_test
 
 import (
 	"encoding/json"
@@ -12,32 +12,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 func TestMetadataPatch(t *testing.T) {
 	type m = map[string]string
 	tests := []struct {
 		name                string
-		operation           legacy.PatchOperation
+		operation           wmco.PatchOperation
 		labels, annotations m
 		wantErr             bool
 		want                string
 	}{
-		{name: "nothing", operation: legacy.PatchAdd, wantErr: true},
-		{name: "empty maps", operation: legacy.PatchAdd, labels: m{}, annotations: m{}, wantErr: true},
+		{name: "nothing", operation: wmco.PatchAdd, wantErr: true},
+		{name: "empty maps", operation: wmco.PatchAdd, labels: m{}, annotations: m{}, wantErr: true},
 		{name: "unknown operation", operation: "move", labels: m{"a": "b"}, wantErr: true},
-		{name: "label", operation: legacy.PatchAdd, labels: m{"a": "b"}, want: `[{"op":"add","path":"/metadata/labels/a","value":"b"}]`},
-		{name: "empty value", operation: legacy.PatchAdd, annotations: m{"reboot": ""}, want: `[{"op":"add","path":"/metadata/annotations/reboot","value":""}]`},
-		{name: "sorted, labels first", operation: legacy.PatchAdd, labels: m{"b": "2", "a": "1"}, annotations: m{"c": "3"},
+		{name: "label", operation: wmco.PatchAdd, labels: m{"a": "b"}, want: `[{"op":"add","path":"/metadata/labels/a","value":"b"}]`},
+		{name: "empty value", operation: wmco.PatchAdd, annotations: m{"reboot": ""}, want: `[{"op":"add","path":"/metadata/annotations/reboot","value":""}]`},
+		{name: "sorted, labels first", operation: wmco.PatchAdd, labels: m{"b": "2", "a": "1"}, annotations: m{"c": "3"},
 			want: `[{"op":"add","path":"/metadata/labels/a","value":"1"},{"op":"add","path":"/metadata/labels/b","value":"2"},{"op":"add","path":"/metadata/annotations/c","value":"3"}]`},
-		{name: "slash", operation: legacy.PatchAdd, labels: m{"example.com/a": "b"}, want: `[{"op":"add","path":"/metadata/labels/example.com~1a","value":"b"}]`},
-		{name: "tilde", operation: legacy.PatchAdd, annotations: m{"a~b/c~1": "d"}, want: `[{"op":"add","path":"/metadata/annotations/a~0b~1c~01","value":"d"}]`},
-		{name: "remove", operation: legacy.PatchRemove, annotations: m{"a": "ignored"}, want: `[{"op":"remove","path":"/metadata/annotations/a"}]`},
+		{name: "slash", operation: wmco.PatchAdd, labels: m{"example.com/a": "b"}, want: `[{"op":"add","path":"/metadata/labels/example.com~1a","value":"b"}]`},
+		{name: "tilde", operation: wmco.PatchAdd, annotations: m{"a~b/c~1": "d"}, want: `[{"op":"add","path":"/metadata/annotations/a~0b~1c~01","value":"d"}]`},
+		{name: "remove", operation: wmco.PatchRemove, annotations: m{"a": "ignored"}, want: `[{"op":"remove","path":"/metadata/annotations/a"}]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := legacy.MetadataPatch(tt.operation, tt.labels, tt.annotations)
+			got, err := wmco.MetadataPatch(tt.operation, tt.labels, tt.annotations)
 			if string(got) != tt.want || (err != nil) != tt.wantErr {
 				t.Errorf("got %s, %v, want %s, error %v", got, err, tt.want, tt.wantErr)
 			}
@@ -63,7 +63,7 @@ func TestParseSHA256Sums(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := legacy.ParseSHA256Sums(tt.text)
+			got, err := wmco.ParseSHA256Sums(tt.text)
 			if (err != nil) != tt.wantErr {
 				t.Fatalf("got error %v, want one: %v", err, tt.wantErr)
 			}
@@ -79,7 +79,7 @@ func FuzzParseSHA256Sums(f *testing.F) {
 	f.Add("abc  /build/kubelet.exe\ndef  kube-proxy.exe\r\n")
 	f.Add("abc   x")
 	f.Fuzz(func(t *testing.T, text string) {
-		sums, err := legacy.ParseSHA256Sums(text)
+		sums, err := wmco.ParseSHA256Sums(text)
 		if err != nil {
 			return
 		}
@@ -94,7 +94,7 @@ func FuzzParseSHA256Sums(f *testing.F) {
 func FuzzMetadataPatch(f *testing.F) {
 	f.Add("example.com/a~b", "value")
 	f.Fuzz(func(t *testing.T, key, value string) {
-		patch, err := legacy.MetadataPatch(legacy.PatchAdd, nil, map[string]string{key: value})
+		patch, err := wmco.MetadataPatch(wmco.PatchAdd, nil, map[string]string{key: value})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,14 +110,14 @@ func FuzzMetadataPatch(f *testing.F) {
 }
 
 func TestPayloadFiles(t *testing.T) {
-	everywhere := legacy.PayloadFiles(configv1.NonePlatformType)
+	everywhere := wmco.PayloadFiles(configv1.NonePlatformType)
 	for platform, want := range map[configv1.PlatformType]string{
 		configv1.AWSPlatformType:     `C:\k\ecr-credential-provider.exe`,
 		configv1.AzurePlatformType:   `C:\k\azure-cloud-node-manager.exe`,
 		configv1.VSpherePlatformType: "",
 	} {
 		var extra []string
-		for _, f := range legacy.PayloadFiles(platform) {
+		for _, f := range wmco.PayloadFiles(platform) {
 			if !strings.Contains(path.Base(f.Source), ".") {
 				t.Errorf("%s: %s is no file", platform, f.Source)
 			}
@@ -143,14 +143,14 @@ func TestSplitPath(t *testing.T) {
 		{`C:\k\`, `C:\k\`, ""},
 		{"a/b", "", "a/b"},
 	} {
-		if directory, file := legacy.SplitPath(tt.path); directory != tt.directory || file != tt.file {
+		if directory, file := wmco.SplitPath(tt.path); directory != tt.directory || file != tt.file {
 			t.Errorf("SplitPath(%q) = %q, %q, want %q, %q", tt.path, directory, file, tt.directory, tt.file)
 		}
 	}
 }
 
 func TestServicesToRemove(t *testing.T) {
-	got := legacy.ServicesToRemove([]string{"a", "b"}, []string{"b", "c"})
+	got := wmco.ServicesToRemove([]string{"a", "b"}, []string{"b", "c"})
 	if diff := cmp.Diff([]string{"a", "b", "c"}, got); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)
 	}

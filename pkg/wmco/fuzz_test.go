@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package legacy_test
+package wmco_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // FuzzDecryptUsername reads anything as the annotation of a Node, which whoever may
@@ -22,7 +22,7 @@ func FuzzDecryptUsername(f *testing.F) {
 	}
 	f.Add(writtenByPeer, passphrase)
 	f.Fuzz(func(t *testing.T, value, key string) {
-		name, err := legacy.DecryptUsername(value, []byte(key))
+		name, err := wmco.DecryptUsername(value, []byte(key))
 		if err == nil && len(name) > 1024 {
 			t.Errorf("a name of %d bytes", len(name))
 		}
@@ -41,7 +41,7 @@ func FuzzGCPHostname(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, fqdn string) {
-		got := legacy.GCPHostname(fqdn)
+		got := wmco.GCPHostname(fqdn)
 		if len(got) > 63 || !strings.HasPrefix(fqdn, got) || fqdn != "" && got == "" {
 			t.Errorf("GCPHostname(%q) = %q", fqdn, got)
 		}

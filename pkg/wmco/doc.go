@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package legacy holds what must stay as the Windows Machine Config Operator
+// Package wmco holds what must stay as the Windows Machine Config Operator
 // (WMCO) has it, so that a cluster which ran it keeps its inputs and its nodes:
 // names, the layout of a host, the values of node annotations, the formats of its
 // files, and what differs between platforms.
 //
 // Everything here is pure: no I/O, no clients. The package imports no other
 // package of this project.
-package legacy
+package wmco

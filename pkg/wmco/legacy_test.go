@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package legacy_test
+package wmco_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/legacy"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 const passphrase = "Super secr3t!"
@@ -77,7 +77,7 @@ func TestDecryptUsername(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := legacy.DecryptUsername(tt.value, []byte(tt.key))
+			got, err := wmco.DecryptUsername(tt.value, []byte(tt.key))
 			if got != tt.want || (err != nil) != tt.wantErr {
 				t.Fatalf("got %q, %v, want %q, error %v", got, err, tt.want, tt.wantErr)
 			}
@@ -95,7 +95,7 @@ func TestDecryptUsernameTampered(t *testing.T) {
 	if value[at]++; value[at] > 'z' {
 		value[at] = 'a'
 	}
-	if got, err := legacy.DecryptUsername(string(value), []byte(passphrase)); err == nil {
+	if got, err := wmco.DecryptUsername(string(value), []byte(passphrase)); err == nil {
 		t.Errorf("got %q, want an error", got)
 	}
 }
@@ -108,7 +108,7 @@ func TestPublicKeyHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := legacy.PublicKeyHash(key); got != want {
+		if got := wmco.PublicKeyHash(key); got != want {
 			t.Errorf("PublicKeyHash(%q) = %s, want %s", text, got, want)
 		}
 	}
@@ -120,27 +120,27 @@ func TestPlatform(t *testing.T) {
 		username string
 		renames  bool
 		limit    int
-		hostname legacy.HostnameSource
+		hostname wmco.HostnameSource
 	}{
-		{platform: configv1.AWSPlatformType, username: "Administrator", hostname: legacy.HostnameOfMetadata},
+		{platform: configv1.AWSPlatformType, username: "Administrator", hostname: wmco.HostnameOfMetadata},
 		{platform: configv1.AzurePlatformType, username: "capi", limit: 15},
-		{platform: configv1.GCPPlatformType, username: "Administrator", hostname: legacy.HostnameOfGCP},
-		{platform: configv1.VSpherePlatformType, username: "Administrator", renames: true, limit: 15, hostname: legacy.HostnameOfFQDN},
+		{platform: configv1.GCPPlatformType, username: "Administrator", hostname: wmco.HostnameOfGCP},
+		{platform: configv1.VSpherePlatformType, username: "Administrator", renames: true, limit: 15, hostname: wmco.HostnameOfFQDN},
 		{platform: configv1.NutanixPlatformType, username: "Administrator", renames: true},
 		{platform: configv1.NonePlatformType, username: "Administrator"},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.platform), func(t *testing.T) {
-			if got := legacy.MachineUsername(tt.platform); got != tt.username {
+			if got := wmco.MachineUsername(tt.platform); got != tt.username {
 				t.Errorf("MachineUsername = %q, want %q", got, tt.username)
 			}
-			if got := legacy.RenamesComputer(tt.platform); got != tt.renames {
+			if got := wmco.RenamesComputer(tt.platform); got != tt.renames {
 				t.Errorf("RenamesComputer = %v, want %v", got, tt.renames)
 			}
-			if got := legacy.MachineNameLimit(tt.platform); got != tt.limit {
+			if got := wmco.MachineNameLimit(tt.platform); got != tt.limit {
 				t.Errorf("MachineNameLimit = %d, want %d", got, tt.limit)
 			}
-			if got := legacy.KubeletHostname(tt.platform); got != tt.hostname {
+			if got := wmco.KubeletHostname(tt.platform); got != tt.hostname {
 				t.Errorf("KubeletHostname = %q, want %q", got, tt.hostname)
 			}
 		})
@@ -165,7 +165,7 @@ func TestGCPHostname(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := legacy.GCPHostname(tt.fqdn); got != tt.want {
+			if got := wmco.GCPHostname(tt.fqdn); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -173,10 +173,10 @@ func TestGCPHostname(t *testing.T) {
 }
 
 func TestWindowsBuild(t *testing.T) {
-	if got, err := legacy.WindowsBuild("2022"); got != "10.0.20348" || err != nil {
+	if got, err := wmco.WindowsBuild("2022"); got != "10.0.20348" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if got, err := legacy.WindowsBuild("2016"); err == nil {
+	if got, err := wmco.WindowsBuild("2016"); err == nil {
 		t.Errorf("got %q for a release that is not supported, want an error", got)
 	}
 }
@@ -185,17 +185,17 @@ func TestStateOfNode(t *testing.T) {
 	tests := []struct {
 		name        string
 		annotations map[string]string
-		want        legacy.NodeState
+		want        wmco.NodeState
 	}{
-		{name: "no annotations", want: legacy.NodeUnconfigured},
-		{name: "another annotation", annotations: map[string]string{"wrong": "11.0.0"}, want: legacy.NodeUnconfigured},
-		{name: "cleared", annotations: map[string]string{legacy.VersionAnnotation: ""}, want: legacy.NodeUnconfigured},
-		{name: "another version", annotations: map[string]string{legacy.VersionAnnotation: "10.19.0"}, want: legacy.NodeOutdated},
-		{name: "the version", annotations: map[string]string{legacy.VersionAnnotation: "11.0.0"}, want: legacy.NodeUpToDate},
+		{name: "no annotations", want: wmco.NodeUnconfigured},
+		{name: "another annotation", annotations: map[string]string{"wrong": "11.0.0"}, want: wmco.NodeUnconfigured},
+		{name: "cleared", annotations: map[string]string{wmco.VersionAnnotation: ""}, want: wmco.NodeUnconfigured},
+		{name: "another version", annotations: map[string]string{wmco.VersionAnnotation: "10.19.0"}, want: wmco.NodeOutdated},
+		{name: "the version", annotations: map[string]string{wmco.VersionAnnotation: "11.0.0"}, want: wmco.NodeUpToDate},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := legacy.StateOfNode(tt.annotations, "11.0.0"); got != tt.want {
+			if got := wmco.StateOfNode(tt.annotations, "11.0.0"); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
