@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo 
 # shares the build cache; without it all of Kubernetes compiles twice.
 MODULE  := github.com/openshift/windows-instance-api
 GOBUILD := go build -trimpath
-LDFLAGS := -X $(MODULE)/pkg/version.Version=$(VERSION) -X $(MODULE)/pkg/hostagent.Release=$(VERSION)
+LDFLAGS := -X $(MODULE)/pkg/version.Version=$(VERSION) -X $(MODULE)/pkg/agent.Release=$(VERSION)
 # The agent goes to every host, so it leaves symbols behind that only debuggers want.
 AGENT   := CGO_ENABLED=0 $(GOBUILD) -ldflags '-s -w $(LDFLAGS)'
 

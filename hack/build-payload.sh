@@ -197,7 +197,7 @@ with_lock "$programs" programs
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say "building the agent and the packer"
-(cd "$ROOT" && for_hosts "${build[@]}" -ldflags "-s -w -X $MODULE/pkg/hostagent.Release=$version" \
+(cd "$ROOT" && for_hosts "${build[@]}" -ldflags "-s -w -X $MODULE/pkg/agent.Release=$version" \
   -o "$work/windows-node-agent.exe" ./cmd/agent)
 (cd "$ROOT" && go build -trimpath -buildvcs=false -o "$work/pack" ./hack/payload/pack)
 

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 )
 
 // logRoot replaces the log directory in builds for test hosts, which are no
@@ -29,10 +29,10 @@ const graceOnSignal = 2 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
-		time.AfterFunc(graceOnSignal, func() { os.Exit(hostagent.ExitFailed) })
+		time.AfterFunc(graceOnSignal, func() { os.Exit(agent.ExitFailed) })
 	})
-	host := platform.New(platform.Options{LogRoot: logRoot})
-	code := hostagent.Main(ctx, host, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	host := windows.New(windows.Options{LogRoot: logRoot})
+	code := agent.Main(ctx, host, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }

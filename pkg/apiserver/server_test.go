@@ -25,10 +25,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	typed "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/storage"
 )
@@ -222,7 +222,7 @@ func mustCreate(t *testing.T, client typed.WindowsInstanceInterface, instance *v
 // scriptedLogs are logs that say what they were asked. A follow ends when it is told to.
 type scriptedLogs struct{}
 
-func (scriptedLogs) OpenLog(_ context.Context, instance *v1alpha1.WindowsInstance, request hostagent.LogRequest) (windowsinstance.LogStream, error) {
+func (scriptedLogs) OpenLog(_ context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (windowsinstance.LogStream, error) {
 	if instance.Name == "unreachable" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "connection refused",

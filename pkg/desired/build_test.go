@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 )

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -187,11 +187,11 @@ func (a *Access) uploadAgent(ctx context.Context, target sshpool.Target, client 
 func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command string, build agentBuild) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	out := answerBuffer{what: fmt.Sprintf("its answer to %q", hostagent.CommandVersion), limit: maxVersionAnswer}
-	if err := a.options.Pool.Run(ctx, target, command+" "+hostagent.CommandVersion, nil, &out); err != nil {
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", agent.CommandVersion), limit: maxVersionAnswer}
+	if err := a.options.Pool.Run(ctx, target, command+" "+agent.CommandVersion, nil, &out); err != nil {
 		return &AgentError{Step: StepVerify, Err: err}
 	}
-	var answer hostagent.Version
+	var answer agent.Version
 	if err := decodeAnswer(out.Bytes(), &answer, usual); err != nil {
 		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
@@ -203,8 +203,8 @@ func (a *Access) verifyAgent(ctx context.Context, target sshpool.Target, command
 
 // Facts has the agent look at the host. Errors are [CredentialsError]s,
 // [sshpool.Error]s and [AgentError]s.
-func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*hostagent.Facts, error) {
-	facts := &hostagent.Facts{}
+func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*agent.Facts, error) {
+	facts := &agent.Facts{}
 	if _, err := a.ask(ctx, instance, askFacts, facts); err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 }
 
 // askFacts is the question for facts.
-var askFacts = question{command: hostagent.CommandFacts, timeout: factsTimeout}
+var askFacts = question{command: agent.CommandFacts, timeout: factsTimeout}
 
 // mayBeGone says whether err could mean that the agent is no longer on the host,
 // where it was once: then it is worth putting it there again. An agent that is

@@ -15,8 +15,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/preflight"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
@@ -143,7 +143,7 @@ func (a *Access) checkAgent(ctx context.Context, c *check, target sshpool.Target
 
 	a.placed[placeKey(target)] = command // so that it is not put there
 	asked := time.Now()
-	facts := &hostagent.Facts{}
+	facts := &agent.Facts{}
 	_, err = a.askOnce(ctx, target, askFacts, facts)
 	received := time.Now()
 	if err != nil {
@@ -237,7 +237,7 @@ func (c *check) describe(name string, trace *sshpool.Trace) string {
 var severityOrder = map[preflight.Severity]int{preflight.Error: 0, preflight.Warning: 1}
 
 // judged ends the check with what preflight says.
-func (c *check) judged(facts *hostagent.Facts, asked, received time.Time) {
+func (c *check) judged(facts *agent.Facts, asked, received time.Time) {
 	findings := preflight.Evaluate(facts, asked, received)
 	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {
 		return severityOrder[a.Severity] - severityOrder[b.Severity]

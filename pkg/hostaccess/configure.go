@@ -9,10 +9,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -27,7 +27,7 @@ func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 		return nil, err
 	}
 	plan := &engine.Plan{}
-	q := question{command: hostagent.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: ofPlan}
+	q := question{command: agent.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: ofPlan}
 	if _, err := a.ask(ctx, instance, q, plan); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if err != nil {
 		return nil, err
 	}
-	return a.change(ctx, target, change{command: hostagent.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
+	return a.change(ctx, target, change{command: agent.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
 }
 
 // Cleanup takes everything off the host that was put on it, and puts back what was there
@@ -75,7 +75,7 @@ func (a *Access) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.change(ctx, target, change{command: hostagent.CommandCleanup, report: report})
+	result, err := a.change(ctx, target, change{command: agent.CommandCleanup, report: report})
 	if err != nil || result.Outcome != engine.OutcomeRemoved || len(result.Reboot) > 0 {
 		return result, err
 	}

@@ -22,9 +22,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/pkg/transfer"
@@ -431,7 +431,7 @@ func TestHostileProgress(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Asked once: the second time our agent would have been put there.
-			result, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: hostagent.CommandApply, input: encoded, bundle: &r.Bundle, report: func(engine.Event) {}})
+			result, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: agent.CommandApply, input: encoded, bundle: &r.Bundle, report: func(engine.Event) {}})
 			if tt.want == "" {
 				if err != nil || result.Outcome != engine.OutcomeApplied {
 					t.Errorf("got %+v, %v", result, err)
@@ -494,8 +494,8 @@ func TestSecretsStay(t *testing.T) {
 	c.access.placed[placeKey(address(c.instance))] = "hostile"
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
-		_, applied := c.access.changeOnce(t.Context(), target, change{command: hostagent.CommandApply, input: input, bundle: &c.bundle})
-		_, planned := c.access.askOnce(t.Context(), target, question{command: hostagent.CommandPlan, encoded: input, bundle: &c.bundle}, &engine.Plan{})
+		_, applied := c.access.changeOnce(t.Context(), target, change{command: agent.CommandApply, input: input, bundle: &c.bundle})
+		_, planned := c.access.askOnce(t.Context(), target, question{command: agent.CommandPlan, encoded: input, bundle: &c.bundle}, &engine.Plan{})
 		for _, err := range []error{applied, planned} {
 			if err == nil || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString(c.bundle.Secrets["bootstrap"])) || !strings.Contains(err.Error(), redacted) {
 				t.Errorf("got %v", err)

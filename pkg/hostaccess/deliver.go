@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/pkg/transfer"
@@ -223,14 +223,14 @@ func reading(bytes int64) time.Duration {
 func (r remote) Inspect(ctx context.Context, target sshpool.Target, files []transfer.Wanted) ([]transfer.State, error) {
 	states := make([]transfer.State, 0, len(files))
 	for some := range slices.Chunk(files, filesAtOnce) {
-		var request hostagent.FilesRequest
+		var request agent.FilesRequest
 		var size int64
 		for _, f := range some {
-			request.Files = append(request.Files, hostagent.WantedFile{Path: toAgent(f.Path), Size: f.Size})
+			request.Files = append(request.Files, agent.WantedFile{Path: toAgent(f.Path), Size: f.Size})
 			size += f.Size
 		}
-		var answer hostagent.FilesAnswer
-		q := question{command: hostagent.CommandFiles, request: request, timeout: reading(size)}
+		var answer agent.FilesAnswer
+		q := question{command: agent.CommandFiles, request: request, timeout: reading(size)}
 		if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
 			return nil, err
 		}
@@ -246,9 +246,9 @@ func (r remote) Inspect(ctx context.Context, target sshpool.Target, files []tran
 
 // Commit implements [transfer.Remote].
 func (r remote) Commit(ctx context.Context, target sshpool.Target, c transfer.Commit) error {
-	request := hostagent.CommitRequest{Temporary: toAgent(c.Temporary), Path: toAgent(c.Path), Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
-	var answer hostagent.CommitAnswer
-	q := question{command: hostagent.CommandCommit, request: request, timeout: reading(c.Size)}
+	request := agent.CommitRequest{Temporary: toAgent(c.Temporary), Path: toAgent(c.Path), Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
+	var answer agent.CommitAnswer
+	q := question{command: agent.CommandCommit, request: request, timeout: reading(c.Size)}
 	if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
 		return err
 	}
@@ -256,11 +256,11 @@ func (r remote) Commit(ctx context.Context, target sshpool.Target, c transfer.Co
 		return nil
 	}
 	switch answer.Error.Reason {
-	case hostagent.CommitDigestMismatch:
+	case agent.CommitDigestMismatch:
 		return fmt.Errorf("%w: %s", transfer.ErrDigest, answer.Error.Message)
-	case hostagent.CommitDiskFull:
+	case agent.CommitDiskFull:
 		return fmt.Errorf("%w: %s", transfer.ErrDiskFull, answer.Error.Message)
-	case hostagent.CommitInUse:
+	case agent.CommitInUse:
 		return fmt.Errorf("%w: %s", transfer.ErrInUse, answer.Error.Message)
 	}
 	return &AgentError{Step: StepRun, Err: errors.New(answer.Error.Message)}

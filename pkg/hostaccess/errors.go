@@ -6,7 +6,7 @@ package hostaccess
 import (
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -75,7 +75,7 @@ func (e *PayloadError) Unwrap() error { return e.Err }
 // LogRefusedError means that the host answered and refuses to show a log.
 type LogRefusedError struct {
 	// Refusal says why.
-	Refusal hostagent.LogError
+	Refusal agent.LogError
 }
 
 // Error implements error.

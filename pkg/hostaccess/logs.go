@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -42,7 +42,7 @@ type LogStream struct {
 // Logs opens a log on the host of the instance. It returns once the host has found
 // what is asked for. The stream ends with ctx. Errors are [CredentialsError]s,
 // [sshpool.Error]s, [AgentError]s and [LogRefusedError]s.
-func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request hostagent.LogRequest) (*LogStream, error) {
+func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (*LogStream, error) {
 	target, err := a.target(ctx, instance)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 	return stream, err
 }
 
-func (a *Access) openLog(ctx context.Context, target sshpool.Target, request hostagent.LogRequest) (_ *LogStream, err error) {
+func (a *Access) openLog(ctx context.Context, target sshpool.Target, request agent.LogRequest) (_ *LogStream, err error) {
 	command, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (a *Access) openLog(ctx context.Context, target sshpool.Target, request hos
 			cancel()
 		}
 	}()
-	process, err := a.options.Pool.Start(ctx, target, command+" "+hostagent.CommandLogs)
+	process, err := a.options.Pool.Start(ctx, target, command+" "+agent.CommandLogs)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *LogStream) Stop() {
 	s.stop.Do(func() {
 		s.wait.Go(func() {
 			// A connection that is gone ends the stream by itself.
-			_, _ = io.WriteString(s.process.Stdin, hostagent.StopLine+"\n")
+			_, _ = io.WriteString(s.process.Stdin, agent.StopLine+"\n")
 			_ = s.process.Stdin.Close()
 		})
 	})

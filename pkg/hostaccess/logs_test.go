@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -36,8 +36,8 @@ func writeLog(t *testing.T, s *site, name, content string) {
 	}
 }
 
-func request(query string) hostagent.LogRequest {
-	return hostagent.LogRequest{Queries: []string{query}, CaseSensitive: true}
+func request(query string) agent.LogRequest {
+	return agent.LogRequest{Queries: []string{query}, CaseSensitive: true}
 }
 
 func TestLogs(t *testing.T) {
@@ -61,12 +61,12 @@ func TestLogRefusal(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	for _, test := range []struct {
 		name    string
-		request hostagent.LogRequest
+		request agent.LogRequest
 		code    int
 	}{
 		{"no such file", request("my/none.log"), http.StatusNotFound},
 		{"out of the log directory", request("../../Windows/x.log"), http.StatusForbidden},
-		{"bad output", hostagent.LogRequest{Queries: []string{"my/none.log"}, Output: "yaml"}, http.StatusBadRequest},
+		{"bad output", agent.LogRequest{Queries: []string{"my/none.log"}, Output: "yaml"}, http.StatusBadRequest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stream, err := s.access.Logs(t.Context(), s.instance, test.request)

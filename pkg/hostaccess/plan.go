@@ -10,9 +10,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 )
 
 // Plan says what would be done to bring the host to what the bundle says, and does none of

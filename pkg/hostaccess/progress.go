@@ -10,9 +10,9 @@ import (
 	"io"
 	"slices"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 const (
@@ -40,7 +40,7 @@ func readProgress(r io.Reader, hide redactor, event func(engine.Event)) (*engine
 		if err != nil {
 			return nil, err
 		}
-		var p hostagent.Progress
+		var p agent.Progress
 		if err := decodeAnswer([]byte(hide.text(string(line))), &p, ofPlan); err != nil {
 			return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
 		}

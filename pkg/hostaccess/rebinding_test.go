@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -57,7 +57,7 @@ func TestRebinding(t *testing.T) {
 		"facts":    func(ctx context.Context) error { _, err := access.Facts(ctx, instance); return err },
 		"boot ID":  func(ctx context.Context) error { _, err := access.BootID(ctx, instance); return err },
 		"log": func(ctx context.Context) error {
-			stream, err := access.Logs(ctx, instance, hostagent.LogRequest{})
+			stream, err := access.Logs(ctx, instance, agent.LogRequest{})
 			if err != nil {
 				return err
 			}

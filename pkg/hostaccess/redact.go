@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -92,7 +92,7 @@ func TestCleanupInUse(t *testing.T) {
 		if err := os.WriteFile(local, []byte("line\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stream, err := s.access.Logs(t.Context(), s.instance, hostagent.LogRequest{Queries: []string{"x.log"}, Follow: true})
+		stream, err := s.access.Logs(t.Context(), s.instance, agent.LogRequest{Queries: []string{"x.log"}, Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestCleanupReboot(t *testing.T) {
 	}
 	for _, outcome := range []engine.Outcome{engine.OutcomeApplied, engine.OutcomeImpactExceeded, ""} {
 		s := newHostileSite(t, say(fmt.Sprintf(`{"result":{"outcome":%q}}`+"\n", outcome)))
-		_, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: hostagent.CommandCleanup})
+		_, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: agent.CommandCleanup})
 		if failed := (*AgentError)(nil); !errors.As(err, &failed) {
 			t.Errorf("outcome %q of a cleanup: %v", outcome, err)
 		}

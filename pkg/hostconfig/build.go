@@ -17,7 +17,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -264,7 +264,7 @@ func (b *builder) services() {
 	var ready []config.Service
 	list := services(b.in.Cluster.ServiceOptions)
 	if path := b.in.AgentPath; path != "" {
-		list = append(list, agent(path))
+		list = append(list, agentService(path))
 	}
 	for _, s := range list {
 		if b.absent(s) || slices.ContainsFunc(s.dependencies, is(absent)) {

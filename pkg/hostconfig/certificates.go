@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // certificates returns the certificates of a bundle in PEM, each once, by fingerprint.

@@ -10,6 +10,6 @@
 // no I/O, no clients, no clock, nothing random. The same inputs give the same document
 // and so the same revision.
 //
-// The package may import pkg/hostagent for the name of its service, its package config,
+// The package may import pkg/agent for the name of its service, its package config,
 // which has the types of the document, and pkg/wmco, which has the names that must stay.
 package hostconfig

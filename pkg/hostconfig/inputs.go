@@ -8,7 +8,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // Inputs is everything that the document of a host depends on. What of it is secret

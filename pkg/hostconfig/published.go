@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // ServicesConfigMapPrefix and a version are the name of the ConfigMap in which the

@@ -15,8 +15,8 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -372,11 +372,11 @@ func cloudNodeManager() service {
 	}
 }
 
-// agent is the service that keeps a host as it shall be. It is ours alone, so it is not
+// agentService is the service that keeps a host as it shall be. It is ours alone, so it is not
 // among those that are published. It is the last to start, when what it keeps is there.
-func agent(path string) service {
+func agentService(path string) service {
 	return service{
-		name:      hostagent.ServiceName,
+		name:      agent.ServiceName,
 		binary:    path,
 		arguments: []string{"run"},
 		priority:  4,

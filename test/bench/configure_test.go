@@ -25,8 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -185,7 +185,7 @@ func startConfigured(b *testing.B, controllerArgs ...string) *configured {
 func (c *configured) services() map[string]winhost.ServiceFunc {
 	known := standin.Services()
 	counted := map[string]winhost.ServiceFunc{}
-	for _, name := range hostagent.ServicesOfInterest() {
+	for _, name := range agent.ServicesOfInterest() {
 		counted[name] = func(ctx context.Context, s winhost.ServiceStart) error {
 			c.starts.Add(1)
 			if run := known[name]; run != nil {

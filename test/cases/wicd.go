@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )

@@ -8,21 +8,21 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
 // cleanUp takes everything away, once.
 func cleanUp(ctx context.Context, h *Host) error {
-	result, err := h.change(ctx, hostagent.CommandCleanup, nil, nil)
+	result, err := h.change(ctx, agent.CommandCleanup, nil, nil)
 	if err != nil {
 		return err
 	}
 	if result.Outcome != engine.OutcomeRemoved {
 		return fmt.Errorf("got outcome %s", result.Outcome)
 	}
-	if result, err = h.change(ctx, hostagent.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 {
+	if result, err = h.change(ctx, agent.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 {
 		return fmt.Errorf("the second time: %w", orElse(err, errors.New("something was left to do")))
 	}
 	return nil
@@ -37,7 +37,7 @@ func nothingIsLeft(ctx context.Context, h *Host) error {
 		}
 	}
 	for _, line := range []string{
-		"sc.exe query " + serviceBase, "sc.exe query " + serviceAbove, "sc.exe query " + serviceSlow, "sc.exe query " + hostagent.ServiceName,
+		"sc.exe query " + serviceBase, "sc.exe query " + serviceAbove, "sc.exe query " + serviceSlow, "sc.exe query " + agent.ServiceName,
 		`reg.exe query "HKLM\` + keyEnvironment + `" /v ` + variable,
 		`reg.exe query "HKLM\` + keyCertificates + thumbprint(h.bundle.Document.Certificates[0]) + `"`,
 		`reg.exe query "HKLM\` + keyExclusions + `" /v "` + programPath + `"`,

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // configure puts the first document on a host that has files of others.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 const (
@@ -63,7 +63,7 @@ func oneAtATime(ctx context.Context, h *Host) error {
 		return err
 	}
 	_, result, err := h.whileApplying(ctx, func() error {
-		result, err := h.change(ctx, hostagent.CommandApply, request, nil)
+		result, err := h.change(ctx, agent.CommandApply, request, nil)
 		if result == nil || result.Reason != engine.ReasonLocked {
 			return fmt.Errorf("the other one got %+v: %w", result, orElse(err, errors.New("it was not refused")))
 		}
@@ -129,18 +129,18 @@ func restart(ctx context.Context, h *Host) error {
 	if result.Outcome != engine.OutcomeRebootRequired {
 		return fmt.Errorf("got outcome %s", result.Outcome)
 	}
-	var boot hostagent.BootFacts
-	if err := h.ask(ctx, hostagent.CommandBoot, nil, &boot); err != nil {
+	var boot agent.BootFacts
+	if err := h.ask(ctx, agent.CommandBoot, nil, &boot); err != nil {
 		return err
 	}
-	var answer hostagent.RestartAnswer
-	if err := h.ask(ctx, hostagent.CommandRestart, hostagent.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
+	var answer agent.RestartAnswer
+	if err := h.ask(ctx, agent.CommandRestart, agent.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
 		h.pool.Forget(h.Target)
-		var now hostagent.BootFacts
-		err := h.ask(ctx, hostagent.CommandBoot, nil, &now)
+		var now agent.BootFacts
+		err := h.ask(ctx, agent.CommandBoot, nil, &now)
 		return err == nil && now.ID != boot.ID, err
 	}); err != nil {
 		return err
@@ -161,7 +161,7 @@ func restart(ctx context.Context, h *Host) error {
 // driftIsRepaired: the agent as a service puts right what others change.
 func driftIsRepaired(ctx context.Context, h *Host) error {
 	b := h.changed(func(d *config.Document) {
-		d.Services = append(d.Services, service(hostagent.ServiceName, h.agent, []string{"run"}, nil))
+		d.Services = append(d.Services, service(agent.ServiceName, h.agent, []string{"run"}, nil))
 	})
 	if _, err := h.apply(ctx, b, nil); err != nil {
 		return err
@@ -193,19 +193,19 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 
 // look has the agent as a service look at the host now: it does so when it starts.
 func (h *Host) look(ctx context.Context) error {
-	if _, err := h.run(ctx, "net.exe stop "+hostagent.ServiceName, nil); err != nil {
+	if _, err := h.run(ctx, "net.exe stop "+agent.ServiceName, nil); err != nil {
 		return err
 	}
 	// Wine says that it has stopped while it still does, and does not start it until then.
 	return eventually(ctx, "the service starts", func() (bool, error) {
-		_, err := h.run(ctx, "net.exe start "+hostagent.ServiceName, nil)
+		_, err := h.run(ctx, "net.exe start "+agent.ServiceName, nil)
 		return err == nil, err
 	})
 }
 
 // driftIsLogged: administrators find in the event log what was put right.
 func driftIsLogged(ctx context.Context, h *Host) error {
-	lines, err := h.logs(ctx, hostagent.LogRequest{Queries: []string{"eventlog/Application"}, SinceSeconds: new(int64(600)), Pattern: `service\.conf|theirs\.conf`})
+	lines, err := h.logs(ctx, agent.LogRequest{Queries: []string{"eventlog/Application"}, SinceSeconds: new(int64(600)), Pattern: `service\.conf|theirs\.conf`})
 	if err == nil && len(lines) == 0 {
 		err = errors.New("no event names the file")
 	}

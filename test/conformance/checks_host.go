@@ -14,19 +14,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // sameAgent: the program on the host is the one that was sent, byte for byte.
 func sameAgent(ctx context.Context, h *Host) error {
-	var v hostagent.Version
-	if err := h.ask(ctx, hostagent.CommandVersion, nil, &v); err != nil {
+	var v agent.Version
+	if err := h.ask(ctx, agent.CommandVersion, nil, &v); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(h.Agent)
-	if v.SHA256 != hex.EncodeToString(sum[:]) || v.Protocol != hostagent.ProtocolVersion || v.OS != "windows" {
+	if v.SHA256 != hex.EncodeToString(sum[:]) || v.Protocol != agent.ProtocolVersion || v.OS != "windows" {
 		return fmt.Errorf("it says of itself %+v, want digest %x", v, sum)
 	}
 	return nil
@@ -52,7 +52,7 @@ func factsAreComplete(ctx context.Context, h *Host) error {
 		"system drive":              len(f.Disks) > 0 && f.Disks[0].System && f.Disks[0].FreeBytes > 0,
 		"boot":                      !f.Boot.Time.IsZero() && f.Boot.ID != "",
 		"an administrator's rights": f.User.Administrator && f.User.Elevated && f.User.ID != "",
-		"an adapter that is up": slices.ContainsFunc(f.Network.Interfaces, func(i hostagent.Interface) bool {
+		"an adapter that is up": slices.ContainsFunc(f.Network.Interfaces, func(i agent.Interface) bool {
 			return i.Up && len(i.Addresses) > 0
 		}),
 	} {
@@ -66,8 +66,8 @@ func factsAreComplete(ctx context.Context, h *Host) error {
 // hnsAnswers: the Host Networking Service tells its networks, also if there are none. It
 // comes with the feature Containers.
 func hnsAnswers(ctx context.Context, h *Host) error {
-	f := &hostagent.Facts{}
-	if err := h.ask(ctx, hostagent.CommandInspect, nil, f); err != nil {
+	f := &agent.Facts{}
+	if err := h.ask(ctx, agent.CommandInspect, nil, f); err != nil {
 		return err
 	}
 	for _, e := range f.Errors {
@@ -79,12 +79,12 @@ func hnsAnswers(ctx context.Context, h *Host) error {
 }
 
 // logs reads logs as lines, the header taken off.
-func (h *Host) logs(ctx context.Context, request hostagent.LogRequest) ([]string, error) {
+func (h *Host) logs(ctx context.Context, request agent.LogRequest) ([]string, error) {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.run(ctx, h.agent+" "+hostagent.CommandLogs, strings.NewReader(string(text)+"\n"))
+	out, err := h.run(ctx, h.agent+" "+agent.CommandLogs, strings.NewReader(string(text)+"\n"))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (h *Host) logs(ctx context.Context, request hostagent.LogRequest) ([]string
 	if !scanner.Scan() {
 		return nil, errors.New("there is no header")
 	}
-	var header hostagent.LogHeader
+	var header agent.LogHeader
 	if err := json.Unmarshal(scanner.Bytes(), &header); err != nil {
 		return nil, fmt.Errorf("the header %q: %w", scanner.Text(), err)
 	}
@@ -113,7 +113,7 @@ func logsOfFiles(ctx context.Context, h *Host) error {
 	if err := h.upload(ctx, name, []byte("one\r\ntwo\r\nthree\r\n")); err != nil {
 		return err
 	}
-	lines, err := h.logs(ctx, hostagent.LogRequest{Queries: []string{`conformance\some.log`}, TailLines: new(int64(2))})
+	lines, err := h.logs(ctx, agent.LogRequest{Queries: []string{`conformance\some.log`}, TailLines: new(int64(2))})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func logsOfFiles(ctx context.Context, h *Host) error {
 
 // logsOfEvents: every Windows has events of its own start.
 func logsOfEvents(ctx context.Context, h *Host) error {
-	lines, err := h.logs(ctx, hostagent.LogRequest{Queries: []string{"eventlog/System"}, TailLines: new(int64(5)), Output: "json"})
+	lines, err := h.logs(ctx, agent.LogRequest{Queries: []string{"eventlog/System"}, TailLines: new(int64(5)), Output: "json"})
 	if err != nil {
 		return err
 	}
@@ -146,11 +146,11 @@ func logsOfEvents(ctx context.Context, h *Host) error {
 
 // bootIsStable: two looks in one boot have one answer.
 func bootIsStable(ctx context.Context, h *Host) error {
-	var first, second hostagent.BootFacts
-	if err := h.ask(ctx, hostagent.CommandBoot, nil, &first); err != nil {
+	var first, second agent.BootFacts
+	if err := h.ask(ctx, agent.CommandBoot, nil, &first); err != nil {
 		return err
 	}
-	if err := h.ask(ctx, hostagent.CommandBoot, nil, &second); err != nil {
+	if err := h.ask(ctx, agent.CommandBoot, nil, &second); err != nil {
 		return err
 	}
 	if first.ID == "" || first.ID != second.ID {

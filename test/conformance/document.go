@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // Where things are on the host. The names are nobody else's.

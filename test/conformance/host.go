@@ -20,9 +20,9 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 			return h, errors.New("the host is configured: it is a node, or an earlier run was interrupted. " +
 				"In the second case only, let what is on it be taken off (-clean)")
 		}
-		if _, err := h.change(ctx, hostagent.CommandCleanup, nil, nil); err != nil {
+		if _, err := h.change(ctx, agent.CommandCleanup, nil, nil); err != nil {
 			return h, err
 		}
 	}
@@ -86,7 +86,7 @@ func (h *Host) Close(ctx context.Context) error {
 	defer h.pool.Close() //nolint:errcheck // it never fails
 	facts, err := h.facts(ctx)
 	if err == nil && (facts.Configuration.AppliedRevision != "" || facts.Configuration.ApplyingRevision != "") {
-		_, err = h.change(ctx, hostagent.CommandCleanup, nil, nil)
+		_, err = h.change(ctx, agent.CommandCleanup, nil, nil)
 	}
 	return errors.Join(err, h.withFiles(ctx, func(files *sshpool.SFTP) error {
 		// What services have logged is nothing of the configuration.
@@ -141,9 +141,9 @@ func (h *Host) ask(ctx context.Context, command string, request, answer any) err
 	return nil
 }
 
-func (h *Host) facts(ctx context.Context) (*hostagent.Facts, error) {
-	facts := &hostagent.Facts{}
-	return facts, h.ask(ctx, hostagent.CommandFacts, nil, facts)
+func (h *Host) facts(ctx context.Context) (*agent.Facts, error) {
+	facts := &agent.Facts{}
+	return facts, h.ask(ctx, agent.CommandFacts, nil, facts)
 }
 
 // plan asks what a bundle would change, and sends what the host needs for it.
@@ -153,7 +153,7 @@ func (h *Host) plan(ctx context.Context, b config.Bundle) (*engine.Plan, error) 
 		return nil, err
 	}
 	plan := &engine.Plan{}
-	if err := h.ask(ctx, hostagent.CommandPlan, json.RawMessage(text), plan); err != nil {
+	if err := h.ask(ctx, agent.CommandPlan, json.RawMessage(text), plan); err != nil {
 		return nil, err
 	}
 	for _, f := range plan.Payload {
@@ -177,7 +177,7 @@ func (h *Host) change(ctx context.Context, command string, stdin []byte, saw fun
 	var result *engine.Result
 	decoder := json.NewDecoder(read)
 	for {
-		var p hostagent.Progress
+		var p agent.Progress
 		err := decoder.Decode(&p)
 		if err != nil {
 			_ = read.CloseWithError(err) // lets the writer go, if it is not at its end
@@ -215,7 +215,7 @@ func (h *Host) apply(ctx context.Context, b config.Bundle, saw func(engine.Event
 	if err != nil {
 		return nil, err
 	}
-	result, err := h.change(ctx, hostagent.CommandApply, request, saw)
+	result, err := h.change(ctx, agent.CommandApply, request, saw)
 	if err == nil {
 		h.bundle = b
 	}

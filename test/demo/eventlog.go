@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
 // eventLog is the System channel of a host that has had a bad night. Nothing is added.

@@ -22,10 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -122,9 +122,9 @@ func configureWrongClock(t *testing.T, s *site) {
 }
 
 // theirs is what the settings of a host say when somebody changes it by hand.
-func (h *siteHost) theirs(t *testing.T) *platform.UnixSystem {
+func (h *siteHost) theirs(t *testing.T) *windows.UnixSystem {
 	t.Helper()
-	return platform.NewUnixSystem(h.local(t, `C:\`), func() (string, error) { return "by hand", nil })
+	return windows.NewUnixSystem(h.local(t, `C:\`), func() (string, error) { return "by hand", nil })
 }
 
 // configureForeignRuntime has a host on which somebody runs a containerd of their own: it is
@@ -133,9 +133,9 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-foreign")
 	var hidden atomic.Bool
 	hidden.Store(true)
-	h := s.newHost(t, namespace, "cfg-foreign", winhost.Options{InProcess: winhost.InProcessOptions{Facts: func(f *hostagent.Facts) {
+	h := s.newHost(t, namespace, "cfg-foreign", winhost.Options{InProcess: winhost.InProcessOptions{Facts: func(f *agent.Facts) {
 		if hidden.Load() {
-			f.Services = slices.DeleteFunc(f.Services, func(s hostagent.Service) bool { return s.Name == wmco.ContainerdService })
+			f.Services = slices.DeleteFunc(f.Services, func(s agent.Service) bool { return s.Name == wmco.ContainerdService })
 		}
 	}}})
 	clean := h.before

@@ -23,7 +23,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 

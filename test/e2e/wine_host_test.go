@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 	"github.com/openshift/windows-instance-api/test/system"

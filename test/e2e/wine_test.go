@@ -18,8 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
@@ -158,8 +158,8 @@ func (h *wineHost) drift(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It looks when it starts, and then once a minute.
-	h.run(t, "net stop "+hostagent.ServiceName)
-	h.run(t, "net start "+hostagent.ServiceName)
+	h.run(t, "net stop "+agent.ServiceName)
+	h.run(t, "net start "+agent.ServiceName)
 	soon(t, "both are put right", func() error {
 		inspection := h.inspect(t)
 		drift := inspection.Configuration.Drift

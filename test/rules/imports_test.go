@@ -43,31 +43,31 @@ var layers = map[string][]string{
 	"pkg/apis":      {},
 	"pkg/generated": {"pkg/apis"},
 	// Ideas that know nothing of the API.
-	"pkg/version":   {},
-	"pkg/wmco":      {},
-	"pkg/sshpool":   {},
-	"pkg/hostagent": {},
-	"pkg/storage":   {},
-	"pkg/winshell":  {},
-	"pkg/drain":     {},
-	"pkg/csr":       {},
+	"pkg/version":  {},
+	"pkg/wmco":     {},
+	"pkg/sshpool":  {},
+	"pkg/agent":    {},
+	"pkg/storage":  {},
+	"pkg/winshell": {},
+	"pkg/drain":    {},
+	"pkg/csr":      {},
 	// The other end of kubectl exec and kubectl port-forward.
 	"pkg/streamserver":     {},
 	"pkg/sessionrecording": {},
 	// Judges what the agent found.
-	"pkg/preflight": {"pkg/hostagent", "pkg/wmco"},
+	"pkg/preflight": {"pkg/agent", "pkg/wmco"},
 	// What shall be on a host.
-	"pkg/hostconfig": {"pkg/hostagent", "pkg/wmco"},
+	"pkg/hostconfig": {"pkg/agent", "pkg/wmco"},
 	// What is shipped to a host, and how it gets there.
 	"pkg/payload":  {},
 	"pkg/transfer": {"pkg/sshpool"},
 	// What is done on a host, for the API server and the controller alike.
-	"pkg/hostaccess": {"pkg/apis", "pkg/hostagent", "pkg/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
+	"pkg/hostaccess": {"pkg/apis", "pkg/agent", "pkg/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
 	// What hosts of this cluster shall be like. The controller and the API server must agree.
-	"pkg/desired":        {"pkg/apis", "pkg/hostagent/config", "pkg/hostconfig", "pkg/wmco", "pkg/payload"},
+	"pkg/desired":        {"pkg/apis", "pkg/agent/api/config", "pkg/hostconfig", "pkg/wmco", "pkg/payload"},
 	"pkg/bootstraptoken": {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
-	"pkg/registry":  {"pkg/apis", "pkg/hostagent", "pkg/sessionrecording", "pkg/streamserver"},
+	"pkg/registry":  {"pkg/apis", "pkg/agent", "pkg/sessionrecording", "pkg/streamserver"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
 	// The controllers. None knows another one; what they share is in apply and source.
 	"pkg/controller/apply":     {"pkg/apis", "pkg/generated/applyconfiguration"},
@@ -75,8 +75,8 @@ var layers = map[string][]string{
 	"pkg/controller/configmap": {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/hostaccess", "pkg/hostagent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/hostagent", "pkg/hostconfig", "pkg/wmco", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/hostaccess", "pkg/agent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/agent", "pkg/hostconfig", "pkg/wmco", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/source"},
 	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/source"},
@@ -84,21 +84,21 @@ var layers = map[string][]string{
 	"pkg/controller/configuration": {"pkg/apis", "pkg/controller/source"},
 	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired", "pkg/hostconfig"},
 	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/source"},
-	"pkg/controller/services":      {"pkg/hostagent", "pkg/hostconfig", "pkg/wmco", "pkg/controller/source"},
+	"pkg/controller/services":      {"pkg/agent", "pkg/hostconfig", "pkg/wmco", "pkg/controller/source"},
 	"pkg/controller/options":       {"pkg/desired", "pkg/wmco", "pkg/hostaccess", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.
 	"cmd/apiserver":       {"pkg"},
 	"cmd/controller":      {"pkg"},
-	"cmd/agent":           {"pkg/hostagent"},
+	"cmd/agent":           {"pkg/agent"},
 	"cmd/kubectl-windows": {"pkg/plugin", "pkg/version"},
 	// What helps to develop. Hosts and control planes are the world that the
 	// programs live in, so they know little of them.
 	"hack":              {"pkg/generated", "pkg/apis", "pkg/payload"},
 	"test/controlplane": {},
 	"test/kubelet":      {},
-	"test/winhost":      {"pkg/hostagent", "pkg/sshpool"},
+	"test/winhost":      {"pkg/agent", "pkg/sshpool"},
 	"test":              {"pkg", "test"},
 }
 
@@ -129,7 +129,7 @@ var bans = []ban{
 		why: "what is generally useful about SSH stays testable and usable without it",
 	},
 	{
-		name: "the agent is small", from: []string{"pkg/hostagent", "cmd/agent"},
+		name: "the agent is small", from: []string{"pkg/agent", "cmd/agent"},
 		stdOnly: true, except: []string{"golang.org/x/sys"}, through: true,
 		why: "it is copied to every host and runs there as an administrator",
 	},
@@ -313,7 +313,7 @@ func TestCheckLayers(t *testing.T) {
 		{name: "wiring", from: "cmd/controller/app", to: "pkg/controller/instance", want: true},
 		{name: "types import the rest", from: "pkg/apis/windows/v1alpha1", to: "pkg/wmco", want: false},
 		{name: "pool imports types", from: "pkg/sshpool", to: "pkg/apis/windows/v1alpha1", want: false},
-		{name: "agent imports pool", from: "pkg/hostagent/logs", to: "pkg/sshpool", want: false},
+		{name: "agent imports pool", from: "pkg/agent/logs", to: "pkg/sshpool", want: false},
 		{name: "registry reaches hosts", from: "pkg/registry/windowsinstance", to: "pkg/hostaccess", want: false},
 		{name: "registry imports controller", from: "pkg/registry/windowsinstance", to: "pkg/controller/apply", want: false},
 		{name: "controller imports registry", from: "pkg/controller/instance", to: "pkg/registry/windowsinstance", want: false},
@@ -346,7 +346,7 @@ func TestCheckBans(t *testing.T) {
 		{name: "kubernetes in depth", p: goPackage{path: "test/e2e", deps: []string{"k8s.io/kubernetes/pkg/api"}}, want: []string{"kubernetes itself"}},
 		{name: "staging is not kubernetes", p: goPackage{path: "cmd/apiserver", deps: []string{"k8s.io/kubernetes2", "k8s.io/apiserver"}}},
 		{name: "apimachinery below the pool", p: goPackage{path: "pkg/sshpool", deps: []string{"k8s.io/apimachinery/pkg/types"}}, want: []string{"pools of connections know no Kubernetes"}},
-		{name: "system calls in the agent", p: goPackage{path: "pkg/hostagent/platform", deps: []string{"golang.org/x/sys/windows", "os", "pkg/hostagent"}}},
+		{name: "system calls in the agent", p: goPackage{path: "pkg/agent/windows", deps: []string{"golang.org/x/sys/windows", "os", "pkg/agent"}}},
 		{name: "library in the agent", p: goPackage{path: "cmd/agent", deps: []string{"github.com/spf13/cobra"}}, want: []string{"the agent is small"}},
 		{name: "client in the types", p: goPackage{path: "pkg/apis/windows", imports: []string{"k8s.io/client-go/rest"}}, want: []string{"types only need apimachinery"}},
 		{name: "SSH in the registry", p: goPackage{path: "pkg/registry/windowsinstance", imports: []string{"golang.org/x/crypto/ssh"}}, want: []string{"the registry has no clients"}},

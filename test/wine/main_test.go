@@ -19,9 +19,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/test/controlplane"
@@ -191,9 +191,9 @@ func (h *host) change(command string, stdin []byte) engine.Result {
 	began := time.Now()
 	var out bytes.Buffer
 	runErr := h.pool.Run(ctx, h.target, h.agent+" "+command, bytes.NewReader(stdin), &out)
-	var last hostagent.Progress
+	var last agent.Progress
 	for line := range bytes.Lines(out.Bytes()) {
-		last = hostagent.Progress{}
+		last = agent.Progress{}
 		if err := json.Unmarshal(line, &last); err != nil {
 			h.Fatalf("%s: %v: %s", command, err, line)
 		}

@@ -21,7 +21,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/test/winhost"

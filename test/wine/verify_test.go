@@ -13,7 +13,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // verify checks that the host is as its document says, by asking Windows' own tools and

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
 // windowsVersion is that of the hosts of every tier: Windows Server 2022 with an update
@@ -28,7 +28,7 @@ type agentHost struct {
 	executable string // on this machine
 }
 
-var _ hostagent.Host = (*agentHost)(nil)
+var _ agent.Host = (*agentHost)(nil)
 
 // LogRoot implements [logs.Host].
 func (a *agentHost) LogRoot() string { return a.LogDir() }
@@ -55,24 +55,24 @@ func (a *agentHost) EventLog() (logs.EventLog, error) {
 	return a.opts.EventLog, nil
 }
 
-// Executable implements [hostagent.Host].
+// Executable implements [agent.Host].
 func (a *agentHost) Executable() (string, error) { return a.executable, nil }
 
-// Boot implements [hostagent.Host].
-func (a *agentHost) Boot(context.Context) (hostagent.BootFacts, error) {
+// Boot implements [agent.Host].
+func (a *agentHost) Boot(context.Context) (agent.BootFacts, error) {
 	a.mu.Lock()
 	last := a.boots[0]
 	a.mu.Unlock()
 	return a.bootFacts(last), nil
 }
 
-func (a *agentHost) bootFacts(b boot) hostagent.BootFacts {
-	return hostagent.BootFacts{Time: b.time, UptimeSeconds: int64(a.Now().Sub(b.time) / time.Second), ID: b.id}
+func (a *agentHost) bootFacts(b boot) agent.BootFacts {
+	return agent.BootFacts{Time: b.time, UptimeSeconds: int64(a.Now().Sub(b.time) / time.Second), ID: b.id}
 }
 
-// Restart implements [hostagent.Host]. Of several requests the first one ends the boot that
+// Restart implements [agent.Host]. Of several requests the first one ends the boot that
 // they are about, and the others come too late.
-func (a *agentHost) Restart(context.Context, hostagent.RestartOptions) error {
+func (a *agentHost) Restart(context.Context, agent.RestartOptions) error {
 	h := a.inProcessHost
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,8 +92,8 @@ func (a *agentHost) Restart(context.Context, hostagent.RestartOptions) error {
 	return nil
 }
 
-// EnsureRoute implements [hostagent.Host].
-func (a *agentHost) EnsureRoute(_ context.Context, r hostagent.Route) (bool, error) {
+// EnsureRoute implements [agent.Host].
+func (a *agentHost) EnsureRoute(_ context.Context, r agent.Route) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was, present := a.routes[r.Destination]
@@ -101,19 +101,19 @@ func (a *agentHost) EnsureRoute(_ context.Context, r hostagent.Route) (bool, err
 	return !present || was != r, nil
 }
 
-// System implements [hostagent.Host].
+// System implements [agent.Host].
 func (a *agentHost) System() engine.System { return a.system() }
 
-// Serve implements [hostagent.Host].
+// Serve implements [agent.Host].
 func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) error {
 	return run(ctx)
 }
 
-// ReportDrift implements [hostagent.Host].
+// ReportDrift implements [agent.Host].
 func (a *agentHost) ReportDrift(string) error { return nil }
 
-// Facts implements [hostagent.Host].
-func (a *agentHost) Facts(context.Context) *hostagent.Facts {
+// Facts implements [agent.Host].
+func (a *agentHost) Facts(context.Context) *agent.Facts {
 	a.mu.Lock()
 	last := a.boots[0]
 	a.mu.Unlock()
@@ -124,8 +124,8 @@ func (a *agentHost) Facts(context.Context) *hostagent.Facts {
 	return f
 }
 
-// Details implements [hostagent.Host].
-func (a *agentHost) Details(_ context.Context, f *hostagent.Facts) {
+// Details implements [agent.Host].
+func (a *agentHost) Details(_ context.Context, f *agent.Facts) {
 	if a.opts.Details != nil {
 		a.opts.Details(f)
 	}
@@ -135,44 +135,44 @@ func (a *agentHost) Details(_ context.Context, f *hostagent.Facts) {
 func netBIOS(name string) string { return strings.ToUpper(name[:min(len(name), 15)]) }
 
 // healthyFacts describe a host that passes every preflight check.
-func (a *agentHost) healthyFacts(last boot) *hostagent.Facts {
+func (a *agentHost) healthyFacts(last boot) *agent.Facts {
 	const gib = 1 << 30
 	now := a.Now()
 	zone, offset := now.Zone()
 	no := false
 	name, next := a.hostname()
-	names := hostagent.NameFacts{Hostname: name, FQDN: name, NetBIOS: netBIOS(name)}
-	var pending hostagent.PendingReboot
+	names := agent.NameFacts{Hostname: name, FQDN: name, NetBIOS: netBIOS(name)}
+	var pending agent.PendingReboot
 	if next != name {
 		names.Pending = next
-		pending = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootComputerRename}}
+		pending = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootComputerRename}}
 	}
-	return &hostagent.Facts{
-		Time: hostagent.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset},
-		System: hostagent.SystemFacts{
+	return &agent.Facts{
+		Time: agent.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset},
+		System: agent.SystemFacts{
 			OS: "windows", Architecture: "amd64",
 			Product: "Windows Server 2022 Datacenter", Edition: "ServerDatacenter", InstallationType: "Server Core", Release: "21H2",
 			Version: windowsVersion, Build: windowsBuild, Revision: windowsRevision, Server: true,
 		},
 		Name:          names,
 		CPUs:          4,
-		Memory:        hostagent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
-		Disks:         []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
+		Memory:        agent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
+		Disks:         []agent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
 		Boot:          a.bootFacts(last),
-		User:          hostagent.UserFacts{Name: names.NetBIOS + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
+		User:          agent.UserFacts{Name: names.NetBIOS + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
 		PendingReboot: pending,
-		Services: append(a.serviceFacts(), []hostagent.Service{
+		Services: append(a.serviceFacts(), []agent.Service{
 			{Name: "sshd", DisplayName: "OpenSSH SSH Server", State: "Running", StartType: "Automatic", PID: 1804, Path: `C:\Windows\System32\OpenSSH\sshd.exe`, Account: "LocalSystem"},
 			{Name: "vmcompute", DisplayName: "Hyper-V Host Compute Service", State: "Running", StartType: "Manual", PID: 2012, Path: `C:\Windows\system32\vmcompute.exe`, Account: "LocalSystem"},
 			{Name: "hns", DisplayName: "Host Network Service", State: "Running", StartType: "Manual", PID: 2044, Path: `C:\Windows\system32\svchost.exe -k NetSvcs -p`, Account: "LocalSystem"},
 			{Name: "W32Time", DisplayName: "Windows Time", State: "Running", StartType: "Automatic", PID: 988, Path: `C:\Windows\system32\svchost.exe -k LocalService`, Account: `NT AUTHORITY\LocalService`},
 		}...),
-		Network: hostagent.NetworkFacts{
-			Interfaces: []hostagent.Interface{{
+		Network: agent.NetworkFacts{
+			Interfaces: []agent.Interface{{
 				Name: "Ethernet", Index: 4, MAC: "00:50:56:9a:10:01", MTU: 1500, Up: true, DHCP: &no,
 				Addresses: []string{a.Address() + "/24"}, Gateways: []string{"127.0.2.254"}, DNSServers: []string{"127.0.2.254"},
 			}},
-			Listening: []hostagent.Listener{{Port: 22, Address: "0.0.0.0", PID: 1804}},
+			Listening: []agent.Listener{{Port: 22, Address: "0.0.0.0", PID: 1804}},
 		},
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 // agentPath matches the agent where the product puts it, under its final name or one that
@@ -104,7 +104,7 @@ func (h *inProcessHost) runAgent(ctx context.Context, program string, args []str
 		return 1, true
 	}
 	defer done()
-	return uint32(hostagent.Main(ctx, &agentHost{h, local}, args, c.Stdin, c.Stdout, c.Stderr)), true
+	return uint32(agent.Main(ctx, &agentHost{h, local}, args, c.Stdin, c.Stdout, c.Stderr)), true
 }
 
 // inBoot is a context that also ends with the present boot, which does not end before done

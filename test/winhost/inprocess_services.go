@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // ServiceStart is a service of a host that is being started.
@@ -143,7 +143,7 @@ func (h *inProcessHost) program(s ServiceStart) ServiceFunc {
 	if run := h.opts.Services[s.Name]; run != nil {
 		return run
 	}
-	if s.Name == hostagent.ServiceName && h.opts.RunAgent {
+	if s.Name == agent.ServiceName && h.opts.RunAgent {
 		return h.runAgentService
 	}
 	return func(ctx context.Context, _ ServiceStart) error {
@@ -159,7 +159,7 @@ func (h *inProcessHost) runAgentService(ctx context.Context, s ServiceStart) err
 	if err != nil {
 		return err
 	}
-	hostagent.Main(ctx, &agentHost{h, local}, strings.Fields(rest), strings.NewReader(""), io.Discard, logWriter{h})
+	agent.Main(ctx, &agentHost{h, local}, strings.Fields(rest), strings.NewReader(""), io.Discard, logWriter{h})
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (h *inProcessHost) startServices() error {
 
 // knownServices are the names of the services that there may be.
 func (h *inProcessHost) knownServices() []string {
-	names := hostagent.ServicesOfInterest()
+	names := agent.ServicesOfInterest()
 	for name := range h.opts.Services {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -229,15 +229,15 @@ func (h *inProcessHost) hasProgram(path string) bool {
 }
 
 // serviceFacts are the facts about the services that were put on the host.
-func (h *inProcessHost) serviceFacts() []hostagent.Service {
-	var facts []hostagent.Service
+func (h *inProcessHost) serviceFacts() []agent.Service {
+	var facts []agent.Service
 	s := h.system()
-	for _, name := range hostagent.ServicesOfInterest() {
+	for _, name := range agent.ServicesOfInterest() {
 		service, err := s.Service(name)
 		if err != nil || service == nil {
 			continue
 		}
-		facts = append(facts, hostagent.Service{
+		facts = append(facts, agent.Service{
 			Name: name, DisplayName: name, Description: service.Settings.Description, State: string(service.State),
 			StartType: string(service.Settings.StartType), Path: service.Settings.CommandLine, Account: "LocalSystem",
 			Dependencies: service.Settings.Dependencies, ExitCode: service.ExitCode,

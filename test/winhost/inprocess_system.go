@@ -13,24 +13,24 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/platform"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 )
 
 // hostSystem is an in-process host as the engine changes it in one boot: files are real,
 // services are functions of this process, and everything else is made up. When the boot is
 // over every call fails, so that nothing is changed by somebody whose power was cut.
 type hostSystem struct {
-	*platform.UnixSystem
+	*windows.UnixSystem
 	host *inProcessHost
 	boot string
 }
 
 var (
-	_ engine.System      = (*hostSystem)(nil)
-	_ hostagent.Receiver = (*hostSystem)(nil)
+	_ engine.System  = (*hostSystem)(nil)
+	_ agent.Receiver = (*hostSystem)(nil)
 )
 
 // errNoPower is what ends those who go on after the end of their boot.
@@ -39,7 +39,7 @@ var errNoPower = errors.New("the host has lost its power")
 // system is the host in its present boot.
 func (h *inProcessHost) system() *hostSystem {
 	s := &hostSystem{host: h, boot: h.bootID()}
-	s.UnixSystem = platform.NewUnixSystem(h.driveC, func() (string, error) { return s.boot, s.alive() })
+	s.UnixSystem = windows.NewUnixSystem(h.driveC, func() (string, error) { return s.boot, s.alive() })
 	return s
 }
 
@@ -68,7 +68,7 @@ func (h *inProcessHost) nameHost(name string) error {
 		return err
 	}
 	// A name holds from the next boot on, which is the first.
-	return platform.NewUnixSystem(h.driveC, func() (string, error) { return "factory", nil }).SetHostname(name)
+	return windows.NewUnixSystem(h.driveC, func() (string, error) { return "factory", nil }).SetHostname(name)
 }
 
 // hostname is how the host calls itself, and next how from its next boot on.
@@ -198,10 +198,10 @@ func (s *hostSystem) RemoveAtBoot(path string) error {
 	return nil
 }
 
-// Create implements [hostagent.Receiver].
-func (s *hostSystem) Create(path string) (hostagent.ReceivedFile, error) {
+// Create implements [agent.Receiver].
+func (s *hostSystem) Create(path string) (agent.ReceivedFile, error) {
 	if s.host.currentFault().DiskFull {
-		return nil, fmt.Errorf("%s: %w", path, hostagent.ErrDiskFull)
+		return nil, fmt.Errorf("%s: %w", path, agent.ErrDiskFull)
 	}
 	if err := s.change(path); err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *hostSystem) Create(path string) (hostagent.ReceivedFile, error) {
 	return s.UnixSystem.Create(path)
 }
 
-// Volume implements [hostagent.Receiver]. A host whose disk is full notices it only when
+// Volume implements [agent.Receiver]. A host whose disk is full notices it only when
 // it writes.
 func (s *hostSystem) Volume(path string) (name string, freeBytes int64, err error) {
 	if err := s.alive(); err != nil {

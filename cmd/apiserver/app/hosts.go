@@ -9,9 +9,9 @@ import (
 	"io"
 	"net"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/pkg/streamserver"
@@ -27,7 +27,7 @@ type hosts struct {
 var _ windowsinstance.Hosts = hosts{}
 
 // OpenLog implements [windowsinstance.LogOpener].
-func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request hostagent.LogRequest) (windowsinstance.LogStream, error) {
+func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (windowsinstance.LogStream, error) {
 	stream, err := h.access.Logs(ctx, instance, request)
 	if err != nil {
 		return nil, hostaccess.StatusError(instance.Name, err)

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 

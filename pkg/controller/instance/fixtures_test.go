@@ -22,8 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -85,17 +85,17 @@ func newNode(name, address string, ready corev1.ConditionStatus) *corev1.Node {
 }
 
 // goodFacts are those of a host that nothing speaks against.
-func goodFacts() *hostagent.Facts {
-	return &hostagent.Facts{
-		Agent:  hostagent.Version{Protocol: 1, Version: "v0.1.0", SHA256: testDigest, OS: "windows", Arch: "amd64"},
-		Time:   hostagent.TimeFacts{Now: testNow, Zone: "UTC"},
-		System: hostagent.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
-		Name:   hostagent.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
+func goodFacts() *agent.Facts {
+	return &agent.Facts{
+		Agent:  agent.Version{Protocol: 1, Version: "v0.1.0", SHA256: testDigest, OS: "windows", Arch: "amd64"},
+		Time:   agent.TimeFacts{Now: testNow, Zone: "UTC"},
+		System: agent.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
+		Name:   agent.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
 		CPUs:   4,
-		Memory: hostagent.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
-		Disks:  []hostagent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
-		Boot:   hostagent.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
-		User:   hostagent.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
+		Memory: agent.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
+		Disks:  []agent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
+		Boot:   agent.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
+		User:   agent.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
 	}
 }
 
@@ -143,7 +143,7 @@ type scriptedHost struct {
 	key       ssh.PublicKey
 	addresses []string
 	fail      map[step]error
-	facts     *hostagent.Facts
+	facts     *agent.Facts
 	// hang has every step but Resolve wait for the end of its context.
 	hang bool
 }
@@ -227,7 +227,7 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *windowsv1alpha1.Win
 	return verifyAs(h.key, instance)
 }
 
-func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*hostagent.Facts, error) {
+func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*agent.Facts, error) {
 	h, err := s.begin(ctx, stepFacts, instance)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/preflight"
 )
 
@@ -73,7 +73,7 @@ type report struct {
 	agentVersion string
 	agentDigest  string
 	// configuration is what the host was set up with.
-	configuration hostagent.ConfigurationFacts
+	configuration agent.ConfigurationFacts
 }
 
 // outcome sums an observation up for the schedule.

@@ -28,9 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -655,7 +655,7 @@ func TestReconcileRestartOfAHostIsToldOnce(t *testing.T) {
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
 		h.facts = goodFacts()
 		h.facts.Boot.Time = f.clock.Now()
-		h.facts.PendingReboot = hostagent.PendingReboot{Pending: true, Reasons: []string{hostagent.RebootWindowsUpdate}}
+		h.facts.PendingReboot = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootWindowsUpdate}}
 	})
 	f.settle("win-1")
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal RebootPending")

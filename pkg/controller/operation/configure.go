@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -138,11 +138,11 @@ func (e *execution) orphaned(ctx context.Context) error {
 
 // blank says whether a host was never set up, by us or by others. What could not be read
 // may be there.
-func blank(facts *hostagent.Facts) bool {
-	unread := slices.ContainsFunc(facts.Errors, func(e hostagent.FactError) bool {
+func blank(facts *agent.Facts) bool {
+	unread := slices.ContainsFunc(facts.Errors, func(e agent.FactError) bool {
 		return e.Area == "configuration" || e.Area == "services" || strings.HasPrefix(e.Area, "services/")
 	})
-	kubelet := slices.ContainsFunc(facts.Services, func(s hostagent.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
+	kubelet := slices.ContainsFunc(facts.Services, func(s agent.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
 	return !unread && !kubelet && facts.Configuration.AppliedRevision == "" && facts.Configuration.ApplyingRevision == ""
 }
 

@@ -15,11 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 )
 

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 )
 
 // execution carries one operation out. It is used by one goroutine.
@@ -54,7 +54,7 @@ type execution struct {
 	unsent bool
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
-	facts *hostagent.Facts
+	facts *agent.Facts
 	// planned is what the step Plan found out, for the one after it. Nil: it is found out anew.
 	planned *planned
 	// replans is how often this execution went back to the step Plan.

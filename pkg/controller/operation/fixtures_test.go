@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
 )
 
@@ -75,9 +75,9 @@ type scriptedHost struct {
 	// loseAnswer loses the answer to the request to restart, this many times.
 	loseAnswer int
 	pending    bool
-	services   []hostagent.Service
+	services   []agent.Service
 	findings   []windowsv1alpha1.CheckFinding
-	routes     []hostagent.Route
+	routes     []agent.Route
 	asked      []string
 	forced     bool
 	unanswered int
@@ -122,18 +122,18 @@ func (h *scriptedHost) Login(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 	return h.ask(ctx, "Login")
 }
 
-func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (*hostagent.Facts, error) {
+func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (*agent.Facts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Facts"); err != nil {
 		return nil, err
 	}
-	return &hostagent.Facts{
-		Agent:         hostagent.Version{SHA256: testRevision + "0000"},
-		Boot:          hostagent.BootFacts{ID: h.id(), Time: h.started},
-		PendingReboot: hostagent.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
+	return &agent.Facts{
+		Agent:         agent.Version{SHA256: testRevision + "0000"},
+		Boot:          agent.BootFacts{ID: h.id(), Time: h.started},
+		PendingReboot: agent.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      h.services,
-		Configuration: hostagent.ConfigurationFacts{AppliedRevision: h.recorded},
+		Configuration: agent.ConfigurationFacts{AppliedRevision: h.recorded},
 	}, nil
 }
 
@@ -157,15 +157,15 @@ func (h *scriptedHost) BootID(ctx context.Context, _ *windowsv1alpha1.WindowsIns
 	return h.id(), nil
 }
 
-func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, request hostagent.RestartRequest) (hostagent.RestartAnswer, error) {
+func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, request agent.RestartRequest) (agent.RestartAnswer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Restart"); err != nil {
-		return hostagent.RestartAnswer{}, err
+		return agent.RestartAnswer{}, err
 	}
 	h.agentThere = true
 	if request.BootID == "" || request.Reason == "" {
-		return hostagent.RestartAnswer{}, errors.New("the request is not complete")
+		return agent.RestartAnswer{}, errors.New("the request is not complete")
 	}
 	restarted := request.BootID != h.id()
 	if !restarted {
@@ -176,12 +176,12 @@ func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 	}
 	if h.loseAnswer > 0 {
 		h.loseAnswer--
-		return hostagent.RestartAnswer{}, errLost
+		return agent.RestartAnswer{}, errLost
 	}
-	return hostagent.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
+	return agent.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
 }
 
-func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, routes []hostagent.Route) ([]hostagent.Route, error) {
+func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, routes []agent.Route) ([]agent.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "EnsureRoutes"); err != nil {

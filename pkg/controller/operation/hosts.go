@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
@@ -23,7 +23,7 @@ type Hosts interface {
 	// Login authenticates and opens a session.
 	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
 	// Facts has our agent look at the host, after putting the agent there if need be.
-	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*hostagent.Facts, error)
+	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*agent.Facts, error)
 	// Check tries the way to the host layer by layer and judges whether the host is fit
 	// to be a node. It changes nothing there.
 	Check(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstanceCheckStatus
@@ -31,9 +31,9 @@ type Hosts interface {
 	BootID(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error)
 	// Restart restarts the host if it still is in the boot that the request names.
 	// Otherwise it has been restarted, and the answer says so.
-	Restart(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request hostagent.RestartRequest) (hostagent.RestartAnswer, error)
+	Restart(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request agent.RestartRequest) (agent.RestartAnswer, error)
 	// EnsureRoutes makes sure that routes exist, and returns those that were missing.
-	EnsureRoutes(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, routes []hostagent.Route) (changed []hostagent.Route, err error)
+	EnsureRoutes(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, routes []agent.Route) (changed []agent.Route, err error)
 	// PlanConfiguration has the host say what would have to be done for it to be as bundle
 	// says. It changes nothing but that our agent is there.
 	PlanConfiguration(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, bundle *config.Bundle) (*engine.Plan, error)

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
 )
 
 // look has our agent look at the host, and puts it there if it is not, or not as it
@@ -73,7 +73,7 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("The agent %s, revision %s, is on the host.", version, revision)}, nil
 }
 
-func ours(facts *hostagent.Facts, revision string) bool {
+func ours(facts *agent.Facts, revision string) bool {
 	return revision != "" && strings.HasPrefix(facts.Agent.SHA256, revision)
 }
 

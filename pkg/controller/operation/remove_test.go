@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
 )
 
 func TestRemove(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
 )
 
 func keyOf(name string) types.NamespacedName {

@@ -24,7 +24,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
 // engine answers requests with what runs on hosts, and breaks streams off.

@@ -18,10 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
 )
 
 // LogOpener opens logs on hosts.
@@ -29,7 +29,7 @@ type LogOpener interface {
 	// OpenLog returns once the host has found what is asked for and is about to
 	// send it, so that every refusal is still an HTTP error; errors are
 	// [apierrors.StatusError]s. The stream ends when ctx does.
-	OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request hostagent.LogRequest) (LogStream, error)
+	OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (LogStream, error)
 }
 
 // LogStream is a log on its way from a host.
@@ -140,7 +140,7 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 // logStreamer hands a stream to the server, which calls InputStream once.
 type logStreamer struct {
 	stream   LogStream
-	request  hostagent.LogRequest
+	request  agent.LogRequest
 	release  func()
 	untrack  func()
 	timer    *time.Timer

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
 )
 
 // outputs maps the values of output to those of the agent. short and cat are
@@ -34,9 +34,9 @@ var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": ti
 // logRequest turns the query parameters of a log request into what the agent is
 // asked, with both spellings of each parameter brought together. now is the time
 // that relative times are relative to.
-func logRequest(o *windows.WindowsInstanceLogOptions, now time.Time) (hostagent.LogRequest, field.ErrorList) {
+func logRequest(o *windows.WindowsInstanceLogOptions, now time.Time) (agent.LogRequest, field.ErrorList) {
 	b := logRequestBuilder{now: now}
-	request := hostagent.LogRequest{
+	request := agent.LogRequest{
 		Queries:       b.queries(o.Query, o.Unit),
 		SinceTime:     timeOf(o.SinceTime),
 		UntilTime:     timeOf(o.UntilTime),
@@ -119,7 +119,7 @@ func (b *logRequestBuilder) pattern(pattern, grep string) string {
 	return pattern
 }
 
-func (b *logRequestBuilder) since(request *hostagent.LogRequest, since string) {
+func (b *logRequestBuilder) since(request *agent.LogRequest, since string) {
 	if request.SinceTime != nil && request.SinceSeconds != nil {
 		b.invalid("sinceSeconds", *request.SinceSeconds, "must not be set together with sinceTime")
 	}
@@ -142,7 +142,7 @@ func (b *logRequestBuilder) since(request *hostagent.LogRequest, since string) {
 	request.SinceTime = b.absolute("since", since)
 }
 
-func (b *logRequestBuilder) until(request *hostagent.LogRequest, until string) {
+func (b *logRequestBuilder) until(request *agent.LogRequest, until string) {
 	if until == "" {
 		return
 	}
@@ -158,7 +158,7 @@ func (b *logRequestBuilder) until(request *hostagent.LogRequest, until string) {
 	request.UntilTime = b.absolute("until", until)
 }
 
-func (b *logRequestBuilder) boot(request *hostagent.LogRequest, boot *int64) {
+func (b *logRequestBuilder) boot(request *agent.LogRequest, boot *int64) {
 	if boot == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func (b *logRequestBuilder) boot(request *hostagent.LogRequest, boot *int64) {
 	request.Boot = &n
 }
 
-func (b *logRequestBuilder) output(request *hostagent.LogRequest, output string) {
+func (b *logRequestBuilder) output(request *agent.LogRequest, output string) {
 	format, ok := outputs[output]
 	if !ok {
 		b.errs = append(b.errs, field.NotSupported(field.NewPath("output"), output, []string{"text", "json"}))
@@ -179,7 +179,7 @@ func (b *logRequestBuilder) output(request *hostagent.LogRequest, output string)
 }
 
 // check looks at rules over several parameters.
-func (b *logRequestBuilder) check(r *hostagent.LogRequest) {
+func (b *logRequestBuilder) check(r *agent.LogRequest) {
 	if r.SinceTime != nil && r.UntilTime != nil && r.UntilTime.Before(*r.SinceTime) {
 		b.invalid("untilTime", r.UntilTime.Format(time.RFC3339), "must not be before sinceTime")
 	}

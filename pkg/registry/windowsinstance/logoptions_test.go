@@ -13,16 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/logs"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // parse goes the way of a request: from a query string over the defaults.
-func parse(t testing.TB, codec runtime.ParameterCodec, query string) (hostagent.LogRequest, []string) {
+func parse(t testing.TB, codec runtime.ParameterCodec, query string) (agent.LogRequest, []string) {
 	t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestLogRequest(t *testing.T) {
 		return &t
 	}
 	boot := func(n int) *int { return &n }
-	type request = hostagent.LogRequest
+	type request = agent.LogRequest
 	for _, test := range []struct {
 		query string
 		want  func(*request) // what differs from a request with defaults only
@@ -96,7 +96,7 @@ func TestLogRequest(t *testing.T) {
 		}},
 	} {
 		t.Run(test.query, func(t *testing.T) {
-			want := hostagent.LogRequest{CaseSensitive: true, Output: "text"}
+			want := agent.LogRequest{CaseSensitive: true, Output: "text"}
 			test.want(&want)
 			got, causes := parse(t, codec, test.query)
 			if causes != nil {

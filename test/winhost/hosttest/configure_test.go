@@ -32,9 +32,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -134,9 +134,9 @@ func (c *configured) change(command string, stdin io.Reader) engine.Result {
 	defer cancel()
 	var out bytes.Buffer
 	runErr := (&client{host: c.host, signer: c.signer}).run(ctx, c.agent+" "+command, stdin, &out)
-	var last hostagent.Progress
+	var last agent.Progress
 	for line := range bytes.Lines(out.Bytes()) {
-		last = hostagent.Progress{}
+		last = agent.Progress{}
 		if err := json.Unmarshal(line, &last); err != nil {
 			c.Fatalf("%s: %v: %s", command, err, line)
 		}
@@ -396,7 +396,7 @@ func (c *configured) powerLoss(b config.Bundle, when string) {
 	}()
 	decoder := json.NewDecoder(read)
 	for {
-		var p hostagent.Progress
+		var p agent.Progress
 		if err := decoder.Decode(&p); err != nil || p.Result != nil {
 			// It was done before: the power goes all the same.
 			break

@@ -24,7 +24,7 @@ import (
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -392,12 +392,12 @@ func installAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, dig
 
 func (c contract) agent(t *testing.T) {
 	program, digest := installAgent(t, c.host, c.signer)
-	var v hostagent.Version
+	var v agent.Version
 	if err := json.Unmarshal(output(t, c.host, c.signer, program+" version", nil), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.SHA256 != digest || v.Protocol != hostagent.ProtocolVersion {
-		t.Errorf("got %+v, want protocol %d and digest %s", v, hostagent.ProtocolVersion, digest)
+	if v.SHA256 != digest || v.Protocol != agent.ProtocolVersion {
+		t.Errorf("got %+v, want protocol %d and digest %s", v, agent.ProtocolVersion, digest)
 	}
 	facts := factsOf(t, c.host, c.signer)
 	if !strings.EqualFold(facts.Name.Hostname, c.host.Name()) {
@@ -410,15 +410,15 @@ func (c contract) agent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := (&client{host: c.host, signer: c.signer}).run(ctx, program+" nonsense", nil, io.Discard)
-	if !errors.As(err, &exit) || exit.ExitStatus() != hostagent.ExitUsage {
-		t.Errorf("an unknown sub-command: got %v, want exit code %d", err, hostagent.ExitUsage)
+	if !errors.As(err, &exit) || exit.ExitStatus() != agent.ExitUsage {
+		t.Errorf("an unknown sub-command: got %v, want exit code %d", err, agent.ExitUsage)
 	}
 }
 
-func factsOf(t *testing.T, h winhost.Host, signer ssh.Signer) hostagent.Facts {
+func factsOf(t *testing.T, h winhost.Host, signer ssh.Signer) agent.Facts {
 	t.Helper()
 	program, _ := installAgent(t, h, signer)
-	var facts hostagent.Facts
+	var facts agent.Facts
 	if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &facts); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/config"
-	"github.com/openshift/windows-instance-api/pkg/hostagent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -59,9 +59,9 @@ func startServiceHost(t *testing.T, o winhost.InProcessOptions) (*configured, co
 }
 
 // facts asks the agent.
-func (c *configured) facts() hostagent.Facts {
+func (c *configured) facts() agent.Facts {
 	c.Helper()
-	var f hostagent.Facts
+	var f agent.Facts
 	if err := json.Unmarshal(output(c.T, c.host, c.signer, c.agent+" facts", nil), &f); err != nil {
 		c.Fatal(err)
 	}

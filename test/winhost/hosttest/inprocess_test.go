@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -51,18 +51,18 @@ func TestInProcessAgent(t *testing.T) {
 		Name: "facts",
 		InProcess: winhost.InProcessOptions{
 			Clock: func() time.Time { return clock },
-			Facts: func(f *hostagent.Facts) { f.Memory.TotalBytes = 1 << 30 },
+			Facts: func(f *agent.Facts) { f.Memory.TotalBytes = 1 << 30 },
 		},
 	})
 	program, digest := fakeAgent(t, h, signer)
-	var v hostagent.Version
+	var v agent.Version
 	if err := json.Unmarshal(output(t, h, signer, `"`+program+`" version`, nil), &v); err != nil {
 		t.Fatal(err)
 	}
 	if v.SHA256 != digest {
 		t.Errorf("digest %s, want %s", v.SHA256, digest)
 	}
-	var f hostagent.Facts
+	var f agent.Facts
 	if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &f); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestInProcessAgent(t *testing.T) {
 	if err := h.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	var again hostagent.Facts
+	var again agent.Facts
 	if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &again); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestInProcessLogs(t *testing.T) {
 	if err := s.Start(program + " logs"); err != nil {
 		t.Fatal(err)
 	}
-	request, err := json.Marshal(hostagent.LogRequest{Queries: []string{"./kubelet.log"}, Follow: true})
+	request, err := json.Marshal(agent.LogRequest{Queries: []string{"./kubelet.log"}, Follow: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/hostagent"
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -49,10 +49,10 @@ func TestWineNetwork(t *testing.T) {
 	if found := links(t); !slices.Contains(found, link) {
 		t.Errorf("the host's link %s is not among %q", link, found)
 	}
-	agent, _ := installAgent(t, h, signer)
-	facts := func() *hostagent.Interface {
-		var f hostagent.Facts
-		if err := json.Unmarshal(output(t, h, signer, agent+" facts", nil), &f); err != nil {
+	program, _ := installAgent(t, h, signer)
+	facts := func() *agent.Interface {
+		var f agent.Facts
+		if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &f); err != nil {
 			t.Fatal(err)
 		}
 		for _, i := range f.Network.Interfaces {

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agent
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+)
+
+// FilesRequest asks what is on the host in place of files.
+type FilesRequest struct {
+	Files []WantedFile `json:"files"`
+}
+
+// WantedFile is a file that is about to be sent.
+type WantedFile struct {
+	// Path is where it goes, below [engine.Root].
+	Path string `json:"path"`
+	// Size is that of the content that is wanted, in bytes.
+	Size int64 `json:"size"`
+}
+
+// FilesAnswer is the answer to a [FilesRequest].
+type FilesAnswer struct {
+	// Files has one element for each that was asked for, in that order.
+	Files []FileState `json:"files"`
+}
+
+// FileState is what is on the host in place of a file.
+type FileState struct {
+	Exists bool  `json:"exists"`
+	Size   int64 `json:"size,omitempty"`
+	// SHA256 is the digest of the content in lower-case hexadecimal; empty if the size is
+	// not the wanted one.
+	SHA256 string `json:"sha256,omitempty"`
+	// Volume names the volume that the path is on, and FreeBytes is how much can be
+	// written to it; negative if that cannot be told.
+	Volume    string `json:"volume,omitempty"`
+	FreeBytes int64  `json:"freeBytes"`
+}
+
+// CommitRequest asks for a file that was sent to get its name. It can be repeated.
+type CommitRequest struct {
+	// Temporary is where the file is, Path where it goes: both in one directory below
+	// [engine.Root].
+	Temporary string `json:"temporary"`
+	Path      string `json:"path"`
+	// Size and SHA256 are those of the content, unpacked; the digest is in lower-case
+	// hexadecimal.
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+	// Gzip says that what is at Temporary is compressed with gzip.
+	Gzip bool `json:"gzip,omitempty"`
+}
+
+// CommitAnswer is the answer to a [CommitRequest].
+type CommitAnswer struct {
+	// Error says why the file does not have its name. Nil: it does.
+	Error *CommitError `json:"error,omitempty"`
+}
+
+// CommitReason tells apart why a file did not get its name.
+type CommitReason string
+
+// Reasons of a [CommitError].
+const (
+	// CommitDigestMismatch: size or digest are not those of the request.
+	CommitDigestMismatch CommitReason = "DigestMismatch"
+	// CommitDiskFull: there is no room to unpack the file. What was unpacked is removed.
+	CommitDiskFull CommitReason = "DiskFull"
+	// CommitInUse: what has the name cannot be replaced, because it is in use.
+	CommitInUse CommitReason = "InUse"
+	// CommitFailed: anything else.
+	CommitFailed CommitReason = "Failed"
+)
+
+// CommitError says why a file did not get its name.
+type CommitError struct {
+	Reason  CommitReason `json:"reason"`
+	Message string       `json:"message"`
+}
+
+// ErrDiskFull is wrapped by errors of writing to a volume that has no room.
+var ErrDiskFull = errors.New("the disk is full")
+
+// Receiver is a host to which files can be sent. The [engine.System] of a [Host] is one, or
+// the commands "files" and "commit" fail. Paths are those of Windows, as for the engine,
+// which has its files in memory: those that are sent are too large for that.
+type Receiver interface {
+	engine.FileSystem
+	// Create makes a file that gets its name later. [ErrDiskFull] is wrapped where the
+	// volume has no room, by Write and Commit of the file too.
+	Create(path string) (ReceivedFile, error)
+	// Sync returns when the content of a file is on the disk.
+	Sync(path string) error
+	// Volume names the volume that a path is on, whether or not there is anything at the
+	// path, and says how many bytes this process can write to it.
+	Volume(path string) (name string, freeBytes int64, err error)
+}
+
+// ReceivedFile is a file that is being written under a temporary name.
+type ReceivedFile interface {
+	io.Writer
+	// Commit gives the file its name, in place of what has it, once its content is on the
+	// disk. [engine.ErrInUse] is wrapped as in [engine.FileSystem]. The file is gone
+	// after an error.
+	Commit() error
+	// Discard removes the file, if it has not got its name.
+	Discard() error
+}
+
+func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	var request FilesRequest
+	if err := readJSON(stdin, &request); err != nil {
+		return err
+	}
+	r, err := receiverOf(host)
+	if err != nil {
+		return err
+	}
+	answer := FilesAnswer{Files: make([]FileState, len(request.Files))}
+	for i, wanted := range request.Files {
+		if answer.Files[i], err = lookAt(ctx, r, wanted); err != nil {
+			return err
+		}
+	}
+	return writeJSON(stdout, answer)
+}
+
+// lookAt says what is in place of a file.
+func lookAt(ctx context.Context, r Receiver, wanted WantedFile) (FileState, error) {
+	if err := checkReceived(wanted.Path); err != nil {
+		return FileState{}, err
+	}
+	state := FileState{FreeBytes: -1}
+	if name, free, err := r.Volume(wanted.Path); err == nil {
+		state.Volume, state.FreeBytes = name, free
+	}
+	info, err := r.Stat(wanted.Path)
+	if err != nil {
+		return FileState{}, fmt.Errorf("looking at %s: %w", wanted.Path, err)
+	}
+	if info.Kind == engine.FileMissing {
+		return state, nil
+	}
+	state.Exists = true
+	if info.Kind != engine.FileRegular {
+		return state, nil
+	}
+	state.Size = info.Size
+	if info.Size != wanted.Size {
+		return state, nil
+	}
+	if state.SHA256, err = digestOfFile(ctx, r, wanted.Path); err != nil {
+		return FileState{}, fmt.Errorf("computing the digest of %s: %w", wanted.Path, err)
+	}
+	return state, nil
+}
+
+func digestOfFile(ctx context.Context, r Receiver, path string) (string, error) {
+	in, err := r.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, untilDone{ctx, in}); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	var request CommitRequest
+	if err := readJSON(stdin, &request); err != nil {
+		return err
+	}
+	r, err := receiverOf(host)
+	if err != nil {
+		return err
+	}
+	var answer CommitAnswer
+	if err := commit(ctx, r, request); err != nil {
+		answer.Error = &CommitError{Reason: commitReason(err), Message: err.Error()}
+	}
+	return writeJSON(stdout, answer)
+}
+
+// errMismatch is wrapped where what was sent is not what the request says.
+var errMismatch = errors.New("what arrived is not what was sent")
+
+func commitReason(err error) CommitReason {
+	switch {
+	case errors.Is(err, errMismatch):
+		return CommitDigestMismatch
+	case errors.Is(err, ErrDiskFull):
+		return CommitDiskFull
+	case errors.Is(err, engine.ErrInUse):
+		return CommitInUse
+	}
+	return CommitFailed
+}
+
+// commit gives a file its name if it is what the request says.
+func commit(ctx context.Context, r Receiver, c CommitRequest) error {
+	for _, path := range []string{c.Temporary, c.Path} {
+		if err := checkReceived(path); err != nil {
+			return err
+		}
+	}
+	if !strings.EqualFold(directoryOf(c.Temporary), directoryOf(c.Path)) || strings.EqualFold(c.Temporary, c.Path) {
+		return fmt.Errorf("%s and %s are not two files of one directory", c.Temporary, c.Path)
+	}
+	in, err := r.Open(c.Temporary)
+	if errors.Is(err, fs.ErrNotExist) && isThere(ctx, r, c) {
+		return nil // the answer to an earlier request was lost
+	}
+	if err != nil {
+		return fmt.Errorf("opening what was sent: %w", err)
+	}
+	defer in.Close()
+	if c.Gzip {
+		return unpack(ctx, r, c, in)
+	}
+	if err := copyChecked(io.Discard, untilDone{ctx, in}, c); err != nil {
+		return err
+	}
+	// Windows renames no file that is open.
+	if err := in.Close(); err != nil {
+		return fmt.Errorf("closing what was sent: %w", err)
+	}
+	if err := r.Sync(c.Temporary); err != nil {
+		return fmt.Errorf("writing %s to the disk: %w", c.Temporary, err)
+	}
+	if err := r.Rename(c.Temporary, c.Path); err != nil {
+		return fmt.Errorf("giving %s its name: %w", c.Path, err)
+	}
+	return nil
+}
+
+// isThere says whether the file has its name already.
+func isThere(ctx context.Context, r Receiver, c CommitRequest) bool {
+	state, err := lookAt(ctx, r, WantedFile{Path: c.Path, Size: c.Size})
+	return err == nil && state.SHA256 == c.SHA256
+}
+
+// unpack writes the content of a compressed file beside it.
+func unpack(ctx context.Context, r Receiver, c CommitRequest, in io.ReadCloser) (err error) {
+	unzip, err := gzip.NewReader(untilDone{ctx, in})
+	switch {
+	case isCorrupt(err), errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %w", errMismatch, err)
+	case err != nil:
+		return fmt.Errorf("reading what was sent: %w", err)
+	}
+	out, err := r.Create(c.Path)
+	if err != nil {
+		return fmt.Errorf("creating the file to unpack to: %w", err)
+	}
+	if err := copyChecked(out, unzip, c); err != nil {
+		return errors.Join(err, out.Discard())
+	}
+	if err := out.Commit(); err != nil {
+		return fmt.Errorf("giving %s its name: %w", c.Path, err)
+	}
+	_ = in.Close() // it was only read, and Windows removes no file that is open
+	if err := r.Remove(c.Temporary); err != nil {
+		// A scanner may hold it. The file has its name, so this is no failure; what cannot
+		// be removed at the next boot either is removed with everything else of ours.
+		_ = r.RemoveAtBoot(c.Temporary)
+	}
+	return nil
+}
+
+// copyChecked copies a content of the size and digest of the request and no other. It stops one
+// byte after the size, so that no compressed content fills the disk.
+func copyChecked(w io.Writer, in io.Reader, c CommitRequest) error {
+	h := sha256.New()
+	out := &failingWriter{w: w}
+	n, err := io.Copy(io.MultiWriter(h, out), io.LimitReader(in, c.Size))
+	switch {
+	case out.err != nil:
+		return fmt.Errorf("unpacking: %w", out.err)
+	case isCorrupt(err):
+		return fmt.Errorf("%w: %w", errMismatch, err)
+	case err != nil:
+		return fmt.Errorf("reading what was sent: %w", err)
+	}
+	if n == c.Size {
+		more, err := io.CopyN(io.Discard, in, 1)
+		if isCorrupt(err) {
+			return fmt.Errorf("%w: %w", errMismatch, err)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("reading what was sent: %w", err)
+		}
+		n += more
+	}
+	switch sum := hex.EncodeToString(h.Sum(nil)); {
+	case n > c.Size:
+		return fmt.Errorf("%w: it has more than %d bytes", errMismatch, c.Size)
+	case n < c.Size:
+		return fmt.Errorf("%w: it has %d bytes of %d", errMismatch, n, c.Size)
+	case sum != c.SHA256:
+		return fmt.Errorf("%w: it has the digest %s, and should have %s", errMismatch, sum, c.SHA256)
+	}
+	return nil
+}
+
+// isCorrupt says whether err is about a content that is not compressed with gzip, or ends early.
+func isCorrupt(err error) bool {
+	var corrupt flate.CorruptInputError
+	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// failingWriter remembers the error of its writer, to tell it from one of the reader.
+type failingWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (f *failingWriter) Write(b []byte) (int, error) {
+	n, err := f.w.Write(b)
+	if err != nil {
+		f.err = err
+	}
+	return n, err
+}
+
+// untilDone reads until its context ends.
+type untilDone struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (u untilDone) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(b)
+}
+
+func receiverOf(host Host) (Receiver, error) {
+	r, ok := host.System().(Receiver)
+	if !ok {
+		return nil, errors.New("no files can be sent to this host")
+	}
+	return r, nil
+}
+
+var (
+	// receivedName matches what elements of paths of files that are sent look like. It has no
+	// ".", "..", alternate data stream, wildcard, or name that Windows would change.
+	receivedName = regexp.MustCompile(`^[0-9A-Za-z_-][0-9A-Za-z._-]{0,198}[0-9A-Za-z_-]$`)
+	// receivedDevice matches those of them that Windows takes for devices.
+	receivedDevice = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
+)
+
+// checkReceived refuses every path but those of files below the directory of the agent.
+func checkReceived(path string) error {
+	const root = engine.Root + `\`
+	if len(path) <= len(root) || !strings.EqualFold(path[:len(root)], root) {
+		return fmt.Errorf("path %q is not below %s", path, root)
+	}
+	for _, name := range strings.Split(path[len(root):], `\`) {
+		if !receivedName.MatchString(name) || receivedDevice.MatchString(name) {
+			return fmt.Errorf("path %q has the element %q, which no file that is sent has", path, name)
+		}
+	}
+	return nil
+}
+
+func directoryOf(path string) string { return path[:strings.LastIndexByte(path, '\\')] }

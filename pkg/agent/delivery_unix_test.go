@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build unix
+
+package agent_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/windows"
+)
+
+// receiver is a host whose drive C is a directory.
+type receiver struct {
+	*windows.Host
+	payload string // engine.PayloadDirectory on this machine
+	system  func(engine.System) engine.System
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	drive := t.TempDir()
+	r := &receiver{
+		Host: windows.New(windows.Options{Drive: drive}), payload: filepath.Join(drive, "Windows", "windows-node-agent", "payload"),
+		system: func(s engine.System) engine.System { return s },
+	}
+	if err := os.MkdirAll(r.payload, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *receiver) System() engine.System { return r.system(r.Host.System()) }
+
+func (r *receiver) write(t *testing.T, name string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(r.payload, name), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// content is what has each name in the directory of the payload.
+func (r *receiver) content(t *testing.T) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(r.payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := map[string]string{}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(r.payload, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[e.Name()] = string(b)
+	}
+	return content
+}
+
+// run runs a command of the agent.
+func (r *receiver) run(t *testing.T, command string, request, answer any) (stderr string) {
+	t.Helper()
+	in, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, failure bytes.Buffer
+	code := agent.Main(context.Background(), r, []string{command}, bytes.NewReader(in), &out, &failure)
+	if (code == agent.ExitOK) != (failure.Len() == 0) {
+		t.Errorf("exit code %d with %q", code, failure.String())
+	}
+	if code == agent.ExitOK {
+		if err := json.Unmarshal(out.Bytes(), answer); err != nil {
+			t.Errorf("%s: %v", out.String(), err)
+		}
+	}
+	return failure.String()
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}
+
+func zip(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestFiles(t *testing.T) {
+	r := newReceiver(t)
+	r.write(t, "kubelet", []byte("content"))
+	if err := os.Mkdir(filepath.Join(r.payload, "directory"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var answer agent.FilesAnswer
+	at := func(name string, size int64) agent.WantedFile {
+		return agent.WantedFile{Path: engine.PayloadDirectory + `\` + name, Size: size}
+	}
+	request := agent.FilesRequest{Files: []agent.WantedFile{at("kubelet", 7), at("missing", 7), at("kubelet", 8), at("directory", 7), at("KUBELET", 7)}}
+	if stderr := r.run(t, agent.CommandFiles, request, &answer); stderr != "" {
+		t.Fatal(stderr)
+	}
+	there := agent.FileState{Exists: true, Size: 7, SHA256: sum([]byte("content")), Volume: "C:"}
+	want := []agent.FileState{there, {Volume: "C:"}, {Exists: true, Size: 7, Volume: "C:"}, {Exists: true, Volume: "C:"}, there}
+	if diff := cmp.Diff(want, answer.Files, cmpopts.IgnoreFields(agent.FileState{}, "FreeBytes")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, f := range answer.Files {
+		if f.FreeBytes <= 0 {
+			t.Errorf("%d bytes are free", f.FreeBytes)
+		}
+	}
+}
+
+// TestReceivedPaths: nothing outside of the directory of the agent is read or written.
+func TestReceivedPaths(t *testing.T) {
+	r := newReceiver(t)
+	good := engine.PayloadDirectory + `\x1`
+	for _, path := range []string{
+		``, `C:\`, `C:\k\kubelet.exe`, engine.Root, engine.Root + `\`, engine.Root + `-2\xx`, `windows-node-agent\xx`,
+		engine.Root + `\..\System32\xx.dll`, engine.Root + `\payload\..\..\xx`, engine.Root + `\.\xx`, engine.Root + `\\xx`, engine.Root + `/xx`,
+		engine.PayloadDirectory + `\x1:stream`, engine.PayloadDirectory + `\x1::$DATA`, engine.PayloadDirectory + `\x1.`, engine.PayloadDirectory + `\x1 `,
+		engine.PayloadDirectory + `\nul`, engine.PayloadDirectory + `\COM1.part`, engine.PayloadDirectory + `\x*`, engine.PayloadDirectory + "\\x\x00y",
+		`\\?\` + engine.PayloadDirectory + `\x1`, `D:\Windows\windows-node-agent\xx`,
+	} {
+		if stderr := r.run(t, agent.CommandFiles, agent.FilesRequest{Files: []agent.WantedFile{{Path: path}}}, nil); !strings.Contains(stderr, "path ") {
+			t.Errorf("files of %q: got %q", path, stderr)
+		}
+		for _, c := range []agent.CommitRequest{{Temporary: path, Path: good}, {Temporary: good, Path: path}} {
+			var answer agent.CommitAnswer
+			r.run(t, agent.CommandCommit, c, &answer)
+			if answer.Error == nil || answer.Error.Reason != agent.CommitFailed || !strings.HasPrefix(answer.Error.Message, "path ") {
+				t.Errorf("commit of %+v: got %+v", c, answer.Error)
+			}
+		}
+	}
+	var answer agent.FilesAnswer
+	for _, path := range []string{good, strings.ToUpper(good), strings.ToLower(good), engine.Root + `\windows-node-agent-0123456789abcdef.exe`} {
+		if stderr := r.run(t, agent.CommandFiles, agent.FilesRequest{Files: []agent.WantedFile{{Path: path}}}, &answer); stderr != "" {
+			t.Errorf("files of %q: got %q", path, stderr)
+		}
+	}
+}
+
+func TestCommit(t *testing.T) {
+	content := bytes.Repeat([]byte("kubelet "), 10_000)
+	packed := zip(t, content)
+	corrupt := bytes.Clone(packed)
+	corrupt[len(corrupt)/2] ^= 0xff
+	for _, tt := range []struct {
+		name   string
+		sent   []byte
+		gzip   bool
+		change func(*agent.CommitRequest)
+		want   agent.CommitReason // empty: the file has its name
+	}{
+		{name: "plain", sent: content},
+		{name: "compressed", sent: packed, gzip: true},
+		{name: "empty", change: func(c *agent.CommitRequest) { c.Size, c.SHA256 = 0, sum(nil) }},
+		{name: "empty, compressed", sent: zip(t, nil), gzip: true, change: func(c *agent.CommitRequest) { c.Size, c.SHA256 = 0, sum(nil) }},
+		{name: "other content of the same size", sent: bytes.ToUpper(content), want: agent.CommitDigestMismatch},
+		{name: "too short", sent: content[1:], want: agent.CommitDigestMismatch},
+		{name: "too long", sent: append(bytes.Clone(content), 'x'), want: agent.CommitDigestMismatch},
+		{name: "other content, compressed", sent: zip(t, bytes.ToUpper(content)), gzip: true, want: agent.CommitDigestMismatch},
+		{name: "content without an end, compressed", sent: zip(t, make([]byte, 10<<20)), gzip: true, want: agent.CommitDigestMismatch},
+		{name: "not compressed", sent: content, gzip: true, want: agent.CommitDigestMismatch},
+		{name: "nothing in place of compressed", gzip: true, want: agent.CommitDigestMismatch},
+		{name: "compressed, cut", sent: packed[:len(packed)-9], gzip: true, want: agent.CommitDigestMismatch},
+		{name: "compressed, cut in its end", sent: packed[:len(packed)-4], gzip: true, want: agent.CommitDigestMismatch},
+		{name: "compressed, damaged", sent: corrupt, gzip: true, want: agent.CommitDigestMismatch},
+		{name: "not sent", change: func(c *agent.CommitRequest) { c.Temporary += "x" }, want: agent.CommitFailed},
+		{name: "in another directory", change: func(c *agent.CommitRequest) { c.Path = engine.Root + `\kubelet` }, want: agent.CommitFailed},
+		{name: "onto itself", change: func(c *agent.CommitRequest) { c.Path = c.Temporary }, want: agent.CommitFailed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newReceiver(t)
+			r.write(t, "kubelet", []byte("old"))
+			r.write(t, "kubelet.part", tt.sent)
+			request := agent.CommitRequest{
+				Temporary: engine.PayloadDirectory + `\kubelet.part`, Path: engine.PayloadDirectory + `\kubelet`,
+				Size: int64(len(content)), SHA256: sum(content), Gzip: tt.gzip,
+			}
+			if tt.change != nil {
+				tt.change(&request)
+			}
+			var answer agent.CommitAnswer
+			if stderr := r.run(t, agent.CommandCommit, request, &answer); stderr != "" {
+				t.Fatal(stderr)
+			}
+			want := map[string]string{"kubelet": string(content[:request.Size])}
+			if tt.want != "" {
+				want = map[string]string{"kubelet": "old", "kubelet.part": string(tt.sent)}
+			}
+			if diff := cmp.Diff(want, r.content(t)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			var got agent.CommitReason
+			if answer.Error != nil {
+				got = answer.Error.Reason
+			}
+			if got != tt.want {
+				t.Errorf("got %+v, want %q", answer.Error, tt.want)
+			}
+			if tt.want != "" {
+				return
+			}
+			// The answer may have been lost.
+			if stderr := r.run(t, agent.CommandCommit, request, &answer); stderr != "" || answer.Error != nil {
+				t.Errorf("the second time: %q, %+v", stderr, answer.Error)
+			}
+		})
+	}
+}
+
+// full is a host whose disk has no room, which /dev/full is like.
+type full struct{ *windows.UnixSystem }
+
+func (s full) Create(path string) (agent.ReceivedFile, error) {
+	f, err := s.UnixSystem.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	return fullFile{f, device}, err
+}
+
+type fullFile struct {
+	agent.ReceivedFile
+	device *os.File
+}
+
+func (f fullFile) Write(b []byte) (int, error) {
+	if n, err := f.ReceivedFile.Write(b[:len(b)/2]); err != nil {
+		return n, err
+	}
+	n, err := f.device.Write(b[len(b)/2:])
+	return len(b)/2 + n, fmt.Errorf("%w: %w", agent.ErrDiskFull, err)
+}
+
+func (f fullFile) Discard() error { return errors.Join(f.ReceivedFile.Discard(), f.device.Close()) }
+
+// TestCommitDiskFull: what was unpacked is no use and takes the last of the space.
+func TestCommitDiskFull(t *testing.T) {
+	r := newReceiver(t)
+	r.system = func(s engine.System) engine.System { return full{s.(*windows.UnixSystem)} }
+	content := bytes.Repeat([]byte("kubelet "), 10_000)
+	sent := string(zip(t, content))
+	r.write(t, "kubelet.gz.part", []byte(sent))
+	var answer agent.CommitAnswer
+	r.run(t, agent.CommandCommit, agent.CommitRequest{
+		Temporary: engine.PayloadDirectory + `\kubelet.gz.part`, Path: engine.PayloadDirectory + `\kubelet`,
+		Size: int64(len(content)), SHA256: sum(content), Gzip: true,
+	}, &answer)
+	if answer.Error == nil || answer.Error.Reason != agent.CommitDiskFull || !strings.Contains(answer.Error.Message, "no space left") {
+		t.Errorf("got %+v", answer.Error)
+	}
+	if diff := cmp.Diff(map[string]string{"kubelet.gz.part": sent}, r.content(t)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// counting is a host that knows how much was unpacked on it.
+type counting struct {
+	*windows.UnixSystem
+	written *int
+}
+
+func (s counting) Create(path string) (agent.ReceivedFile, error) {
+	f, err := s.UnixSystem.Create(path)
+	return countingFile{f, s.written}, err
+}
+
+type countingFile struct {
+	agent.ReceivedFile
+	written *int
+}
+
+func (f countingFile) Write(b []byte) (int, error) {
+	n, err := f.ReceivedFile.Write(b)
+	*f.written += n
+	return n, err
+}
+
+// TestCommitBounded: however much unpacks from what was sent, no more is written than was announced.
+func TestCommitBounded(t *testing.T) {
+	const size = 1000
+	r := newReceiver(t)
+	written := 0
+	r.system = func(s engine.System) engine.System { return counting{s.(*windows.UnixSystem), &written} }
+	r.write(t, "kubelet.gz.part", zip(t, make([]byte, 100<<20)))
+	var answer agent.CommitAnswer
+	r.run(t, agent.CommandCommit, agent.CommitRequest{
+		Temporary: engine.PayloadDirectory + `\kubelet.gz.part`, Path: engine.PayloadDirectory + `\kubelet`,
+		Size: size, SHA256: sum(make([]byte, size)), Gzip: true,
+	}, &answer)
+	if answer.Error == nil || answer.Error.Reason != agent.CommitDigestMismatch || written != size {
+		t.Errorf("got %+v after %d bytes", answer.Error, written)
+	}
+}
+
+// inUse is a host on which no file can be replaced.
+type inUse struct{ *windows.UnixSystem }
+
+func (inUse) Rename(string, string) error { return engine.ErrInUse }
+
+func (s inUse) Create(path string) (agent.ReceivedFile, error) {
+	f, err := s.UnixSystem.Create(path)
+	return inUseFile{f}, err
+}
+
+type inUseFile struct{ agent.ReceivedFile }
+
+func (f inUseFile) Commit() error {
+	if err := f.Discard(); err != nil {
+		return err
+	}
+	return engine.ErrInUse
+}
+
+func TestCommitInUse(t *testing.T) {
+	for _, compressed := range []bool{false, true} {
+		r := newReceiver(t)
+		r.system = func(s engine.System) engine.System { return inUse{s.(*windows.UnixSystem)} }
+		sent := []byte("content")
+		if compressed {
+			sent = zip(t, sent)
+		}
+		r.write(t, "kubelet.part", sent)
+		var answer agent.CommitAnswer
+		r.run(t, agent.CommandCommit, agent.CommitRequest{
+			Temporary: engine.PayloadDirectory + `\kubelet.part`, Path: engine.PayloadDirectory + `\kubelet`,
+			Size: 7, SHA256: sum([]byte("content")), Gzip: compressed,
+		}, &answer)
+		if answer.Error == nil || answer.Error.Reason != agent.CommitInUse {
+			t.Errorf("got %+v", answer.Error)
+		}
+		if diff := cmp.Diff(map[string]string{"kubelet.part": string(sent)}, r.content(t)); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+}

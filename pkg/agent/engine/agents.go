@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// agentName matches the names of executables of the agent: each version has its own, so
+// that a new one can be put beside one that runs.
+var agentName = regexp.MustCompile(`(?i)^windows-node-agent-[0-9a-f]{16}\.exe$`)
+
+// oldAgents are those of the names in the directory of the agent that are executables of
+// other versions than this one and those that services run.
+func oldAgents(names []string, own string, services []config.Service) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !agentName.MatchString(name) || strings.EqualFold(name, own) || slices.ContainsFunc(services, func(s config.Service) bool {
+			return strings.EqualFold(s.BinaryPath, Root+`\`+name)
+		})
+	})
+}
+
+// sweepAgents removes executables of other versions of the agent. One that runs stays, for
+// the next time; so does everything as long as nobody knows which executable this is.
+func (a *application) sweepAgents() {
+	if a.Executable == "" {
+		return
+	}
+	list, err := a.system().Names(Root)
+	if err != nil {
+		return // there is none
+	}
+	for _, name := range oldAgents(list, a.Executable, a.bundle.Document.Services) {
+		path := Root + `\` + name
+		if err := a.system().Remove(path); err != nil && !errors.Is(err, ErrInUse) {
+			a.emit(Event{Item: path, State: EventNote, Message: "is removed later: " + err.Error()})
+		}
+	}
+}

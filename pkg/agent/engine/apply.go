@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// Engine configures one host. Its methods may be called by several at once, also by
+// several processes: the one that comes second fails with a [*LockedError].
+type Engine struct {
+	System System
+	// Events gets progress, in order. Nil: nobody.
+	Events func(Event)
+	// Deadlines are how long things may take. Zero: the defaults.
+	Deadlines Deadlines
+	// Now is the clock. Nil: that of the system.
+	Now func() time.Time
+	// Executable is the name of the file of this program, in [Root]. [Engine.Apply] removes
+	// those of other versions that no service runs. Empty: it removes none.
+	Executable string
+	// Sleep waits, and returns the error of ctx when that ends first. Nil: as the clock does.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+func (e *Engine) now() time.Time {
+	if e.Now == nil {
+		return time.Now()
+	}
+	return e.Now()
+}
+
+func (e *Engine) sleep(ctx context.Context, d time.Duration) error {
+	if e.Sleep != nil {
+		return e.Sleep(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func (e *Engine) emit(v Event) {
+	if e.Events != nil {
+		v.Time = e.now()
+		e.Events(v)
+	}
+}
+
+// Plan returns what [Engine.Apply] would do. It changes nothing. The bundle is valid.
+func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*Plan, error) {
+	st, err := openStore(e.System)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := (&observer{system: e.System}).observe(ctx, &b.Document, st.inventory)
+	if err != nil {
+		return nil, err
+	}
+	p, err := (&planner{bundle: b, seen: seen, inv: st.inventory}).diff()
+	if err != nil {
+		return nil, err
+	}
+	return &p.Plan, nil
+}
+
+// Apply makes the host as the bundle says, which is valid. It is done when it returns
+// Unchanged or Applied; whatever else it returns, or when it did not get to return, the
+// same can be applied again.
+func (e *Engine) Apply(ctx context.Context, r *Request) *Result {
+	return e.change(ctx, "apply", &Result{}, func(a *application) error { return a.apply(ctx, r) })
+}
+
+// Cleanup takes away what is ours, and what our programs have made, and puts back what was
+// there before. What others put into our directories stays, and the directory with it. Features stay enabled and the
+// host keeps its name.
+func (e *Engine) Cleanup(ctx context.Context) *Result {
+	return e.change(ctx, "cleanup", &Result{}, func(a *application) error { return a.cleanup(ctx) })
+}
+
+// change does something as the only one on the host.
+func (e *Engine) change(ctx context.Context, command string, result *Result, do func(*application) error) *Result {
+	result.Changed = []Item{}
+	release, err := e.lock(ctx, command)
+	if err != nil {
+		return result.fail(err)
+	}
+	a := &application{Engine: e, deadlines: e.Deadlines.withDefaults(), result: result, observer: observer{system: e.System}}
+	if a.store, err = openStore(e.System); err == nil {
+		err = do(a)
+	}
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	}
+	if err = errors.Join(err, release()); err != nil {
+		return result.fail(err)
+	}
+	return result
+}
+
+// lookingTakes is how long a change waits for the service that looks at the host.
+const lookingTakes = 30 * time.Second
+
+// lock makes this the only one that changes the host. It waits for the service, which
+// looks at the host all the time, and for nobody else.
+func (e *Engine) lock(ctx context.Context, command string) (release func() error, err error) {
+	deadline := e.now().Add(lookingTakes)
+	for {
+		release, err = e.System.Lock(Owner{PID: os.Getpid(), Command: command, Since: e.now()})
+		var locked *LockedError
+		if !errors.As(err, &locked) || locked.Owner.Command != commandRun || !e.now().Before(deadline) {
+			return release, err
+		}
+		if err := e.sleep(ctx, e.Deadlines.withDefaults().Poll); err != nil {
+			return nil, errors.Join(locked, err)
+		}
+	}
+}
+
+// application is one change of a host.
+type application struct {
+	*Engine
+	observer
+	*store
+	deadlines Deadlines
+	result    *Result
+	// bundle is what the host becomes.
+	bundle *config.Bundle
+	plan   *plan
+	seen   *observation
+	// except is a service that is left alone: the one that this process is.
+	except string
+	// leaving says that everything goes, so that nothing has to wait for a restart.
+	leaving bool
+	// healing says that only what costs little is done, and nothing is waited for that is
+	// not there.
+	healing bool
+	begun   int
+}
+
+func (a *application) system() System { return a.Engine.System }
+
+func (a *application) apply(ctx context.Context, r *Request) error {
+	if err := a.prepare(ctx, &r.Bundle); err != nil {
+		return err
+	}
+	a.result.Revision = a.plan.Revision
+	switch {
+	case len(a.plan.Reboot) > 0:
+		a.result.Outcome, a.result.Reboot = OutcomeRebootRequired, a.plan.Reboot
+		return nil
+	case costlier(a.plan.Impact, cmp.Or(r.Allow, config.ImpactNone)):
+		a.result.Outcome, a.result.Plan = OutcomeImpactExceeded, &a.plan.Plan
+		return nil
+	case len(a.plan.Payload) > 0:
+		return &PayloadError{Files: a.plan.Payload}
+	}
+	if err := a.claim(); err != nil {
+		return err
+	}
+	a.result.Outcome = OutcomeUnchanged
+	if len(a.plan.steps) > 0 {
+		a.result.Outcome = OutcomeApplied
+		a.Applying = a.plan.Revision
+		if err := a.execute(ctx); err != nil || a.result.Outcome == OutcomeRebootRequired {
+			return err
+		}
+	}
+	return a.finish()
+}
+
+// prepare finds out what is to be done.
+func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error) {
+	a.bundle = b
+	if a.seen, err = a.observe(ctx, &b.Document, a.inventory); err != nil {
+		return err
+	}
+	if a.Reboot != nil && a.Reboot.Boot != a.seen.boot {
+		a.Reboot = nil
+	}
+	p := &planner{bundle: b, seen: a.seen, inv: a.inventory, except: a.except, healing: a.healing}
+	a.plan, err = p.diff()
+	return err
+}
+
+// finish writes down that the document was carried out.
+func (a *application) finish() error {
+	a.prune()
+	a.pruneGenerated()
+	a.refresh()
+	content, err := a.bundle.Encode()
+	if err != nil {
+		return err
+	}
+	before, err := readFile(a.system(), appliedPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the applied document: %w", err)
+	}
+	if err != nil || !bytes.Equal(before, content) {
+		a.Applying = a.plan.Revision
+		if err := a.save(); err != nil {
+			return err
+		}
+		if err := a.system().WriteFile(appliedPath, content, config.AccessAdministrators); err != nil {
+			return fmt.Errorf("write the applied document: %w", err)
+		}
+	}
+	a.Applying, a.Applied = "", a.plan.Revision
+	if err := a.save(); err != nil {
+		return err
+	}
+	a.sweep()
+	a.sweepAgents()
+	return a.forgetDrift()
+}
+
+// forgetDrift removes what was found of the changes of others, once they are put right. It
+// stays when there was nothing to do: then it tells what the service has put right.
+func (a *application) forgetDrift() error {
+	if a.result.Outcome != OutcomeApplied {
+		return nil
+	}
+	info, err := a.system().Stat(driftPath)
+	if err == nil && info.Kind != FileMissing {
+		err = a.system().Remove(driftPath)
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", driftPath, err)
+	}
+	return nil
+}
+
+// prune drops the records of what the document does not want: it is gone now.
+func (a *application) prune() {
+	d := &a.bundle.Document
+	keep(a.Files, names(d.Files, func(f config.File) string { return f.Path }))
+	keep(a.Directories, wantedDirectories(d))
+	keep(a.Firewall, names(d.Firewall, func(r config.FirewallRule) string { return r.Name }))
+	keep(a.Exclusions, d.AntivirusExclusions)
+	keep(a.Certs, names(d.Certificates, func(c config.Certificate) string { return certificateKey(c.Store, c.Fingerprint) }))
+	variables := names(d.Environment, func(v config.EnvironmentVariable) string { return v.Name })
+	for key := range a.Environment {
+		if !slices.ContainsFunc(variables, func(name string) bool { return strings.EqualFold(name, key) }) {
+			delete(a.Environment, key)
+		}
+	}
+	a.Services = slices.DeleteFunc(a.Services, func(r serviceRecord) bool {
+		return !slices.ContainsFunc(d.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, r.Name) }) && !strings.EqualFold(r.Name, a.except)
+	})
+	var networks []string
+	var endpoints []string
+	if d.HNS != nil {
+		networks = d.HNS.Networks
+		if d.HNS.Endpoint != nil {
+			endpoints = []string{d.HNS.Endpoint.Name}
+		}
+	}
+	a.Networks = slices.DeleteFunc(a.Networks, func(name string) bool { return !slices.Contains(networks, name) })
+	for name := range a.Endpoints {
+		if !slices.Contains(endpoints, name) {
+			delete(a.Endpoints, name)
+		}
+	}
+}
+
+// refresh makes the records say what the document says of what is ours. A step that a
+// crash prevented may have left something else in them, and a document may say something
+// new of what is on the host already.
+func (a *application) refresh() {
+	d := &a.bundle.Document
+	for _, f := range d.Files {
+		if r, ours := a.Files[fold(f.Path)]; ours {
+			r.OnChange = f.OnChange
+			a.Files[fold(f.Path)] = r
+		}
+	}
+	for _, v := range d.Environment {
+		if r, ours := a.Environment[strings.ToUpper(v.Name)]; ours {
+			r.Name, r.Value, r.Previous, r.OnChange = v.Name, environmentValue(a.bundle, v), nil, v.OnChange
+			a.Environment[strings.ToUpper(v.Name)] = r
+		}
+	}
+	for _, c := range d.Certificates {
+		if r, ours := a.Certs[certificateKey(c.Store, c.Fingerprint)]; ours {
+			r.OnChange = c.OnChange
+			a.Certs[certificateKey(c.Store, c.Fingerprint)] = r
+		}
+	}
+	for _, r := range d.Firewall {
+		if _, ours := a.Firewall[fold(r.Name)]; ours {
+			a.Firewall[fold(r.Name)] = r
+		}
+	}
+	for _, s := range d.Services {
+		if _, ours := a.service(s.Name); ours {
+			a.recordService(serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange})
+		}
+	}
+}
+
+// keep removes what is not wanted from a map by names in lower case.
+func keep[T any](m map[string]T, wanted []string) {
+	set := map[string]bool{}
+	for _, name := range wanted {
+		set[fold(name)] = true
+	}
+	for key := range m {
+		if !set[key] {
+			delete(m, key)
+		}
+	}
+}
+
+// sweep removes what was in use when it was replaced. What still is, waits for the next
+// time or the next boot.
+func (a *application) sweep() {
+	list, err := a.system().Names(trashDirectory)
+	if err != nil {
+		return // there is none
+	}
+	for _, name := range list {
+		if err := a.system().Remove(trashDirectory + `\` + name); err != nil {
+			a.emit(Event{Item: trashDirectory + `\` + name, State: EventNote, Message: "is removed later: " + err.Error()})
+		}
+	}
+}
+
+// phase is when a step is done.
+type phase int
+
+const (
+	phasePrerequisites phase = iota // what a restart may be for
+	phaseFiles                      // while services are stopped
+	phaseServices                   // from the first to the last
+	phaseLast
+)
+
+func (s *step) phase() phase {
+	switch s.Kind {
+	case KindHostname, KindFeature, KindEnvironment, KindCertificate:
+		return phasePrerequisites
+	case KindService, KindEndpoint:
+		if s.Action != ActionDelete {
+			return phaseServices
+		}
+	case KindFile:
+		if s.Action != ActionDelete && s.afterService != "" {
+			return phaseServices
+		}
+	case KindDirectory:
+		if s.Action == ActionDelete {
+			return phaseLast
+		}
+	case KindFirewall, KindAntivirus, KindNetwork:
+	}
+	return phaseFiles
+}
+
+// execute does the steps of the plan.
+func (a *application) execute(ctx context.Context) error {
+	if err := a.each(ctx, phasePrerequisites); err != nil {
+		return err
+	}
+	if a.Reboot != nil && !a.leaving {
+		a.result.Outcome, a.result.Reboot = OutcomeRebootRequired, a.Reboot.Reasons
+		return a.save()
+	}
+	for _, name := range a.plan.Restarts {
+		if err := a.stop(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := a.each(ctx, phaseFiles); err != nil {
+		return err
+	}
+	if err := a.lateNetworks(ctx); err != nil {
+		return err
+	}
+	if err := a.runServices(ctx); err != nil {
+		return err
+	}
+	return a.each(ctx, phaseLast)
+}
+
+// lateNetworks removes networks that a service made after the host was looked at, before
+// it could be stopped.
+func (a *application) lateNetworks(ctx context.Context) error {
+	if len(a.Networks) == 0 {
+		return nil
+	}
+	if err := a.hns(ctx, a.seen, &a.bundle.Document, a.inventory); err != nil {
+		return err
+	}
+	p := planner{bundle: a.bundle, seen: a.seen, inv: a.inventory}
+	p.removedNetworks()
+	for i := range p.plan.steps {
+		s := &p.plan.steps[i]
+		if err := a.do(ctx, s, func() error { return a.perform(ctx, s) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each does the steps of a phase.
+func (a *application) each(ctx context.Context, p phase) error {
+	for i := range a.plan.steps {
+		s := &a.plan.steps[i]
+		if s.phase() != p {
+			continue
+		}
+		if err := a.do(ctx, s, func() error { return a.perform(ctx, s) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do does one step and tells of it.
+func (a *application) do(ctx context.Context, s *step, perform func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stopped before %s: %w", s.Item, err)
+	}
+	a.begun++
+	e := Event{Step: a.begun, Steps: len(a.plan.steps), Item: s.Item.String(), State: EventStarted, Message: s.Reason}
+	a.emit(e)
+	if err := perform(); err != nil {
+		err = fmt.Errorf("%s: %w", s.Item, err)
+		e.State, e.Message = EventFailed, err.Error()
+		a.emit(e)
+		return err
+	}
+	s.done = true
+	e.State, e.Message = EventDone, ""
+	a.emit(e)
+	a.result.Changed = append(a.result.Changed, s.Item)
+	return nil
+}
+
+// cleanup is the change to a host without a document.
+func (a *application) cleanup(ctx context.Context) error {
+	if err := a.prepare(ctx, &config.Bundle{Document: config.Document{Version: config.SchemaVersion}}); err != nil {
+		return err
+	}
+	a.result.Outcome, a.leaving = OutcomeRemoved, true
+	if err := a.execute(ctx); err != nil {
+		return err
+	}
+	for _, item := range a.result.Changed {
+		if item.Impact == config.ImpactReboot {
+			a.result.Reboot = append(a.result.Reboot, item.String())
+		}
+	}
+	return a.forget()
+}
+
+// forget removes the agent's own state, the inventory last.
+func (a *application) forget() error {
+	s := a.system()
+	a.sweep()
+	for _, directory := range []string{trashDirectory, asideDirectory, PayloadDirectory} {
+		list, err := s.Names(directory)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", directory, err)
+		}
+		if directory == PayloadDirectory {
+			for _, name := range list {
+				if err := s.Remove(directory + `\` + name); err != nil {
+					return fmt.Errorf("remove the payload: %w", err)
+				}
+			}
+		}
+		if err := a.removeDirectory(directory); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{appliedPath, driftPath, inventoryPath} {
+		info, err := s.Stat(path)
+		if err == nil && info.Kind != FileMissing {
+			err = s.Remove(path)
+		}
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", path, err)
+		}
+	}
+	a.written = nil
+	if _, err := s.Names(stateDirectory); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return a.removeDirectory(stateDirectory)
+}
+
+// removeDirectory removes a directory unless others have something in it.
+func (a *application) removeDirectory(path string) error {
+	err := a.system().Remove(path)
+	if errors.Is(err, ErrNotEmpty) {
+		a.emit(Event{Item: path, State: EventNote, Message: "stays: something in it is not ours"})
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,655 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// crash is the panic of a fake host that loses power.
+type crash struct{}
+
+// fakeFile is a file or a directory.
+type fakeFile struct {
+	Directory bool
+	Content   string
+	Access    config.Access
+	changed   int // when, in ticks
+	released  int // bytes of a log that were given back
+}
+
+type fakeService struct {
+	Settings config.ServiceSettings
+	Recovery *config.Recovery
+	state    ServiceState
+	started  int // when, in ticks
+	hangs    bool
+}
+
+// fake is a host in memory. It is stricter than Windows where that finds mistakes:
+// services are not started before those they depend on run, and not stopped while
+// others need them.
+type fake struct {
+	files       map[string]fakeFile // by path in lower case
+	services    map[string]fakeService
+	environment map[string]string
+	certs       map[string]bool
+	rules       map[string]config.FirewallRule
+	exclusions  map[string]bool
+	features    map[string]FeatureState
+	hostname    string
+	next        string
+	endpoints   map[string]bool
+	// networks are made by the service overlay.
+	networks map[string]bool
+	boots    int
+	// inUse are files that cannot be replaced, only renamed.
+	inUse  map[string]bool
+	atBoot []string
+
+	locked *Owner
+	free   int64 // bytes
+	clock  time.Time
+	ticks  int
+	// failing are the methods that fail.
+	failing map[string]error
+
+	calls, mutations int
+	log              []string // of what changed
+	// crashAt is where the host loses power: before call n at 2n, after it at 2n+1.
+	crashAt int
+}
+
+func newFake() *fake {
+	f := &fake{
+		files: map[string]fakeFile{}, services: map[string]fakeService{}, environment: map[string]string{},
+		certs: map[string]bool{}, rules: map[string]config.FirewallRule{}, exclusions: map[string]bool{},
+		features: map[string]FeatureState{}, hostname: "OLD", next: "OLD", endpoints: map[string]bool{},
+		networks: map[string]bool{}, boots: 1, inUse: map[string]bool{}, failing: map[string]error{},
+		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), free: 1 << 40, crashAt: -1,
+	}
+	f.files[`c:\windows`] = fakeFile{Directory: true}
+	f.files[fold(Root)] = fakeFile{Directory: true}
+	return f
+}
+
+// call is one call of a method. All of them end here.
+func (f *fake) call(name string, mutation bool, do func() error) error {
+	f.calls++
+	if f.crashAt == 2*f.calls {
+		panic(crash{})
+	}
+	err, fails := f.failing[name]
+	if !fails {
+		if mutation {
+			f.mutations++
+			f.ticks++
+			f.log = append(f.log, name)
+		}
+		err = do()
+	}
+	if f.crashAt == 2*f.calls+1 {
+		panic(crash{})
+	}
+	return err
+}
+
+// loseProcess is the end of the process that used the host.
+func (f *fake) loseProcess() { f.locked, f.crashAt = nil, -1 }
+
+// boot starts the host anew: services that start with it run.
+func (f *fake) boot() {
+	f.loseProcess()
+	f.boots++
+	f.ticks++
+	f.hostname = f.next
+	for name, state := range f.features {
+		if state == FeaturePending {
+			f.features[name] = FeatureEnabled
+		}
+	}
+	for _, path := range f.atBoot {
+		delete(f.files, fold(path))
+	}
+	f.atBoot, f.inUse = nil, map[string]bool{}
+	for name, s := range f.services {
+		if s.Settings.CommandLine == "" {
+			continue // one of Windows
+		}
+		s.state = ServiceStopped
+		f.services[name] = s
+	}
+	for range f.services {
+		for name, s := range f.services {
+			if s.Settings.StartType == config.StartAutomatic && s.state == ServiceStopped && f.canStart(s) {
+				s.state, s.started = ServiceRunning, f.ticks
+				f.services[name] = s
+				if name == "overlay" {
+					f.networks["net"] = true
+				}
+			}
+		}
+	}
+}
+
+func (f *fake) canStart(s fakeService) bool {
+	program, _, _ := strings.Cut(s.Settings.CommandLine, " ")
+	if _, ok := f.files[fold(program)]; !ok {
+		return false
+	}
+	for _, d := range s.Settings.Dependencies {
+		if f.services[fold(d)].state != ServiceRunning {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *fake) sleep(ctx context.Context, d time.Duration) error {
+	f.clock = f.clock.Add(d)
+	for name, s := range f.services {
+		switch {
+		case s.state == ServiceStartPending:
+			s.state = ServiceRunning
+			if name == "overlay" {
+				f.networks["net"] = true
+			}
+		case s.state == ServiceStopPending && !s.hangs:
+			s.state = ServiceStopped
+		}
+		f.services[name] = s
+	}
+	return ctx.Err()
+}
+
+func (f *fake) Boot(context.Context) (id string, err error) {
+	err = f.call("Boot", false, func() error { id = fmt.Sprint("boot-", f.boots); return nil })
+	return id, err
+}
+
+func (f *fake) Lock(o Owner) (release func() error, err error) {
+	err = f.call("Lock", false, func() error {
+		if f.locked != nil {
+			return &LockedError{Owner: *f.locked}
+		}
+		f.locked = &o
+		return nil
+	})
+	return func() error { f.locked = nil; return nil }, err
+}
+
+func (f *fake) Value(_ context.Context, v config.Variable) (value string, err error) {
+	err = f.call("Value", false, func() error {
+		switch {
+		case v.Source == config.SourceDefaultRouteAddress:
+			value = "10.0.0.7"
+		case v.Source == config.SourceHNSSubnet && f.networks[v.Network]:
+			value = "10.1.0.0/24"
+		default:
+			return ErrNotYet
+		}
+		return nil
+	})
+	return value, err
+}
+
+func (f *fake) Probe(context.Context, config.Health) error {
+	return f.call("Probe", false, func() error { return nil })
+}
+
+func (f *fake) Stat(path string) (info FileInfo, err error) {
+	err = f.call("Stat", false, func() error {
+		file, ok := f.files[fold(path)]
+		switch {
+		case !ok:
+		case file.Directory:
+			info = FileInfo{Kind: FileDirectory, Access: file.Access}
+		default:
+			info = FileInfo{Kind: FileRegular, Access: file.Access, Size: int64(len(file.Content)), Modified: time.Unix(int64(file.changed), 0)}
+		}
+		return nil
+	})
+	return info, err
+}
+
+func (f *fake) Open(path string) (in io.ReadCloser, err error) {
+	err = f.call("Open", false, func() error {
+		file, ok := f.files[fold(path)]
+		if !ok || file.Directory {
+			return fs.ErrNotExist
+		}
+		in = io.NopCloser(strings.NewReader(file.Content))
+		return nil
+	})
+	return in, err
+}
+
+func (f *fake) children(directory string) []string {
+	var list []string
+	for path := range f.files {
+		if len(path) > 3 && parent(path) == fold(directory) {
+			list = append(list, path[len(directory)+1:])
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (f *fake) Names(directory string) (list []string, err error) {
+	err = f.call("Names", false, func() error {
+		if !f.files[fold(directory)].Directory {
+			return fs.ErrNotExist
+		}
+		list = f.children(directory)
+		return nil
+	})
+	return list, err
+}
+
+func (f *fake) inDirectory(path string) error {
+	if p := parent(path); len(p) > 2 && !f.files[fold(p)].Directory {
+		return fmt.Errorf("%s: %w", p, fs.ErrNotExist)
+	}
+	return nil
+}
+
+func (f *fake) WriteFile(path string, content []byte, access config.Access) error {
+	return f.call("WriteFile "+path, true, func() error {
+		if f.inUse[fold(path)] {
+			return ErrInUse
+		}
+		f.files[fold(path)] = fakeFile{Content: string(content), Access: access, changed: f.ticks}
+		return f.inDirectory(path)
+	})
+}
+
+func (f *fake) CopyFile(from, to string, access config.Access) error {
+	return f.call("CopyFile "+from+" "+to, true, func() error {
+		file, ok := f.files[fold(from)]
+		if !ok {
+			return fmt.Errorf("%s: %w", from, fs.ErrNotExist)
+		}
+		if f.inUse[fold(to)] {
+			return ErrInUse
+		}
+		f.files[fold(to)] = fakeFile{Content: file.Content, Access: access, changed: f.ticks}
+		return f.inDirectory(to)
+	})
+}
+
+func (f *fake) Rename(from, to string) error {
+	return f.call("Rename "+from+" "+to, true, func() error {
+		file, ok := f.files[fold(from)]
+		if !ok {
+			return fmt.Errorf("%s: %w", from, fs.ErrNotExist)
+		}
+		if f.inUse[fold(to)] {
+			return ErrInUse
+		}
+		if f.inUse[fold(from)] {
+			delete(f.inUse, fold(from))
+			f.inUse[fold(to)] = true
+		}
+		delete(f.files, fold(from))
+		file.changed = f.ticks
+		f.files[fold(to)] = file
+		return f.inDirectory(to)
+	})
+}
+
+func (f *fake) SetAccess(path string, access config.Access) error {
+	return f.call("SetAccess "+path, true, func() error {
+		file := f.files[fold(path)]
+		file.Access = access
+		f.files[fold(path)] = file
+		return nil
+	})
+}
+
+func (f *fake) MakeDirectory(path string, access config.Access) error {
+	return f.call("MakeDirectory "+path, true, func() error {
+		f.files[fold(path)] = fakeFile{Directory: true, Access: access}
+		return f.inDirectory(path)
+	})
+}
+
+func (f *fake) Remove(path string) error {
+	return f.call("Remove "+path, true, func() error {
+		if f.inUse[fold(path)] {
+			return ErrInUse
+		}
+		if len(f.children(path)) > 0 {
+			return ErrNotEmpty
+		}
+		delete(f.files, fold(path))
+		return nil
+	})
+}
+
+func (f *fake) RemoveAtBoot(path string) error {
+	return f.call("RemoveAtBoot "+path, true, func() error { f.atBoot = append(f.atBoot, path); return nil })
+}
+
+func (f *fake) Volume(string) (name string, free int64, err error) {
+	err = f.call("Volume", false, func() error { return nil })
+	return "C:", f.free, err
+}
+
+func (f *fake) LogSize(path string) (size int64, err error) {
+	err = f.call("LogSize", false, func() error {
+		file, ok := f.files[fold(path)]
+		if !ok {
+			return fs.ErrNotExist
+		}
+		size = int64(len(file.Content) - file.released)
+		return nil
+	})
+	return size, err
+}
+
+func (f *fake) CopyLog(path, target string) error {
+	return f.call("CopyLog "+target, true, func() error {
+		if _, there := f.files[fold(target)]; there {
+			return fs.ErrExist
+		}
+		log := f.files[fold(path)]
+		text := log.Content[log.released:]
+		f.files[fold(target)] = fakeFile{Content: text[:strings.LastIndexByte(text, '\n')+1]}
+		return nil
+	})
+}
+
+func (f *fake) ReleaseLog(path, copied string) (released bool, err error) {
+	err = f.call("ReleaseLog "+copied, true, func() error {
+		log, text := f.files[fold(path)], f.files[fold(copied)].Content
+		if released = strings.HasPrefix(log.Content[log.released:], text); released {
+			log.released += len(text)
+			f.files[fold(path)] = log
+		}
+		return nil
+	})
+	return released, err
+}
+
+func (f *fake) Service(name string) (s *Service, err error) {
+	err = f.call("Service", false, func() error {
+		if now, ok := f.services[fold(name)]; ok {
+			s = &Service{Settings: now.Settings, Recovery: now.Recovery, State: now.state}
+		}
+		return nil
+	})
+	return s, err
+}
+
+func (f *fake) CreateService(name string, settings config.ServiceSettings, recovery *config.Recovery) error {
+	return f.call("CreateService "+name, true, func() error {
+		if _, ok := f.services[fold(name)]; ok {
+			return errors.New("there is one")
+		}
+		f.services[fold(name)] = fakeService{Settings: settings, Recovery: recovery, state: ServiceStopped}
+		return nil
+	})
+}
+
+// changeService changes a service that has to be there.
+func (f *fake) changeService(what, name string, change func(*fakeService) error) error {
+	return f.call(what+" "+name, true, func() error {
+		s, ok := f.services[fold(name)]
+		if !ok {
+			return errors.New("there is no service " + name)
+		}
+		err := change(&s)
+		f.services[fold(name)] = s
+		return err
+	})
+}
+
+func (f *fake) ConfigureService(name string, settings config.ServiceSettings, recovery *config.Recovery) error {
+	return f.changeService("ConfigureService", name, func(s *fakeService) error {
+		s.Settings, s.Recovery = settings, recovery
+		if s.state != ServiceStopped {
+			return errors.New("it runs with the old settings")
+		}
+		return nil
+	})
+}
+
+func (f *fake) DeleteService(name string) error {
+	err := f.changeService("DeleteService", name, func(s *fakeService) error {
+		if s.state != ServiceStopped {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	if err == nil {
+		delete(f.services, fold(name))
+	}
+	return err
+}
+
+func (f *fake) StartService(name string) error {
+	return f.changeService("StartService", name, func(s *fakeService) error {
+		if !f.canStart(*s) {
+			return errors.New("what it needs is not there")
+		}
+		s.state, s.started = ServiceStartPending, f.ticks
+		return nil
+	})
+}
+
+func (f *fake) StopService(name string) error {
+	return f.changeService("StopService", name, func(s *fakeService) error {
+		if s.state == ServiceStartPending {
+			return errors.New("it cannot accept control messages at this time")
+		}
+		for other, o := range f.services {
+			if o.state != ServiceStopped && slices.ContainsFunc(o.Settings.Dependencies, func(d string) bool { return strings.EqualFold(d, name) }) {
+				return errors.New(other + " needs it")
+			}
+		}
+		s.state = ServiceStopPending
+		return nil
+	})
+}
+
+func (f *fake) KillService(name string) error {
+	return f.changeService("KillService", name, func(s *fakeService) error {
+		s.state = ServiceStopped
+		return nil
+	})
+}
+
+func (f *fake) Hostname() (current, next string, err error) {
+	err = f.call("Hostname", false, func() error { return nil })
+	return f.hostname, f.next, err
+}
+
+func (f *fake) SetHostname(name string) error {
+	return f.call("SetHostname", true, func() error { f.next = name; return nil })
+}
+
+func (f *fake) Feature(_ context.Context, name string) (state FeatureState, err error) {
+	err = f.call("Feature", false, func() error { state = f.features[name]; return nil })
+	return state, err
+}
+
+func (f *fake) EnableFeature(_ context.Context, name string) error {
+	return f.call("EnableFeature "+name, true, func() error { f.features[name] = FeaturePending; return nil })
+}
+
+func (f *fake) Environment() (list map[string]string, err error) {
+	err = f.call("Environment", false, func() error { list = maps.Clone(f.environment); return nil })
+	return list, err
+}
+
+func (f *fake) SetEnvironment(name string, value *string) error {
+	return f.call("SetEnvironment "+name, true, func() error {
+		maps.DeleteFunc(f.environment, func(key, _ string) bool { return strings.EqualFold(key, name) })
+		if value != nil {
+			f.environment[name] = *value
+		}
+		return nil
+	})
+}
+
+func (f *fake) HasCertificate(store, fingerprint string) (there bool, err error) {
+	err = f.call("HasCertificate", false, func() error { there = f.certs[certificateKey(store, fingerprint)]; return nil })
+	return there, err
+}
+
+func (f *fake) AddCertificate(store string, der []byte) error {
+	return f.call("AddCertificate", true, func() error {
+		sum := sha256.Sum256(der)
+		f.certs[certificateKey(store, hex.EncodeToString(sum[:]))] = true
+		return nil
+	})
+}
+
+func (f *fake) RemoveCertificate(store, fingerprint string) error {
+	return f.call("RemoveCertificate", true, func() error { delete(f.certs, certificateKey(store, fingerprint)); return nil })
+}
+
+func (f *fake) FirewallRule(name string) (rule *config.FirewallRule, err error) {
+	err = f.call("FirewallRule", false, func() error {
+		if r, ok := f.rules[fold(name)]; ok {
+			rule = &r
+		}
+		return nil
+	})
+	return rule, err
+}
+
+func (f *fake) SetFirewallRule(rule config.FirewallRule) error {
+	return f.call("SetFirewallRule", true, func() error { f.rules[fold(rule.Name)] = rule; return nil })
+}
+
+func (f *fake) RemoveFirewallRule(name string) error {
+	return f.call("RemoveFirewallRule", true, func() error { delete(f.rules, fold(name)); return nil })
+}
+
+func (f *fake) AntivirusExclusion(program string) (there bool, err error) {
+	err = f.call("AntivirusExclusion", false, func() error { there = f.exclusions[fold(program)]; return nil })
+	return there, err
+}
+
+func (f *fake) SetAntivirusExclusion(program string, excluded bool) error {
+	return f.call("SetAntivirusExclusion", true, func() error {
+		delete(f.exclusions, fold(program))
+		if excluded {
+			f.exclusions[fold(program)] = true
+		}
+		return nil
+	})
+}
+
+func (f *fake) HNSNetwork(_ context.Context, name string) (there bool, err error) {
+	err = f.call("HNSNetwork", false, func() error { there = f.networks[name]; return nil })
+	return there, err
+}
+
+func (f *fake) RemoveHNSNetwork(_ context.Context, name string) error {
+	return f.call("RemoveHNSNetwork", true, func() error { delete(f.networks, name); return nil })
+}
+
+func (f *fake) HNSEndpoint(_ context.Context, name string) (address string, err error) {
+	err = f.call("HNSEndpoint", false, func() error {
+		if !f.endpoints[name] {
+			return ErrNotYet
+		}
+		address = "10.1.0.2"
+		return nil
+	})
+	return address, err
+}
+
+func (f *fake) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint) error {
+	return f.call("MakeHNSEndpoint", true, func() error { f.endpoints[e.Name] = true; return nil })
+}
+
+func (f *fake) RemoveHNSEndpoint(_ context.Context, name string) error {
+	return f.call("RemoveHNSEndpoint", true, func() error { delete(f.endpoints, name); return nil })
+}
+
+// picture is what a host is like, for comparing: without when, and without the agent's
+// own files.
+func (f *fake) picture() map[string]string {
+	out := map[string]string{"hostname": f.hostname + " " + f.next}
+	for path, file := range f.files {
+		if !strings.HasPrefix(path, fold(stateDirectory)) {
+			out["file "+path] = fmt.Sprint(file.Directory, file.Content, file.Access)
+		}
+	}
+	for name, s := range f.services {
+		recovery := ""
+		if s.Recovery != nil {
+			recovery = fmt.Sprint(*s.Recovery)
+		}
+		out["service "+name] = fmt.Sprint(s.Settings, s.state, recovery)
+	}
+	for name, value := range f.environment {
+		out["environment "+strings.ToUpper(name)] = value
+	}
+	for _, set := range []struct {
+		name    string
+		members map[string]bool
+	}{{"certificate", f.certs}, {"exclusion", f.exclusions}, {"network", f.networks}, {"endpoint", f.endpoints}} {
+		for name := range set.members {
+			out[set.name+" "+name] = "there"
+		}
+	}
+	for name, state := range f.features {
+		out["feature "+name] = string(state)
+	}
+	for name, rule := range f.rules {
+		out["rule "+name] = fmt.Sprint(rule)
+	}
+	return out
+}
+
+// inventory of the host, without what depends on how often it was tried.
+func (f *fake) inventory() (*inventory, error) {
+	content, ok := f.files[fold(inventoryPath)]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	inv, err := decodeInventory([]byte(content.Content))
+	if err != nil {
+		return nil, err
+	}
+	inv.NextAside = 0
+	for key, r := range inv.Files {
+		if r.Aside != "" {
+			r.Aside = "holds " + f.files[fold(r.Aside)].Content
+		}
+		inv.Files[key] = r
+	}
+	for key, r := range inv.Environment {
+		r.Previous = nil
+		inv.Environment[key] = r
+	}
+	return inv, nil
+}
+
+// secretAnywhere says where a text appears outside of what only administrators read.
+func (f *fake) secretAnywhere(text string) string {
+	for path, file := range f.files {
+		if bytes.Contains([]byte(file.Content), []byte(text)) && file.Access != config.AccessAdministrators {
+			return path
+		}
+	}
+	return ""
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// claim writes down which of what the programs of a document will make is not there before
+// they ever run. Only that is removed one day.
+func (a *application) claim() error {
+	for _, path := range a.bundle.Document.Generated {
+		if _, ours := a.Generated[fold(path)]; ours || a.seen.generated[fold(path)].Kind != FileMissing {
+			continue
+		}
+		a.Generated[fold(path)] = path
+	}
+	return a.save()
+}
+
+// generated looks at what programs have made, or will make.
+func (o *observer) generated(seen *observation, d *config.Document, inv *inventory) error {
+	for _, path := range slices.AppendSeq(slices.Clone(d.Generated), maps.Values(inv.Generated)) {
+		info, err := o.system.Stat(path)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", path, err)
+		}
+		seen.generated[fold(path)] = info
+	}
+	return nil
+}
+
+// wantsGenerated says whether a document has a use for what programs have made at a path:
+// it wants it, or something in it.
+func wantsGenerated(d *config.Document, path string) bool {
+	within := func(p string) bool { return config.Below(p, path) }
+	return slices.ContainsFunc(d.Generated, within) || slices.ContainsFunc(wantedDirectories(d), within) ||
+		slices.ContainsFunc(d.Files, func(f config.File) bool { return within(f.Path) })
+}
+
+// removedGenerated takes away what the programs that are gone have made.
+func (p *planner) removedGenerated() {
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.inv.Generated))) {
+		path, kind := p.inv.Generated[key], KindFile
+		switch p.seen.generated[key].Kind {
+		case FileMissing:
+			continue
+		case FileDirectory:
+			kind = KindDirectory
+		case FileRegular, FileOther:
+		}
+		if !wantsGenerated(&p.bundle.Document, path) {
+			p.add(step{generated: true}, ActionDelete, kind, path, "was made by programs that are no longer wanted", config.OnChange{})
+		}
+	}
+}
+
+// pruneGenerated drops the records of what is gone.
+func (a *application) pruneGenerated() {
+	maps.DeleteFunc(a.Generated, func(_, path string) bool { return !wantsGenerated(&a.bundle.Document, path) })
+}
+
+// removeGenerated removes what programs have made. What cannot be removed stays, and is
+// told of: it keeps nobody from using the host.
+func (a *application) removeGenerated(ctx context.Context, path string) error {
+	left, err := a.removeTree(ctx, path)
+	if ctx.Err() != nil {
+		return err
+	}
+	if left > 0 {
+		a.emit(Event{Item: path, State: EventNote, Message: fmt.Sprintf("stays: %d files or directories in it could not be removed, first %v", left, err)})
+	}
+	return nil
+}
+
+// removeTree removes a file or a directory with all that is in it. Links are removed and
+// not followed. It returns how much is left, and the first reason.
+func (a *application) removeTree(ctx context.Context, path string) (left int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 1, fmt.Errorf("stopped before removing %s: %w", path, err)
+	}
+	info, err := a.system().Stat(path)
+	if err != nil {
+		return 1, err
+	}
+	if info.Kind == FileDirectory {
+		names, err := a.system().Names(path)
+		if err != nil {
+			return 1, err
+		}
+		var first error
+		for _, name := range names {
+			n, err := a.removeTree(ctx, path+`\`+name)
+			left += n
+			if first == nil {
+				first = err
+			}
+		}
+		if left > 0 {
+			return left, first
+		}
+	}
+	err = a.system().Remove(path)
+	if errors.Is(err, ErrInUse) && info.Kind == FileRegular {
+		err = a.discard(path)
+	}
+	if err != nil {
+		return 1, fmt.Errorf("remove %s: %w", path, err)
+	}
+	return 0, nil
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// inventory is what is ours on a host, and what was there before. A record is there
+// before its thing is. Keys are in lower case where Windows tells no cases apart.
+type inventory struct {
+	// Applied is the revision of the last document that was carried out completely.
+	Applied string `json:"applied,omitempty"`
+	// Applying is the revision of a document that is being carried out, or that did not
+	// get to its end.
+	Applying string `json:"applying,omitempty"`
+	// Reboot is set when something takes effect with the next boot only.
+	Reboot *pendingReboot `json:"reboot,omitempty"`
+	// NextAside numbers the files that were put aside.
+	NextAside   int                            `json:"nextAside"`
+	Directories map[string]directoryRecord     `json:"directories"`
+	Files       map[string]fileRecord          `json:"files"`
+	Generated   map[string]string              `json:"generated,omitempty"` // paths
+	Services    []serviceRecord                `json:"services,omitempty"`  // in the order in which they start
+	Environment map[string]environmentRecord   `json:"environment"`
+	Certs       map[string]certificateRecord   `json:"certificates"`
+	Firewall    map[string]config.FirewallRule `json:"firewall"`
+	Exclusions  map[string]string              `json:"antivirusExclusions"`
+	Networks    []string                       `json:"hnsNetworks,omitempty"`
+	Endpoints   map[string]config.HNSEndpoint  `json:"hnsEndpoints"`
+}
+
+// pendingReboot says that a host has to be restarted.
+type pendingReboot struct {
+	// Boot in which that came to be. In another one, it has been done.
+	Boot string `json:"boot"`
+	// Reasons are the items that need it.
+	Reasons []string `json:"reasons"`
+}
+
+type directoryRecord struct {
+	Path string `json:"path"`
+}
+
+type fileRecord struct {
+	Path string `json:"path"`
+	// Aside is where the file is that was there before. Empty: there was none.
+	Aside string `json:"aside,omitempty"`
+	// Saved says that the file from before, if any, is at Aside: what is at Path is ours.
+	Saved    bool            `json:"saved"`
+	OnChange config.OnChange `json:"onChange"`
+}
+
+type serviceRecord struct {
+	Name         string          `json:"name"`
+	Dependencies []string        `json:"dependencies,omitempty"`
+	OnChange     config.OnChange `json:"onChange"`
+}
+
+type environmentRecord struct {
+	config.OwnedVariable
+	// Previous is the value that we set before Value. After a crash the host may still
+	// have it, and then it is ours as well.
+	Previous *string         `json:"previous,omitempty"`
+	Name     string          `json:"name"`
+	OnChange config.OnChange `json:"onChange"`
+}
+
+type certificateRecord struct {
+	Store       string          `json:"store"`
+	Fingerprint string          `json:"fingerprint"`
+	OnChange    config.OnChange `json:"onChange"`
+}
+
+// inventoryMagic begins the file; the digest of the rest follows.
+const inventoryMagic = "windows-node-agent inventory 1 "
+
+// ErrInventory is wrapped when the inventory of a host cannot be read. Without it nobody
+// knows what is ours, so nothing is done.
+var ErrInventory = errors.New("the inventory of the host cannot be read")
+
+func newInventory() *inventory {
+	inv := &inventory{}
+	inv.fill()
+	return inv
+}
+
+// fill makes the maps that are missing.
+func (inv *inventory) fill() {
+	makeMap(&inv.Directories)
+	makeMap(&inv.Files)
+	makeMap(&inv.Generated)
+	makeMap(&inv.Environment)
+	makeMap(&inv.Certs)
+	makeMap(&inv.Firewall)
+	makeMap(&inv.Exclusions)
+	makeMap(&inv.Endpoints)
+}
+
+func makeMap[T any](m *map[string]T) {
+	if *m == nil {
+		*m = map[string]T{}
+	}
+}
+
+func (inv *inventory) encode() ([]byte, error) {
+	body, err := json.Marshal(inv)
+	if err != nil {
+		return nil, fmt.Errorf("encode the inventory: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	return append([]byte(inventoryMagic+hex.EncodeToString(sum[:])+"\n"), body...), nil
+}
+
+// decodeInventory reads a file. Whatever is not exactly what encode wrote is refused.
+func decodeInventory(content []byte) (*inventory, error) {
+	head, body, _ := bytes.Cut(content, []byte("\n"))
+	digest, ok := bytes.CutPrefix(head, []byte(inventoryMagic))
+	if !ok {
+		return nil, fmt.Errorf("%w: it does not begin with %q", ErrInventory, strings.TrimSpace(inventoryMagic))
+	}
+	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != string(digest) {
+		return nil, fmt.Errorf("%w: its digest is not that of its content", ErrInventory)
+	}
+	inv := newInventory()
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(inv); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInventory, err)
+	}
+	inv.fill() // a null in the file has taken one away
+	return inv, nil
+}
+
+// Paths of the agent's own files.
+const (
+	// Root has everything of the agent.
+	Root = `C:\Windows\windows-node-agent`
+	// PayloadDirectory is where the files of the payload are put for the engine, which
+	// moves them to where they belong; see [PayloadPath].
+	PayloadDirectory = Root + `\payload`
+
+	stateDirectory = Root + `\state`
+	inventoryPath  = stateDirectory + `\inventory.json`
+	appliedPath    = stateDirectory + `\applied.json`
+	driftPath      = stateDirectory + `\drift.json`
+	asideDirectory = stateDirectory + `\aside`
+	trashDirectory = stateDirectory + `\trash`
+)
+
+// PayloadPath is where a file of the payload is put for the engine: digest is that of
+// its content, as in [config.File]. It is moved from there, so that a host does not need the
+// space twice; a content that belongs in several places is copied to all but the last.
+func PayloadPath(digest string) string {
+	_, hexadecimal, _ := strings.Cut(digest, ":")
+	return PayloadDirectory + `\` + hexadecimal
+}
+
+// maxStateFile is how much is read of a file of ours.
+const maxStateFile = 4 * config.MaxBundleBytes
+
+func readFile(s FileSystem, path string) ([]byte, error) {
+	in, err := s.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	content, err := io.ReadAll(io.LimitReader(in, maxStateFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxStateFile {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, maxStateFile)
+	}
+	return content, nil
+}
+
+// store is the inventory with its file.
+type store struct {
+	system System
+	*inventory
+	written []byte // what the file has; nil: there is none
+}
+
+// openStore reads the inventory. That there is none is what a host is like at first, but
+// not when there is an applied document.
+func openStore(s System) (*store, error) {
+	content, err := readFile(s, inventoryPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		info, err := s.Stat(appliedPath)
+		if err != nil {
+			return nil, fmt.Errorf("look for an applied document: %w", err)
+		}
+		if info.Kind != FileMissing {
+			return nil, fmt.Errorf("%w: %s is missing, but a document was applied", ErrInventory, inventoryPath)
+		}
+		return &store{system: s, inventory: newInventory()}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the inventory: %w", err)
+	}
+	inv, err := decodeInventory(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inventoryPath, err)
+	}
+	return &store{system: s, inventory: inv, written: content}, nil
+}
+
+// save writes the inventory, if it is not what the file has.
+func (s *store) save() error {
+	content, err := s.encode()
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(content, s.written) {
+		return nil
+	}
+	if s.written == nil {
+		for _, directory := range []string{Root, stateDirectory} {
+			if err := makeOwnDirectory(s.system, directory); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.system.WriteFile(inventoryPath, content, config.AccessAdministrators); err != nil {
+		return fmt.Errorf("write the inventory: %w", err)
+	}
+	s.written = content
+	return nil
+}
+
+// makeOwnDirectory makes a directory of the agent itself.
+func makeOwnDirectory(s System, path string) error {
+	info, err := s.Stat(path)
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	if info.Kind == FileDirectory {
+		return nil
+	}
+	if err := s.MakeDirectory(path, config.AccessAdministrators); err != nil {
+		return fmt.Errorf("make %s: %w", path, err)
+	}
+	return nil
+}
+
+func (s *store) service(name string) (serviceRecord, bool) {
+	for _, r := range s.Services {
+		if strings.EqualFold(r.Name, name) {
+			return r, true
+		}
+	}
+	return serviceRecord{}, false
+}
+
+func fold(s string) string { return strings.ToLower(s) }

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// wantedFile is a file with its content.
+type wantedFile struct {
+	config.File
+	content []byte // nil for a file of the payload
+	digest  string // SHA-256 of the content
+	waits   string // the variable that has no value yet, or empty
+}
+
+// payload is the file of the payload that has the content.
+func (w *wantedFile) payload() PayloadFile {
+	return PayloadFile{Name: w.Source.Payload, Digest: w.Digest, Size: w.Source.Size, URL: w.Source.URL, Path: PayloadPath(w.Digest)}
+}
+
+// wantFile finds the content of a file.
+func wantFile(f config.File, secrets config.Secrets, values map[string]string) *wantedFile {
+	w := &wantedFile{File: f, digest: f.Digest}
+	switch {
+	case f.Source.Secret != "":
+		w.content = secrets[f.Source.Secret]
+		w.digest = config.Digest(w.content)
+	case f.Source.Text != nil && f.Source.Expand:
+		if w.waits = missingValue(values, *f.Source.Text); w.waits == "" {
+			text, err := config.Expand(*f.Source.Text, values)
+			if err != nil {
+				panic(err) // every variable has a value
+			}
+			w.content = []byte(text)
+			w.digest = config.Digest(w.content)
+		}
+	case f.Source.Text != nil:
+		w.content = []byte(*f.Source.Text)
+	}
+	return w
+}
+
+func (p *planner) removedFiles() {
+	wanted := map[string]bool{}
+	for _, f := range p.bundle.Document.Files {
+		wanted[fold(f.Path)] = true
+		key := fold(f.Path)
+		if r, ours := p.inv.Files[key]; ours && r.Saved && p.done(f) && p.seen.files[key].Kind != FileMissing {
+			p.add(step{file: &wantedFile{File: f}}, ActionDelete, KindFile, f.Path, f.UntilFile+" took its place", config.OnChange{})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.inv.Files)) {
+		r := p.inv.Files[key]
+		switch {
+		case wanted[key]:
+		case r.Aside != "":
+			p.add(step{}, ActionDelete, KindFile, r.Path, "is no longer wanted and gives way to what was there before", p.stillThere(r.OnChange))
+		case p.seen.files[key].Kind == FileRegular:
+			p.add(step{}, ActionDelete, KindFile, r.Path, "is no longer wanted", p.stillThere(r.OnChange))
+		}
+	}
+	for _, d := range p.bundle.Document.Directories {
+		if d.Retention == nil {
+			continue
+		}
+		for _, name := range d.Retention.Excess(p.seen.names[fold(d.Path)]) {
+			path := d.Path + `\` + name
+			if !wanted[fold(path)] {
+				p.add(step{}, ActionDelete, KindFile, path, "newer files of its kind are there", config.OnChange{})
+			}
+		}
+	}
+}
+
+// done says whether a file is needed no more.
+func (p *planner) done(f config.File) bool {
+	return f.UntilFile != "" && p.seen.until[fold(f.UntilFile)]
+}
+
+func (p *planner) directories() {
+	access := map[string]config.Access{}
+	for _, d := range p.bundle.Document.Directories {
+		access[fold(d.Path)] = d.Access
+	}
+	for _, path := range wantedDirectories(&p.bundle.Document) {
+		info, want := p.seen.directories[fold(path)], access[fold(path)]
+		switch {
+		case info.Kind == FileMissing:
+			p.add(step{directory: want}, ActionCreate, KindDirectory, path, "is missing", config.OnChange{})
+		case info.Kind != FileDirectory:
+			p.conflicts = append(p.conflicts, fmt.Errorf("%s is no directory", path))
+		case want == config.AccessAdministrators && info.Access != want:
+			p.add(step{directory: want}, ActionUpdate, KindDirectory, path, "others than administrators have access", config.OnChange{})
+		}
+	}
+}
+
+// files compares the files that wait for a service, or for none.
+func (p *planner) files(after string) {
+	for _, f := range p.bundle.Document.Files {
+		if strings.EqualFold(f.AfterService, after) && !p.done(f) {
+			p.file(wantFile(f, p.bundle.Secrets, p.seen.values))
+		}
+	}
+}
+
+func (p *planner) file(w *wantedFile) {
+	seen := p.seen.files[fold(w.Path)]
+	action, reason := ActionUpdate, ""
+	switch {
+	case seen.Kind == FileMissing:
+		action, reason = ActionCreate, "is missing"
+	case seen.Kind != FileRegular:
+		p.conflicts = append(p.conflicts, fmt.Errorf("%s is no file", w.Path))
+		return
+	case w.waits != "":
+		reason = "$(" + w.waits + ") has no value yet"
+	case seen.digest != w.digest:
+		reason = "the content differs"
+	case w.Access == config.AccessAdministrators && seen.Access != w.Access:
+		reason = "others than administrators have access"
+	default:
+		return
+	}
+	needs := ""
+	if w.Source.Payload != "" && seen.digest != w.digest {
+		needs = w.Digest
+	}
+	absent := needs != "" && !p.seen.staged[needs]
+	p.add(step{file: w, afterService: w.AfterService, needs: needs, notNow: absent || w.waits != ""}, action, KindFile, w.Path, reason, w.OnChange)
+	if absent {
+		p.plan.Payload = append(p.plan.Payload, w.payload())
+	}
+}
+
+// removedDirectories come last, when what was in them is gone, the lowest first.
+func (p *planner) removedDirectories() {
+	wanted := map[string]bool{}
+	for _, path := range wantedDirectories(&p.bundle.Document) {
+		wanted[fold(path)] = true
+	}
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.inv.Directories))) {
+		if !wanted[key] && p.seen.directories[key].Kind == FileDirectory {
+			p.add(step{}, ActionDelete, KindDirectory, p.inv.Directories[key].Path, "is no longer wanted", config.OnChange{})
+		}
+	}
+}

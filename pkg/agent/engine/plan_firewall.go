@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+func (p *planner) rules() {
+	for i, r := range p.bundle.Document.Firewall {
+		s := step{rule: &p.bundle.Document.Firewall[i]}
+		switch seen := p.seen.firewall[fold(r.Name)]; {
+		case seen == nil:
+			p.add(s, ActionCreate, KindFirewall, r.Name, "is missing", config.OnChange{})
+		case *seen != normalRule(r):
+			p.add(s, ActionUpdate, KindFirewall, r.Name, "differs", config.OnChange{})
+		}
+	}
+	for _, program := range p.bundle.Document.AntivirusExclusions {
+		if !p.seen.exclusions[fold(program)] {
+			p.add(step{}, ActionCreate, KindAntivirus, program, "is missing", config.OnChange{})
+		}
+	}
+}
+
+// normalRule is a rule as a [System] reads it.
+func normalRule(r config.FirewallRule) config.FirewallRule {
+	r.DisplayName = cmp.Or(r.DisplayName, r.Name)
+	return r
+}
+
+func (p *planner) removedRules() {
+	for _, key := range slices.Sorted(maps.Keys(p.inv.Firewall)) {
+		name := p.inv.Firewall[key].Name
+		wanted := slices.ContainsFunc(p.bundle.Document.Firewall, func(r config.FirewallRule) bool { return strings.EqualFold(r.Name, name) })
+		if !wanted && p.seen.firewall[key] != nil {
+			p.add(step{}, ActionDelete, KindFirewall, name, "is no longer wanted", config.OnChange{})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.inv.Exclusions)) {
+		program := p.inv.Exclusions[key]
+		wanted := slices.ContainsFunc(p.bundle.Document.AntivirusExclusions, func(s string) bool { return strings.EqualFold(s, program) })
+		if !wanted && p.seen.exclusions[key] {
+			p.add(step{}, ActionDelete, KindAntivirus, program, "is no longer wanted", config.OnChange{})
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+func (p *planner) removedNetworks() {
+	hns := p.bundle.Document.HNS
+	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
+		if (hns == nil || hns.Endpoint == nil || hns.Endpoint.Name != name) && p.seen.endpoints[name] {
+			p.add(step{}, ActionDelete, KindEndpoint, name, "is no longer wanted", config.OnChange{})
+		}
+	}
+	for _, name := range p.inv.Networks {
+		if (hns == nil || !slices.Contains(hns.Networks, name)) && p.seen.networks[name] {
+			p.add(step{}, ActionDelete, KindNetwork, name, "is no longer wanted", config.OnChange{})
+		}
+	}
+}
+
+// endpoint compares the endpoint, which the first file that waits for a service may need.
+func (p *planner) endpoint(after string) {
+	e := p.bundle.Document.HNS.Endpoint
+	if e == nil || p.seen.endpoints[e.Name] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == KindEndpoint && s.Name == e.Name }) {
+		return
+	}
+	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[e.Network]}, ActionCreate, KindEndpoint, e.Name, "is missing", config.OnChange{})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// missingValue is the first variable in the texts that has no value, or empty.
+func missingValue(values map[string]string, texts ...string) string {
+	for _, text := range texts {
+		for _, name := range config.References(text) {
+			if _, ok := values[name]; !ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func (p *planner) removedServices() {
+	for _, r := range slices.Backward(p.inv.Services) {
+		wanted := slices.ContainsFunc(p.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, r.Name) })
+		if wanted || p.seen.services[fold(r.Name)] == nil || strings.EqualFold(r.Name, p.except) {
+			continue
+		}
+		o := r.OnChange
+		o.Services = nil
+		if o.Impact == config.ImpactRestart || o.Impact == config.ImpactDrain {
+			o.Services = []string{r.Name}
+		}
+		p.add(step{}, ActionDelete, KindService, r.Name, "is no longer wanted", o)
+	}
+}
+
+// services compares the services in the order of their start, each followed by the files
+// that wait for it.
+func (p *planner) services() {
+	for i := range p.bundle.Document.Services {
+		s := &p.bundle.Document.Services[i]
+		if !strings.EqualFold(s.Name, p.except) {
+			p.service(s)
+		}
+		files := slices.ContainsFunc(p.bundle.Document.Files, func(f config.File) bool { return strings.EqualFold(f.AfterService, s.Name) })
+		if files && p.bundle.Document.HNS != nil {
+			p.endpoint(s.Name)
+		}
+		p.files(s.Name)
+	}
+}
+
+func (p *planner) service(s *config.Service) {
+	seen := p.seen.services[fold(s.Name)]
+	waits := missingValue(p.seen.values, s.Arguments...)
+	if seen == nil {
+		reason := "is missing"
+		if waits != "" {
+			reason += ", and $(" + waits + ") has no value yet"
+		}
+		p.add(step{service: s, notNow: waits != ""}, ActionCreate, KindService, s.Name, reason, s.OnChange)
+		return
+	}
+	if _, ours := p.record(s.Name); !ours && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
+		p.conflicts = append(p.conflicts, fmt.Errorf("there is a service %s that is not ours", s.Name))
+		return
+	}
+	if waits != "" {
+		p.add(step{service: s, notNow: true}, ActionUpdate, KindService, s.Name, "$("+waits+") has no value yet", s.OnChange)
+		return
+	}
+	if reason := serviceDifference(s, seen, p.seen.values); reason != "" {
+		p.add(step{service: s}, ActionUpdate, KindService, s.Name, reason, s.OnChange)
+	} else if seen.State != ServiceRunning {
+		p.add(step{service: s}, ActionUpdate, KindService, s.Name, "is not running", config.OnChange{})
+	}
+}
+
+func (p *planner) record(name string) (serviceRecord, bool) {
+	return (&store{inventory: p.inv}).service(name)
+}
+
+// serviceDifference says what differs between a service and its document, or nothing.
+// The values of its variables are known.
+func serviceDifference(s *config.Service, seen *Service, values map[string]string) string {
+	want, err := s.Settings(values)
+	if err != nil {
+		return err.Error()
+	}
+	switch {
+	case seen.Settings.CommandLine != want.CommandLine:
+		return "the command line differs"
+	case !seen.Settings.Equal(want):
+		return "the settings differ"
+	case !seen.RecoveryUnknown && !sameRecovery(s.Recovery, seen.Recovery):
+		return "the recovery actions differ"
+	}
+	return ""
+}
+
+func sameRecovery(a, b *config.Recovery) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ResetAfterSeconds == b.ResetAfterSeconds && slices.Equal(a.RestartDelaysMilliseconds, b.RestartDelaysMilliseconds)
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// logDirectory has the logs of these tests.
+const logDirectory = `c:\var\log\x`
+
+// logText is that many bytes of lines that begin with a letter.
+func logText(letter string, size int) string {
+	return strings.Repeat(letter, size-1) + "\n"
+}
+
+// loggingHost is a host that has the logs, by name in their directory.
+func loggingHost(logs map[string]string) *fake {
+	f := newFake()
+	f.files[logDirectory] = fakeFile{Directory: true}
+	for name, text := range logs {
+		f.files[logDirectory+`\`+name] = fakeFile{Content: text}
+	}
+	return f
+}
+
+// logs are the texts of what is in the directory, and what was given back of the log.
+func (f *fake) logs() map[string]string {
+	out := map[string]string{}
+	for _, name := range f.children(logDirectory) {
+		file := f.files[logDirectory+`\`+name]
+		out[name] = file.Content[file.released:]
+	}
+	return out
+}
+
+func TestRotateLog(t *testing.T) {
+	// The clock of the host says 2026-01-02 03:04:05.
+	const large, day = 200 << 10, 24 * 3600
+	a, b := logText("a", large), logText("b", large)
+	path := strings.Replace(logDirectory, "c:", "C:", 1) + `\x.log`
+	tests := []struct {
+		name     string
+		rotation config.LogRotation
+		logs     map[string]string
+		failing  map[string]error
+		error    string // a part of it
+		want     map[string]string
+	}{
+		{name: "no log yet", rotation: config.LogRotation{MaxBytes: 1}, want: map[string]string{}},
+		{
+			name: "small", rotation: config.LogRotation{MaxBytes: large + 1},
+			logs: map[string]string{"x.log": a}, want: map[string]string{"x.log": a},
+		},
+		{
+			name: "too small for the file system", rotation: config.LogRotation{MaxBytes: 1},
+			logs: map[string]string{"x.log": "a\n"}, want: map[string]string{"x.log": "a\n"},
+		},
+		{
+			name: "large", rotation: config.LogRotation{MaxBytes: large},
+			logs: map[string]string{"x.log": a}, want: map[string]string{"x.log": "", "x-20260102-030405.log": a},
+		},
+		{
+			name: "in the middle of a line", rotation: config.LogRotation{MaxBytes: large},
+			logs: map[string]string{"x.log": a + "begun"}, want: map[string]string{"x.log": "begun", "x-20260102-030405.log": a},
+		},
+		{
+			name: "copied before a crash", rotation: config.LogRotation{MaxBytes: large},
+			logs: map[string]string{"x.log": a + b, "x-20260102-030000.log": a},
+			want: map[string]string{"x.log": b, "x-20260102-030000.log": a},
+		},
+		{
+			name: "the clock went back", rotation: config.LogRotation{MaxBytes: large},
+			logs: map[string]string{"x.log": b, "x-20260102-040000.log": a},
+			want: map[string]string{"x.log": "", "x-20260102-040000.log": a, "x-20260102-040001.log": b},
+		},
+		{
+			name: "no end of size", rotation: config.LogRotation{MaxAgeSeconds: day},
+			logs: map[string]string{"x.log": a}, want: map[string]string{"x.log": a},
+		},
+		{
+			name: "old ones", rotation: config.LogRotation{MaxBytes: large, MaxAgeSeconds: day},
+			logs: map[string]string{
+				"x.log": "now\n", "x-20260101-030404.log": "old", "x-20251231-235959.log": "older", "x-20260101-030405.log": "kept",
+				"x-20260101.log": "not ours", "xy-20250101-000000.log": "of another log", "x-20251301-000000.log": "no time", "x-20250101-000000.log.gz": "not ours",
+			},
+			want: map[string]string{
+				"x.log": "now\n", "x-20260101-030405.log": "kept",
+				"x-20260101.log": "not ours", "xy-20250101-000000.log": "of another log", "x-20251301-000000.log": "no time", "x-20250101-000000.log.gz": "not ours",
+			},
+		},
+		{
+			name: "somebody reads an old one", rotation: config.LogRotation{MaxAgeSeconds: day},
+			logs:    map[string]string{"x.log": "now\n", "x-20250101-000000.log": "old"},
+			failing: map[string]error{`Remove C:\var\log\x\x-20250101-000000.log`: ErrInUse},
+			want:    map[string]string{"x.log": "now\n", "x-20250101-000000.log": "old"},
+		},
+		{
+			name: "no room for a copy", rotation: config.LogRotation{MaxBytes: large, MaxAgeSeconds: day},
+			logs:    map[string]string{"x.log": a, "x-20250101-000000.log": "old"},
+			failing: map[string]error{`CopyLog C:\var\log\x\x-20260102-030405.log`: errors.New("disk full")},
+			error:   `rotate C:\var\log\x\x.log: copy it: disk full`,
+			want:    map[string]string{"x.log": a},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := loggingHost(tt.logs)
+			maps.Copy(f.failing, tt.failing)
+			tt.rotation.Path = path
+			err := engineOf(f).rotateLogs(&config.Document{LogRotation: []config.LogRotation{tt.rotation}})
+			if (err != nil) != (tt.error != "") || err != nil && err.Error() != tt.error {
+				t.Errorf("got error %v, want %q", err, tt.error)
+			}
+			if diff := cmp.Diff(tt.want, f.logs()); diff != "" {
+				t.Errorf("logs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCrashWhileRotating ends the process before and after every call. Whatever is left, the
+// next look makes of it what there would be without the crash: all of the text, once.
+func TestCrashWhileRotating(t *testing.T) {
+	const large = 200 << 10
+	a, b := logText("a", large), logText("b", large)
+	d := &config.Document{LogRotation: []config.LogRotation{{Path: `C:\var\log\x\x.log`, MaxBytes: large}}}
+	rotate := func(t *testing.T, f *fake) {
+		t.Helper()
+		if err := engineOf(f).rotateLogs(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := 2; ; at++ {
+		f := loggingHost(map[string]string{"x.log": a, "x-20260101-000000.log": b})
+		if !crashing(f, at, func() { rotate(t, f) }) {
+			if at < 10 {
+				t.Errorf("only %d points were tried", at-2)
+			}
+			return
+		}
+		f.loseProcess()
+		f.clock = f.clock.Add(time.Minute)
+		rotate(t, f)
+		var text strings.Builder
+		for _, name := range slices.Sorted(maps.Keys(f.logs())) {
+			text.WriteString(f.logs()[name])
+		}
+		if text.String() != b+a || f.logs()["x.log"] != "" {
+			t.Errorf("crash %d: %d bytes of text, want %d", at, text.Len(), len(b+a))
+		}
+	}
+}
+
+// TestRunRotates: the service rotates, says once what it cannot do, and does nothing while
+// somebody else is at work.
+func TestRunRotates(t *testing.T) {
+	text := logText("a", 200<<10)
+	b := config.Bundle{Document: config.Document{
+		Version: config.SchemaVersion, Directories: []config.Directory{{Path: `C:\var\log\x`}},
+		LogRotation: []config.LogRotation{{Path: `C:\var\log\x\x.log`, MaxBytes: 1}},
+	}}
+	tests := []struct {
+		name   string
+		change func(f *fake)
+		error  string
+		want   bool
+	}{
+		{name: "rotated", want: true, change: func(*fake) {}},
+		{
+			name: "also when something cannot be repaired", want: true, error: "list C:\\var\\log: access denied",
+			change: func(f *fake) {
+				delete(f.files, `c:\k`)
+				f.failing[`Hostname`] = fmt.Errorf("list C:\\var\\log: access denied")
+			},
+		},
+		{name: "not while it is locked", change: func(f *fake) { f.locked = &Owner{PID: 1} }},
+		{name: "cannot be released", error: "the file system cannot", change: func(f *fake) {
+			f.failing[`ReleaseLog C:\var\log\x\x-20260102-030405.log`] = errors.New("the file system cannot")
+		}},
+		{name: "an apply did not get to its end", change: func(f *fake) {
+			other := b
+			other.Document.Files = []config.File{textFile(`C:\var\log\x\file`, "x", config.OnChange{Impact: config.ImpactNone})}
+			f.failing[`WriteFile C:\var\log\x\file`] = errors.New("disk full")
+			engineOf(f).Apply(context.Background(), &Request{Bundle: other})
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake()
+			converge(t, f, b)
+			f.files[logDirectory+`\x.log`] = fakeFile{Content: text}
+			f.clock = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			tt.change(f)
+			drifts := watch(t, f, 3)
+			if rotated := f.logs()["x.log"] == ""; rotated != tt.want {
+				t.Errorf("rotated: %v, want %v", rotated, tt.want)
+			}
+			if tt.error == "" && len(drifts) > 0 || tt.error != "" && (len(drifts) != 1 || !strings.Contains(drifts[0].Error, tt.error)) {
+				t.Errorf("reported %+v, want one %q", drifts, tt.error)
+			}
+		})
+	}
+}

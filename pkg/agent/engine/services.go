@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// stopFor stops services and those that depend on them, the last one first.
+func (a *application) stopFor(ctx context.Context, services []string) error {
+	if len(services) == 0 {
+		return nil
+	}
+	p := planner{bundle: a.bundle, seen: a.seen, inv: a.inventory}
+	affected := p.withDependents(services)
+	for _, s := range slices.Backward(p.order()) {
+		if !slices.ContainsFunc(affected, func(name string) bool { return strings.EqualFold(name, s.Name) }) || strings.EqualFold(s.Name, a.except) {
+			continue
+		}
+		if err := a.stop(ctx, s.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop stops a service. One that does not stop in time is terminated.
+func (a *application) stop(ctx context.Context, name string) error {
+	deadline := a.now().Add(a.deadlines.Stop)
+	var asked, killed bool
+	var refused error
+	for {
+		s, err := a.system().Service(name)
+		if err != nil {
+			return fmt.Errorf("look at service %s: %w", name, err)
+		}
+		if s == nil || s.State == ServiceStopped {
+			return nil
+		}
+		if !asked && s.State != ServiceStopPending {
+			// A service that is still starting refuses; it is asked again.
+			refused = a.system().StopService(name)
+			asked = refused == nil
+			if asked {
+				a.emit(Event{Item: "Service " + name, State: EventNote, Message: "is being stopped"})
+				continue
+			}
+		}
+		if !a.now().Before(deadline) {
+			if killed {
+				return errors.Join(fmt.Errorf("service %s is %s and its process does not end", name, s.State), refused)
+			}
+			a.emit(Event{Item: "Service " + name, State: EventNote, Message: fmt.Sprintf("did not stop within %s: its process is terminated", a.deadlines.Stop)})
+			if err := a.system().KillService(name); err != nil {
+				return errors.Join(fmt.Errorf("service %s is %s and cannot be terminated: %w", name, s.State, err), refused)
+			}
+			killed, deadline = true, a.now().Add(a.deadlines.Kill)
+		}
+		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
+			return fmt.Errorf("wait for service %s to stop: %w", name, err)
+		}
+	}
+}
+
+func (a *application) removeService(ctx context.Context, name string) error {
+	if err := a.stopFor(ctx, []string{name}); err != nil {
+		return err
+	}
+	return a.system().DeleteService(name)
+}
+
+// runServices makes the services what they shall be and starts them, in their order. After
+// each comes what waits for it.
+func (a *application) runServices(ctx context.Context) error {
+	if d := &a.bundle.Document; d.HNS != nil {
+		// The services are about to make them.
+		for _, name := range d.HNS.Networks {
+			if !slices.Contains(a.Networks, name) {
+				a.Networks = append(slices.Clone(a.Networks), name)
+			}
+		}
+	}
+	for i := range a.bundle.Document.Services {
+		s := &a.bundle.Document.Services[i]
+		if strings.EqualFold(s.Name, a.except) || a.healing && missingValue(a.seen.values, s.Arguments...) != "" {
+			continue
+		}
+		if err := a.runService(ctx, s); err != nil {
+			return err
+		}
+		for i := range a.plan.steps {
+			step := &a.plan.steps[i]
+			if step.phase() != phaseServices || step.Kind == KindService || !strings.EqualFold(step.afterService, s.Name) {
+				continue
+			}
+			perform := func() error { return a.writeLate(ctx, step) }
+			if step.Kind == KindEndpoint {
+				perform = func() error { return a.endpoint(ctx, *step.endpoint) }
+			}
+			if err := a.do(ctx, step, perform); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// runService makes one service what it shall be and starts it, if it does not run.
+func (a *application) runService(ctx context.Context, s *config.Service) error {
+	run := func() error {
+		if err := a.settle(ctx, s); err != nil {
+			return err
+		}
+		return a.start(ctx, s)
+	}
+	for i := range a.plan.steps {
+		if step := &a.plan.steps[i]; step.Kind == KindService && step.service == s {
+			return a.do(ctx, step, run)
+		}
+	}
+	// It has no step of its own, but may have been stopped for another one.
+	if err := run(); err != nil {
+		return fmt.Errorf("service %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// settle makes the settings of a service what they shall be.
+func (a *application) settle(ctx context.Context, s *config.Service) error {
+	values, err := a.waitForValues(ctx, s.Arguments...)
+	if err != nil {
+		return err
+	}
+	settings, err := s.Settings(values)
+	if err != nil {
+		return err
+	}
+	now, err := a.system().Service(s.Name)
+	if err != nil {
+		return err
+	}
+	r := serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange}
+	if now == nil {
+		a.recordService(r)
+		return a.after(func() error { return a.system().CreateService(s.Name, settings, s.Recovery) })
+	}
+	if serviceDifference(s, now, values) == "" {
+		return nil
+	}
+	if err := a.stopFor(ctx, []string{s.Name}); err != nil {
+		return err
+	}
+	a.recordService(r)
+	return a.after(func() error { return a.system().ConfigureService(s.Name, settings, s.Recovery) })
+}
+
+// recordService makes a service ours, in its place in the order of the document.
+func (a *application) recordService(r serviceRecord) {
+	i := slices.IndexFunc(a.Services, func(o serviceRecord) bool { return strings.EqualFold(o.Name, r.Name) })
+	a.Services = slices.Clone(a.Services)
+	if i >= 0 {
+		a.Services[i] = r
+	} else {
+		a.Services = append(a.Services, r)
+	}
+	position := func(name string) int {
+		return slices.IndexFunc(a.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
+	}
+	// Those that are in the document no more are before all others.
+	slices.SortStableFunc(a.Services, func(x, y serviceRecord) int { return position(x.Name) - position(y.Name) })
+}
+
+// start starts a service and waits until it runs and is healthy. One that runs is left alone.
+func (a *application) start(ctx context.Context, s *config.Service) error {
+	deadline := a.now().Add(a.deadlines.Start)
+	asked := false
+	for {
+		now, err := a.system().Service(s.Name)
+		switch {
+		case err != nil:
+			return err
+		case now == nil:
+			return errors.New("it was deleted meanwhile")
+		case now.State == ServiceRunning:
+			if !asked {
+				return nil
+			}
+			return a.healthy(ctx, s)
+		case now.State == ServiceStopped && asked:
+			return fmt.Errorf("its program ended with code %d while it was being started", now.ExitCode)
+		case now.State == ServiceStopped:
+			if err := a.system().StartService(s.Name); err != nil {
+				return fmt.Errorf("start it: %w", err)
+			}
+			asked = true
+			continue
+		}
+		// Somebody else is starting or stopping it, or we are.
+		if !a.now().Before(deadline) {
+			return fmt.Errorf("it is %s after %s", now.State, a.deadlines.Start)
+		}
+		asked = asked || now.State == ServiceStartPending
+		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
+			return fmt.Errorf("wait until it runs: %w", err)
+		}
+	}
+}
+
+func (a *application) healthy(ctx context.Context, s *config.Service) error {
+	if s.Health == nil {
+		return nil
+	}
+	within := time.Duration(s.Health.WithinSeconds) * time.Second
+	deadline := a.now().Add(within)
+	for {
+		err := a.system().Probe(ctx, *s.Health)
+		if err == nil {
+			return nil
+		}
+		if !a.now().Before(deadline) {
+			return fmt.Errorf("it runs, but is not healthy after %s: %w", within, err)
+		}
+		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
+			return fmt.Errorf("wait until it is healthy: %w", err)
+		}
+	}
+}
+
+// waitForValues returns the values of the variables once those in the texts have one.
+func (a *application) waitForValues(ctx context.Context, texts ...string) (map[string]string, error) {
+	deadline := a.now().Add(a.deadlines.Value)
+	values := a.seen.values
+	for {
+		missing := missingValue(values, texts...)
+		if missing == "" {
+			return values, nil
+		}
+		if !a.now().Before(deadline) {
+			return nil, fmt.Errorf("$(%s) has no value after %s: %w", missing, a.deadlines.Value, ErrNotYet)
+		}
+		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
+			return nil, fmt.Errorf("wait for the value of $(%s): %w", missing, err)
+		}
+		var err error
+		if values, err = a.values(ctx, &a.bundle.Document); err != nil {
+			return nil, err
+		}
+		a.seen.values = values
+	}
+}
+
+// writeLate writes a file that is made of what a service makes.
+func (a *application) writeLate(ctx context.Context, s *step) error {
+	w := s.file
+	var texts []string
+	if w.Source.Expand {
+		texts = append(texts, *w.Source.Text)
+	}
+	values, err := a.waitForValues(ctx, texts...)
+	if err != nil {
+		return err
+	}
+	w = wantFile(w.File, a.bundle.Secrets, values)
+	now, err := a.file(w.Path)
+	if err != nil {
+		return err
+	}
+	if now.digest == w.digest && (w.Access == config.AccessInherited || now.Access == w.Access) {
+		return nil
+	}
+	s.file = w
+	return a.writeFile(ctx, s)
+}
+
+// endpoint makes an endpoint once its network is there.
+func (a *application) endpoint(ctx context.Context, e config.HNSEndpoint) error {
+	deadline := a.now().Add(a.deadlines.Value)
+	for {
+		there, err := a.system().HNSNetwork(ctx, e.Network)
+		if err != nil {
+			return err
+		}
+		if there {
+			break
+		}
+		if !a.now().Before(deadline) {
+			return fmt.Errorf("network %s is not there after %s: %w", e.Network, a.deadlines.Value, ErrNotYet)
+		}
+		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
+			return fmt.Errorf("wait for network %s: %w", e.Network, err)
+		}
+	}
+	a.Endpoints[e.Name] = e
+	return a.after(func() error { return a.system().MakeHNSEndpoint(ctx, e) })
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// SpaceError says that a volume has not the room for what a document puts on it.
+type SpaceError struct {
+	// Volume is its name.
+	Volume string
+	// Needed is what is written and sent, and Free what there is, in bytes.
+	Needed, Free int64
+}
+
+func (e *SpaceError) Error() string {
+	const mib = 1 << 20
+	up := func(n int64) int64 { return (n + mib - 1) / mib }
+	return fmt.Sprintf("volume %s has too little room: %d MiB are needed, %d MiB are free, %d MiB are missing",
+		e.Volume, up(e.Needed), e.Free/mib, up(e.Needed-e.Free))
+}
+
+// neededBytes is what the steps write, and what has still to be sent of the files of the
+// payload. Files are replaced only when their new content is on the disk, so what is there
+// before gives no room. What has been sent is moved, and needs none, but to every place
+// after the first it is copied.
+func neededBytes(steps []step, payload []PayloadFile, arrived map[string]int64) int64 {
+	var needed int64
+	placed := map[string]bool{}
+	for _, s := range steps {
+		if s.Kind == KindFile && s.file != nil && s.Action != ActionDelete {
+			needed += int64(len(s.file.content))
+		}
+		if s.needs != "" {
+			if placed[s.needs] {
+				needed += s.file.Source.Size
+			}
+			placed[s.needs] = true
+		}
+	}
+	sent := map[string]bool{}
+	for _, f := range payload {
+		if !sent[f.Digest] {
+			sent[f.Digest] = true
+			needed += max(0, f.Size-arrived[f.Digest])
+		}
+	}
+	return needed
+}
+
+// space looks whether there is room for the plan. Repairs are not held up: they are small,
+// and one that fails says so.
+func (p *planner) space() error {
+	if p.healing || p.seen.volume == "" {
+		return nil
+	}
+	if needed := neededBytes(p.plan.steps, p.plan.Payload, p.seen.arrived); needed > p.seen.freeBytes {
+		return &SpaceError{Volume: p.seen.volume, Needed: needed, Free: p.seen.freeBytes}
+	}
+	return nil
+}
+
+// space finds out how much room there is where files go: all that a document may have is
+// on one volume, see [config.Roots].
+func (o *observer) space(seen *observation, d *config.Document) error {
+	if len(d.Files) == 0 {
+		return nil
+	}
+	var err error
+	if seen.volume, seen.freeBytes, err = o.system.Volume(Root); err != nil {
+		return fmt.Errorf("find out how much room there is: %w", err)
+	}
+	list, err := o.system.Names(PayloadDirectory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list the payload: %w", err)
+	}
+	for _, name := range list {
+		digest, ok := arriving(name)
+		if !ok {
+			continue
+		}
+		info, err := o.system.Stat(PayloadDirectory + `\` + name)
+		if err != nil {
+			return fmt.Errorf("look at the payload: %w", err)
+		}
+		seen.arrived[digest] = info.Size
+	}
+	return nil
+}
+
+// arriving says which file of the payload a name is of that is not complete yet. Package
+// transfer, which continues such a file, gives the names. One that comes compressed needs
+// the room of the whole file when it is unpacked, so it does not count.
+func arriving(name string) (digest string, ok bool) {
+	name, ok = strings.CutSuffix(name, ".part")
+	if !ok || strings.HasSuffix(name, ".gz") {
+		return "", false
+	}
+	digest, _, ok = strings.Cut(name, ".")
+	return "sha256:" + digest, ok
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// perform does one step. It writes to the inventory what the step makes ours, then does it.
+func (a *application) perform(ctx context.Context, s *step) error {
+	if s.Impact == config.ImpactReboot {
+		a.needReboot(s.Item.String())
+	}
+	switch s.Kind {
+	case KindHostname:
+		return a.after(func() error { return a.system().SetHostname(s.Name) })
+	case KindFeature:
+		return a.after(func() error { return a.system().EnableFeature(ctx, s.Name) })
+	case KindEnvironment:
+		return a.environment(s)
+	case KindCertificate:
+		return a.certificate(s)
+	case KindDirectory:
+		if s.generated {
+			return a.removeGenerated(ctx, s.Name)
+		}
+		return a.directory(s)
+	case KindFile:
+		if s.generated {
+			return a.removeGenerated(ctx, s.Name)
+		}
+		if s.Action == ActionDelete {
+			return a.removeFile(ctx, s)
+		}
+		return a.writeFile(ctx, s)
+	case KindFirewall:
+		return a.rule(s)
+	case KindAntivirus:
+		return a.exclusion(s)
+	case KindService: // that is removed; the others are for runServices
+		return a.removeService(ctx, s.Name)
+	case KindNetwork:
+		return a.system().RemoveHNSNetwork(ctx, s.Name)
+	case KindEndpoint:
+		return a.system().RemoveHNSEndpoint(ctx, s.Name)
+	}
+	return fmt.Errorf("%s is not known", s.Kind)
+}
+
+// after saves the inventory and then changes the host.
+func (a *application) after(change func() error) error {
+	if err := a.save(); err != nil {
+		return err
+	}
+	return change()
+}
+
+// needReboot writes down that something takes effect with the next boot.
+func (a *application) needReboot(reason string) {
+	if a.Reboot == nil {
+		a.Reboot = &pendingReboot{Boot: a.seen.boot}
+	}
+	if !slices.Contains(a.Reboot.Reasons, reason) {
+		a.Reboot.Reasons = append(slices.Clone(a.Reboot.Reasons), reason)
+	}
+}
+
+func (a *application) environment(s *step) error {
+	key := strings.ToUpper(s.Name)
+	if s.Action != ActionDelete {
+		var now *string
+		for name, value := range a.seen.environment {
+			if strings.EqualFold(name, s.Name) {
+				now = &value
+			}
+		}
+		r, ours := a.Environment[key]
+		if !ours {
+			r.Before = now
+		} else {
+			// The value that the host has stays ours until it has the new one.
+			previous := r.Value
+			if now != nil && r.Previous != nil && *now == *r.Previous {
+				previous = *now
+			}
+			if r.Previous = &previous; previous == *s.environment {
+				r.Previous = nil
+			}
+		}
+		r.Name, r.Value, r.OnChange = s.Name, *s.environment, s.onChange
+		a.Environment[key] = r
+	}
+	return a.after(func() error { return a.system().SetEnvironment(s.Name, s.environment) })
+}
+
+func (a *application) certificate(s *step) error {
+	c := s.certificate
+	if s.Action == ActionDelete {
+		return a.after(func() error { return a.system().RemoveCertificate(c.Store, c.Fingerprint) })
+	}
+	// All that follow are written down at once: there may be hundreds.
+	for i := range a.plan.steps {
+		if other := &a.plan.steps[i]; other.Kind == KindCertificate && other.Action == ActionCreate {
+			c := other.certificate
+			a.Certs[certificateKey(c.Store, c.Fingerprint)] = certificateRecord{Store: c.Store, Fingerprint: c.Fingerprint, OnChange: other.onChange}
+		}
+	}
+	return a.after(func() error { return a.system().AddCertificate(c.Store, der(c)) })
+}
+
+func (a *application) directory(s *step) error {
+	switch s.Action {
+	case ActionCreate:
+		for i := range a.plan.steps {
+			if other := &a.plan.steps[i]; other.Kind == KindDirectory && other.Action == ActionCreate {
+				a.Directories[fold(other.Name)] = directoryRecord{Path: other.Name}
+			}
+		}
+		return a.after(func() error { return a.system().MakeDirectory(s.Name, s.directory) })
+	case ActionUpdate:
+		return a.system().SetAccess(s.Name, s.directory)
+	default:
+		return a.removeDirectory(s.Name)
+	}
+}
+
+func (a *application) rule(s *step) error {
+	if s.Action == ActionDelete {
+		return a.system().RemoveFirewallRule(s.Name)
+	}
+	a.Firewall[fold(s.Name)] = *s.rule
+	return a.after(func() error { return a.system().SetFirewallRule(normalRule(*s.rule)) })
+}
+
+func (a *application) exclusion(s *step) error {
+	if s.Action == ActionDelete {
+		return a.system().SetAntivirusExclusion(s.Name, false)
+	}
+	a.Exclusions[fold(s.Name)] = s.Name
+	return a.after(func() error { return a.system().SetAntivirusExclusion(s.Name, true) })
+}
+
+// writeFile makes a file what it shall be. What was there before it became ours goes aside.
+func (a *application) writeFile(ctx context.Context, s *step) error {
+	w := s.file
+	// Those that are already stopped cost nothing.
+	if err := a.stopFor(ctx, w.OnChange.Services); err != nil {
+		return err
+	}
+	if err := a.own(w); err != nil {
+		return err
+	}
+	if w.content != nil || w.Source.Payload == "" {
+		return a.replace(w.Path, func() error { return a.system().WriteFile(w.Path, w.content, w.Access) })
+	}
+	now, err := a.file(w.Path)
+	if err != nil {
+		return err
+	}
+	if now.digest != w.digest {
+		if err := a.verifyPayload(w); err != nil {
+			return err
+		}
+		if err := a.replace(w.Path, func() error { return a.place(s) }); err != nil {
+			return err
+		}
+	}
+	if w.Access == config.AccessInherited {
+		return nil
+	}
+	return a.system().SetAccess(w.Path, w.Access)
+}
+
+// place puts a file of the payload where it belongs. The last one who needs it gets the
+// file itself, so that a crash at any time leaves it for those who have not got it.
+func (a *application) place(s *step) error {
+	from := PayloadPath(s.file.Digest)
+	for i := range a.plan.steps {
+		if other := &a.plan.steps[i]; other != s && !other.done && other.needs == s.file.Digest {
+			return a.system().CopyFile(from, s.Name, s.file.Access)
+		}
+	}
+	return a.system().Rename(from, s.Name)
+}
+
+// verifyPayload looks at what was sent before it becomes a program of the host. What is
+// something else is removed, so that it is sent again.
+func (a *application) verifyPayload(w *wantedFile) error {
+	path := PayloadPath(w.Digest)
+	digest, err := digestOf(a.system(), path)
+	if err != nil {
+		return fmt.Errorf("read the file of the payload: %w", err)
+	}
+	if digest == w.digest {
+		return nil
+	}
+	missing := &PayloadError{Files: []PayloadFile{w.payload()}}
+	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missing), a.system().Remove(path))
+}
+
+// own makes a path ours and puts aside what is there.
+func (a *application) own(w *wantedFile) error {
+	key := fold(w.Path)
+	r, ours := a.Files[key]
+	if !ours {
+		info, err := a.system().Stat(w.Path)
+		if err != nil {
+			return err
+		}
+		r = fileRecord{Path: w.Path, Saved: info.Kind == FileMissing}
+		if !r.Saved {
+			r.Aside = asideDirectory + `\` + strconv.Itoa(a.NextAside)
+			a.NextAside++
+		}
+	}
+	r.OnChange = w.OnChange
+	a.Files[key] = r
+	if err := a.save(); err != nil || r.Saved {
+		return err
+	}
+	// It may have been put aside before a crash.
+	aside, err := a.system().Stat(r.Aside)
+	if err != nil {
+		return err
+	}
+	if aside.Kind == FileMissing {
+		there, err := a.system().Stat(w.Path)
+		switch {
+		case err != nil:
+			return err
+		case there.Kind == FileMissing: // its owner has removed it
+			r.Aside = ""
+		default:
+			if err := makeOwnDirectory(a.system(), asideDirectory); err != nil {
+				return err
+			}
+			if err := a.system().Rename(w.Path, r.Aside); err != nil {
+				return fmt.Errorf("put aside what was there: %w", err)
+			}
+		}
+	}
+	r.Saved = true
+	a.Files[key] = r
+	return a.save()
+}
+
+// replace writes a file, also over a program that runs: that can be renamed.
+func (a *application) replace(path string, write func() error) error {
+	err := write()
+	if !errors.Is(err, ErrInUse) {
+		return err
+	}
+	if err := a.discard(path); err != nil {
+		return err
+	}
+	return write()
+}
+
+// discard takes a file in use away from its path.
+func (a *application) discard(path string) error {
+	if err := makeOwnDirectory(a.system(), trashDirectory); err != nil {
+		return err
+	}
+	trash := trashDirectory + `\` + strconv.FormatInt(a.now().UnixNano(), 36)
+	if err := a.system().Rename(path, trash); err != nil {
+		return fmt.Errorf("move it away: %w", err)
+	}
+	return a.system().RemoveAtBoot(trash)
+}
+
+func (a *application) removeFile(ctx context.Context, s *step) error {
+	if err := a.stopFor(ctx, s.onChange.Services); err != nil {
+		return err
+	}
+	r := a.Files[fold(s.Name)]
+	if r.Aside != "" && s.file == nil {
+		aside, err := a.system().Stat(r.Aside)
+		if err != nil || aside.Kind == FileMissing {
+			return err // what is at the path is what was there before
+		}
+		return a.replace(s.Name, func() error { return a.system().Rename(r.Aside, s.Name) })
+	}
+	err := a.system().Remove(s.Name)
+	if errors.Is(err, ErrInUse) {
+		return a.discard(s.Name)
+	}
+	return err
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// System is a host as the engine sees it. Each method reads one thing or changes one
+// thing; what a method changed is on the disk when it returns, as far as the operating
+// system can promise that. A change that was made already is no error.
+//
+// Paths are those of Windows, whatever the system is. What does not exist is an error
+// that wraps [io/fs.ErrNotExist] where the method does not say otherwise.
+type System interface {
+	FileSystem
+	LogFiles
+	ServiceManager
+	MachineSettings
+
+	// Boot is the identity of the present boot.
+	Boot(ctx context.Context) (string, error)
+	// Lock makes this process the only one that changes the host, until release is called
+	// or the process ends. When another one is, the error is a [*LockedError].
+	Lock(owner Owner) (release func() error, err error)
+	// Value is the value of a variable whose source is the host, but for the address of an
+	// endpoint. [ErrNotYet] is wrapped when there is none yet.
+	Value(ctx context.Context, v config.Variable) (string, error)
+	// Probe says why a service is not healthy, or nil.
+	Probe(ctx context.Context, h config.Health) error
+}
+
+// FileKind is what there is at a path.
+type FileKind int
+
+// Kinds of what is at a path.
+const (
+	FileMissing FileKind = iota
+	FileRegular
+	FileDirectory
+	// FileOther is a link or a device. The engine does not touch it.
+	FileOther
+)
+
+// FileInfo says what is at a path.
+type FileInfo struct {
+	Kind   FileKind
+	Access config.Access
+	// Size in bytes and Modified tell versions of a file apart.
+	Size     int64
+	Modified time.Time
+}
+
+// FileSystem are the files of a host.
+type FileSystem interface {
+	// Stat says what is at path, without following links. What is missing is no error.
+	Stat(path string) (FileInfo, error)
+	Open(path string) (io.ReadCloser, error)
+	// Names of what is in a directory, sorted.
+	Names(directory string) ([]string, error)
+	// WriteFile makes a file with the content, or replaces it as a whole: whoever looks
+	// finds the old or the new content, and so does the next boot. [ErrInUse] is wrapped
+	// when the file cannot be replaced because a program runs from it or has it open.
+	WriteFile(path string, content []byte, access config.Access) error
+	// CopyFile is WriteFile with the content of another file, which may be large.
+	CopyFile(from, to string, access config.Access) error
+	// Rename moves a file onto another path and replaces what is there, at once.
+	// [ErrInUse] as in WriteFile.
+	Rename(from, to string) error
+	SetAccess(path string, access config.Access) error
+	// MakeDirectory makes one directory in one that exists.
+	MakeDirectory(path string, access config.Access) error
+	// Remove removes a file or an empty directory. That it is missing is no error, a
+	// directory that is not empty is one that wraps [ErrNotEmpty]. [ErrInUse] as in
+	// WriteFile.
+	Remove(path string) error
+	// RemoveAtBoot has a file removed when the host boots.
+	RemoveAtBoot(path string) error
+	// Volume names the volume that a path is on, whether or not there is anything at the
+	// path, and says how many bytes this process can write to it.
+	Volume(path string) (name string, freeBytes int64, err error)
+}
+
+// ServiceState is what a service does.
+type ServiceState string
+
+// States of services.
+const (
+	ServiceStopped      ServiceState = "Stopped"
+	ServiceStartPending ServiceState = "StartPending"
+	ServiceStopPending  ServiceState = "StopPending"
+	ServiceRunning      ServiceState = "Running"
+)
+
+// Service is a service as it is on a host.
+type Service struct {
+	Settings config.ServiceSettings
+	// Recovery is nil when nothing is set.
+	Recovery *config.Recovery
+	// RecoveryUnknown says that the system does not keep recovery actions.
+	RecoveryUnknown bool
+	State           ServiceState
+	// ExitCode is what the program ended with. Zero while it runs.
+	ExitCode uint32
+}
+
+// ServiceManager is the service control manager.
+type ServiceManager interface {
+	// Service returns nil when there is none.
+	Service(name string) (*Service, error)
+	CreateService(name string, settings config.ServiceSettings, recovery *config.Recovery) error
+	ConfigureService(name string, settings config.ServiceSettings, recovery *config.Recovery) error
+	// DeleteService deletes a service that is stopped. When it returns, the name is free.
+	DeleteService(name string) error
+	// StartService asks for the start and returns before it is complete.
+	StartService(name string) error
+	// StopService asks for the stop and returns before it is complete.
+	StopService(name string) error
+	// KillService terminates the process of a service.
+	KillService(name string) error
+}
+
+// FeatureState is the state of an optional feature.
+type FeatureState string
+
+// States of features.
+const (
+	FeatureDisabled FeatureState = "Disabled"
+	FeatureEnabled  FeatureState = "Enabled"
+	// FeaturePending features are there with the next boot.
+	FeaturePending FeatureState = "EnablePending"
+)
+
+// MachineSettings are the settings of a host that belong to nothing else.
+type MachineSettings interface {
+	// Hostname is the computer name that the host has, and next the one that it has from
+	// its next boot on. Usually they are equal.
+	Hostname() (current, next string, err error)
+	SetHostname(name string) error
+
+	Feature(ctx context.Context, name string) (FeatureState, error)
+	// EnableFeature does not restart the host.
+	EnableFeature(ctx context.Context, name string) error
+
+	// Environment are the variables of the machine.
+	Environment() (map[string]string, error)
+	// SetEnvironment sets a variable of the machine; nil removes it.
+	SetEnvironment(name string, value *string) error
+
+	// HasCertificate finds a certificate by the SHA-256 of its DER in hexadecimal digits.
+	HasCertificate(store, fingerprint string) (bool, error)
+	AddCertificate(store string, der []byte) error
+	RemoveCertificate(store, fingerprint string) error
+
+	// FirewallRule returns nil when there is no such rule.
+	FirewallRule(name string) (*config.FirewallRule, error)
+	SetFirewallRule(rule config.FirewallRule) error
+	RemoveFirewallRule(name string) error
+
+	// AntivirusExclusion says whether the antivirus leaves a program alone.
+	AntivirusExclusion(program string) (bool, error)
+	SetAntivirusExclusion(program string, excluded bool) error
+
+	// HNSNetwork says whether the Host Networking Service has a network.
+	HNSNetwork(ctx context.Context, name string) (bool, error)
+	RemoveHNSNetwork(ctx context.Context, name string) error
+	// HNSEndpoint is the address of an endpoint. [ErrNotYet] is wrapped when there is none.
+	HNSEndpoint(ctx context.Context, name string) (address string, err error)
+	// MakeHNSEndpoint makes an endpoint and attaches it to the host.
+	MakeHNSEndpoint(ctx context.Context, e config.HNSEndpoint) error
+	RemoveHNSEndpoint(ctx context.Context, name string) error
+}
+
+var (
+	// ErrInUse says that a file cannot be replaced or removed while it is in use.
+	ErrInUse = errors.New("the file is in use")
+	// ErrNotEmpty says that a directory cannot be removed while something is in it.
+	ErrNotEmpty = errors.New("the directory is not empty")
+	// ErrNotYet says that a variable has no value yet.
+	ErrNotYet = errors.New("there is no value yet")
+)
+
+// Owner is who changes a host.
+type Owner struct {
+	PID int `json:"pid"`
+	// Command is the sub-command of the agent.
+	Command string    `json:"command"`
+	Since   time.Time `json:"since"`
+}
+
+// LockedError says who changes the host now.
+type LockedError struct {
+	// Owner is the zero value when the one who has the lock did not write down who it is yet.
+	Owner Owner
+}
+
+func (e *LockedError) Error() string {
+	if e.Owner == (Owner{}) {
+		return "another process changes this host"
+	}
+	return fmt.Sprintf("%q changes this host, process %d, since %s", e.Owner.Command, e.Owner.PID, e.Owner.Since.UTC().Format(time.RFC3339))
+}

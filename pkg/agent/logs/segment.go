@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package logs
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
+)
+
+// headBytes is how much of the beginning of a file tells it from others: enough
+// that it holds the time of a line or two.
+const headBytes = 1024
+
+// segment is an open generation of a log. Offsets are those of the text, after
+// decompression and without what had been moved away when it was opened.
+type segment struct {
+	gen generation
+	// f is nil once the file had to be let go.
+	f *os.File
+	// head is what the file begins with, as far as it was there when last
+	// looked at, at most headBytes.
+	head []byte
+
+	encodingKnown bool
+	enc           encoding
+
+	zip    *gzip.Reader
+	zipBuf *bufio.Reader
+	zipOff int64
+}
+
+// openSegment opens a generation by its name. The file may be another one by
+// now; the caller compares gen.id when that matters.
+func openSegment(s series, name string) (*segment, error) {
+	f, g, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	seg := &segment{f: f, gen: g}
+	if err := seg.loadHead(); err != nil {
+		seg.close()
+		return nil, err
+	}
+	return seg, nil
+}
+
+// close closes the file. There is nothing to be lost by an error: it was only read.
+func (s *segment) close() {
+	if s.f != nil {
+		s.f.Close()
+		s.f = nil
+	}
+}
+
+// loadHead completes head as far as the file goes by now.
+func (s *segment) loadHead() error {
+	if len(s.head) == headBytes || s.f == nil {
+		return nil
+	}
+	head := make([]byte, headBytes)
+	n, err := s.readAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	// With another beginning it is another text, which [segment.headIntact] shall
+	// find out.
+	if bytes.HasPrefix(head[:n], s.head) {
+		s.head = head[:n]
+	}
+	return nil
+}
+
+// headIntact says whether the file still begins as it did. If not, it was
+// truncated and written anew.
+func (s *segment) headIntact() bool {
+	if s.f == nil || s.gen.gzip {
+		return true
+	}
+	now := make([]byte, len(s.head))
+	n, err := s.f.ReadAt(now, s.gen.start)
+	return (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(now[:n], s.head)
+}
+
+// hasTextOf says whether the text begins with all of that of another segment.
+func (s *segment) hasTextOf(other *segment) bool {
+	if len(other.head) == 0 || !bytes.HasPrefix(s.head, other.head) {
+		return false
+	}
+	a, b := make([]byte, minBuffer), make([]byte, minBuffer)
+	for off := int64(len(other.head)); off < other.gen.size; {
+		n, err := other.readAt(a, off)
+		if err != nil || readFull(s, b[:n], off) != nil || !bytes.Equal(a[:n], b[:n]) {
+			return false
+		}
+		off += int64(n)
+	}
+	return true
+}
+
+// decideEncoding looks at the beginning of the file. It says false when there is
+// too little of it to tell and more may come.
+func (s *segment) decideEncoding(final bool) bool {
+	if s.encodingKnown {
+		return true
+	}
+	if err := s.loadHead(); err != nil {
+		return false
+	}
+	if len(s.head) < 4 && !final && bytes.IndexByte(s.head, '\n') < 0 {
+		return false
+	}
+	s.enc, s.encodingKnown = detectEncoding(s.head), true
+	return true
+}
+
+// readAt is like [io.ReaderAt] but may return less than asked for without an
+// error. At the end it returns 0 and io.EOF.
+func (s *segment) readAt(p []byte, off int64) (int, error) {
+	if s.f == nil {
+		return 0, io.EOF
+	}
+	if s.gen.gzip {
+		return s.readGzip(p, off)
+	}
+	n, err := s.f.ReadAt(p, s.gen.start+off)
+	if n > 0 && errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("reading %s: %w", s.gen.name, err)
+	}
+	return n, err
+}
+
+func (s *segment) readGzip(p []byte, off int64) (int, error) {
+	if s.zip == nil || off < s.zipOff {
+		if err := s.rewindGzip(); err != nil {
+			return 0, err
+		}
+	}
+	if skip := off - s.zipOff; skip > 0 {
+		n, err := io.CopyN(io.Discard, s.zip, skip)
+		s.zipOff += n
+		if err != nil {
+			return 0, s.gzipError(err)
+		}
+	}
+	n, err := io.ReadFull(s.zip, p)
+	s.zipOff += int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, s.gzipError(err)
+}
+
+func (s *segment) rewindGzip() error {
+	if _, err := s.f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading %s: %w", s.gen.name, err)
+	}
+	if s.zipBuf == nil {
+		s.zipBuf = bufio.NewReaderSize(nil, 64<<10)
+	}
+	s.zipBuf.Reset(s.f)
+	s.zipOff = 0
+	var err error
+	if s.zip == nil {
+		s.zip, err = gzip.NewReader(s.zipBuf)
+	} else {
+		err = s.zip.Reset(s.zipBuf)
+	}
+	if err != nil {
+		s.zip = nil
+		return s.gzipError(err)
+	}
+	return nil
+}
+
+// gzipError takes an archive that breaks off for its end: what it has was read,
+// and the rest will never come.
+func (s *segment) gzipError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return io.EOF
+	}
+	return fmt.Errorf("decompressing %s: %w", s.gen.name, err)
+}
+
+// refresh brings size and modification time up to date.
+func (s *segment) refresh() {
+	if s.f == nil {
+		return
+	}
+	if info, err := s.f.Stat(); err == nil {
+		s.gen.size, s.gen.mtime = max(0, info.Size()-s.gen.start), info.ModTime()
+	}
+}
+
+// startNow is where the text begins by now. It is greater than gen.start once text was
+// moved to a rotated file: then what is before it can no longer be read here.
+func (s *segment) startNow() int64 {
+	if s.f == nil || s.gen.gzip {
+		return s.gen.start
+	}
+	start, err := sparse.TextStart(s.f)
+	if err != nil {
+		return s.gen.start // reading will fail too, and tell
+	}
+	return start
+}
+
+// mark returns what finds this file again.
+func (s *segment) mark(off int64) fileMark {
+	if s.headIntact() {
+		s.refresh()
+	}
+	// An error leaves the head as it was, which tells less but nothing wrong.
+	_ = s.loadHead()
+	return fileMark{ID: s.gen.id.String(), Start: s.gen.start, Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
+}
+
+// matches says whether the file begins like the one that was marked and is long
+// enough to be it.
+func (s *segment) matches(m fileMark) bool {
+	if m.HeadLen > len(s.head) || headSum(s.head[:m.HeadLen]) != m.Head {
+		return false
+	}
+	return s.gen.gzip || s.gen.size >= m.Offset
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+)
+
+// Release is the version that the agent reports for people. The build sets it:
+//
+//	go build -ldflags '-X github.com/openshift/windows-instance-api/pkg/agent.Release=v1.2.3'
+var Release = "v0.0.0-unreleased"
+
+// Main runs the agent: args are the command line without the program's name.
+// It returns the exit code of the process, one of the Exit constants.
+//
+// The end of ctx ends it promptly, without finishing what it was printing. One
+// goroutine may outlive Main: the one that reads stdin during a follow, which
+// ends with stdin, or with the process.
+func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) != 1 {
+		return usage(stderr, fmt.Sprintf("want exactly one sub-command, got %d arguments", len(args)))
+	}
+	var err error
+	switch args[0] {
+	case CommandVersion:
+		err = writeJSON(stdout, versionOf(host))
+	case CommandFacts:
+		facts := host.Facts(ctx)
+		err = answerFacts(host, stdout, facts)
+	case CommandInspect:
+		facts := host.Facts(ctx)
+		host.Details(ctx, facts)
+		collectRecentErrors(ctx, host, facts)
+		err = answerFacts(host, stdout, facts)
+	case CommandLogs:
+		err = logs.Serve(ctx, host, stdin, stdout)
+	case CommandBoot:
+		err = bootCommand(ctx, host, stdout)
+	case CommandRestart:
+		err = restartCommand(ctx, host, stdin, stdout)
+	case CommandRoutes:
+		err = routesCommand(ctx, host, stdin, stdout)
+	case CommandFiles:
+		err = filesCommand(ctx, host, stdin, stdout)
+	case CommandCommit:
+		err = commitCommand(ctx, host, stdin, stdout)
+	case CommandPlan:
+		err = planCommand(ctx, host, stdin, stdout)
+	case CommandApply:
+		err = applyCommand(ctx, host, stdin, stdout)
+	case CommandCleanup:
+		err = cleanupCommand(ctx, host, stdout)
+	case CommandRun:
+		err = runCommand(ctx, host, stderr)
+	default:
+		return usage(stderr, fmt.Sprintf("unknown sub-command %q", args[0]))
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "windows-node-agent %s: %v\n", args[0], err) //nolint:errcheck // nowhere left to say it
+		return ExitFailed
+	}
+	return ExitOK
+}
+
+func usage(stderr io.Writer, problem string) int {
+	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes, CommandFiles, CommandCommit, CommandPlan, CommandApply, CommandCleanup, CommandRun}
+	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // nowhere left to say it
+	return ExitUsage
+}
+
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encoding the answer: %w", err)
+	}
+	if _, err := w.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+func answerFacts(host Host, stdout io.Writer, facts *Facts) error {
+	collectConfiguration(host, facts)
+	facts.Agent = versionOf(host)
+	facts.Time.Answered = host.Now()
+	return writeJSON(stdout, facts)
+}
+
+func versionOf(host Host) Version {
+	v := Version{Protocol: ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	// The digest is for comparing with what was uploaded. An agent that cannot
+	// read itself still answers; the empty digest will not compare as equal.
+	if sum, err := digestOf(host); err == nil {
+		v.SHA256 = sum
+	}
+	return v
+}
+
+func digestOf(host Host) (string, error) {
+	path, err := host.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding the executable: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("opening the executable: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading the executable: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

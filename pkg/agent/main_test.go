@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+)
+
+type fakeHost struct {
+	root       string
+	executable string
+	facts      Facts
+	restarts   []RestartOptions
+	restartErr error
+	routes     []Route
+	events     logs.EventLog
+	eventsErr  error
+	files      stateFiles
+}
+
+// stateFiles are the files of a system that has nothing else, by path.
+type stateFiles map[string]string
+
+// system is a host as the engine sees it, with its files alone.
+type system struct {
+	engine.System
+	files stateFiles
+}
+
+func (s system) Open(path string) (io.ReadCloser, error) {
+	text, there := s.files[path]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return io.NopCloser(strings.NewReader(text)), nil
+}
+
+func (s system) Stat(path string) (engine.FileInfo, error) {
+	if _, there := s.files[path]; there {
+		return engine.FileInfo{Kind: engine.FileRegular}, nil
+	}
+	return engine.FileInfo{}, nil
+}
+
+func (h *fakeHost) System() engine.System { return system{files: h.files} }
+func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) error {
+	return run(ctx)
+}
+func (h *fakeHost) ReportDrift(string) error { return nil }
+
+func (h *fakeHost) LogRoot() string { return h.root }
+func (h *fakeHost) Now() time.Time  { return time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC) }
+
+func (h *fakeHost) EventLog() (logs.EventLog, error) {
+	if h.events == nil && h.eventsErr == nil {
+		return nil, logs.ErrNoEventLog
+	}
+	return h.events, h.eventsErr
+}
+
+func (h *fakeHost) Details(_ context.Context, f *Facts) {
+	f.Certificates = []Certificate{{Path: "kubelet.crt"}}
+}
+func (h *fakeHost) BootTimes(context.Context) ([]time.Time, error) { return nil, errors.New("unknown") }
+func (h *fakeHost) Facts(context.Context) *Facts                   { f := h.facts; return &f }
+
+func (h *fakeHost) Executable() (string, error) {
+	if h.executable == "" {
+		return "", errors.New("unknown")
+	}
+	return h.executable, nil
+}
+
+func newFakeHost(t *testing.T) *fakeHost {
+	t.Helper()
+	h := &fakeHost{root: t.TempDir()}
+	h.executable = filepath.Join(h.root, "agent.exe")
+	if err := os.WriteFile(h.executable, []byte("program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.root, "kubelet.log"), []byte("one\r\ntwo\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func TestMainProgram(t *testing.T) {
+	tests := []struct {
+		name   string
+		args   []string
+		stdin  string
+		code   int
+		stdout string // all of it, when set
+		stderr string // a part of it
+	}{
+		{name: "nothing", code: ExitUsage, stderr: "usage:"},
+		{name: "unknown", args: []string{"reboot"}, code: ExitUsage, stderr: `unknown sub-command "reboot"`},
+		{name: "too many", args: []string{"logs", "kubelet"}, code: ExitUsage, stderr: "got 2 arguments"},
+		{name: "logs", args: []string{"logs"}, stdin: `{"queries":["kubelet"]}` + "\n", stdout: `{"protocol":1}` + "\none\ntwo\n"},
+		{
+			name: "a refusal is an answer", args: []string{"logs"}, stdin: `{"queries":["kubelet"],"tailLines":-1}`,
+			stdout: `{"protocol":1,"error":{"code":400,"reason":"BadRequest","message":"must not be negative","field":"tailLines"}}` + "\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			code := Main(t.Context(), newFakeHost(t), tt.args, strings.NewReader(tt.stdin), &stdout, &stderr)
+			if code != tt.code || !strings.Contains(stderr.String(), tt.stderr) || (tt.stderr == "") != (stderr.Len() == 0) {
+				t.Errorf("got code %d and %q on standard error, want %d and %q", code, stderr.String(), tt.code, tt.stderr)
+			}
+			if diff := cmp.Diff(tt.stdout, stdout.String()); diff != "" {
+				t.Errorf("standard output (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	h := newFakeHost(t)
+	read := func() Version {
+		t.Helper()
+		var out bytes.Buffer
+		if code := Main(t.Context(), h, []string{CommandVersion}, nil, &out, io.Discard); code != ExitOK {
+			t.Fatalf("code %d", code)
+		}
+		if n := strings.Count(out.String(), "\n"); n != 1 {
+			t.Errorf("%d lines, want one", n)
+		}
+		var v Version
+		if err := json.Unmarshal(out.Bytes(), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	v := read()
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("program"))); v.SHA256 != want || v.Protocol != ProtocolVersion {
+		t.Errorf("got %+v, want digest %s and protocol %d", v, want, ProtocolVersion)
+	}
+	h.executable = ""
+	if v := read(); v.SHA256 != "" || v.Version == "" {
+		t.Errorf("unknown executable: got %+v, want a version and no digest", v)
+	}
+}
+
+func TestFactsRoundTrip(t *testing.T) {
+	h := newFakeHost(t)
+	yes := true
+	h.facts = Facts{
+		System:        SystemFacts{OS: "windows", Build: 20348, Server: true},
+		PendingReboot: PendingReboot{Pending: true, Reasons: []string{RebootWindowsUpdate}},
+		Network:       NetworkFacts{DeviceLessNICDisabled: &yes},
+	}
+	h.facts.Collect("disks", func() error { return errors.New("no disks today") })
+	h.facts.Collect("services/kubelet", func() error { panic("write to a nil map") })
+	h.facts.Collect("memory", func() error { return nil })
+
+	var out bytes.Buffer
+	if code := Main(t.Context(), h, []string{CommandFacts}, nil, &out, io.Discard); code != ExitOK {
+		t.Fatalf("code %d", code)
+	}
+	var got Facts
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := h.facts
+	want.Agent = versionOf(h)
+	want.Time.Answered = h.Now()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("facts (-want +got):\n%s", diff)
+	}
+	if len(got.Errors) != 2 || got.Errors[0].Area != "disks" || !strings.Contains(got.Errors[1].Message, "nil map") {
+		t.Errorf("got errors %+v, want one of the disks and the panic of the service", got.Errors)
+	}
+}
+
+// TestFactsOfConfiguration: whatever the state of the configuration is, there are facts.
+func TestFactsOfConfiguration(t *testing.T) {
+	inventory := func(body string) string {
+		return fmt.Sprintf("windows-node-agent inventory 1 %x\n%s", sha256.Sum256([]byte(body)), body)
+	}
+	const (
+		inventoryPath = `C:\Windows\windows-node-agent\state\inventory.json`
+		driftPath     = `C:\Windows\windows-node-agent\state\drift.json`
+		seen          = `{"time":"2026-03-05T11:00:00Z","revision":"one","repaired":[{"kind":"File","name":"x","action":"Update","impact":"None","reason":"differs"}]}`
+	)
+	drift := &engine.Drift{
+		Time: time.Date(2026, 3, 5, 11, 0, 0, 0, time.UTC), Revision: "one",
+		Repaired: []engine.Item{{Kind: engine.KindFile, Name: "x", Action: engine.ActionUpdate, Impact: "None", Reason: "differs"}},
+	}
+	tests := []struct {
+		name  string
+		files stateFiles
+		want  ConfigurationFacts
+		error string // a part of it
+	}{
+		{name: "never configured"},
+		{name: "applied", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`)}, want: ConfigurationFacts{AppliedRevision: "one"}},
+		{
+			name: "half way to another one", files: stateFiles{inventoryPath: inventory(`{"applied":"one","applying":"two"}`)},
+			want: ConfigurationFacts{AppliedRevision: "one", ApplyingRevision: "two"},
+		},
+		{
+			name: "changed by others", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`), driftPath: seen},
+			want: ConfigurationFacts{AppliedRevision: "one", Drift: drift},
+		},
+		{
+			name: "changed by others before the last one", files: stateFiles{inventoryPath: inventory(`{"applied":"two"}`), driftPath: seen},
+			want: ConfigurationFacts{AppliedRevision: "two"},
+		},
+		{
+			name: "drift is unreadable", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`), driftPath: "{"},
+			want: ConfigurationFacts{AppliedRevision: "one"}, error: "read the drift",
+		},
+		{name: "inventory is damaged", files: stateFiles{inventoryPath: "{}"}, error: "the inventory of the host cannot be read"},
+	}
+	for _, tt := range tests {
+		for _, command := range []string{CommandFacts, CommandInspect} {
+			t.Run(tt.name+", "+command, func(t *testing.T) {
+				h := newFakeHost(t)
+				h.files, h.facts.CPUs = tt.files, 4
+				var out bytes.Buffer
+				if code := Main(t.Context(), h, []string{command}, nil, &out, io.Discard); code != ExitOK {
+					t.Fatalf("code %d", code)
+				}
+				var got Facts
+				if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, got.Configuration); diff != "" || got.CPUs != 4 {
+					t.Errorf("%d CPUs, configuration (-want +got):\n%s", got.CPUs, diff)
+				}
+				var errs []FactError
+				for _, e := range got.Errors {
+					if e.Area == "configuration" {
+						errs = append(errs, e)
+					}
+				}
+				if (len(errs) > 0) != (tt.error != "") || len(errs) > 0 && !strings.Contains(errs[0].Message, tt.error) {
+					t.Errorf("got errors %v, want %q", errs, tt.error)
+				}
+			})
+		}
+	}
+}
+
+func TestMainReportsBrokenOutput(t *testing.T) {
+	var stderr bytes.Buffer
+	r, w := io.Pipe()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := Main(t.Context(), newFakeHost(t), []string{CommandFacts}, nil, w, &stderr); code != ExitFailed || !strings.Contains(stderr.String(), "closed pipe") {
+		t.Errorf("got code %d and %q", code, stderr.String())
+	}
+}

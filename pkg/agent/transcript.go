@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// Transcripts are rotated by size: the newest is apply.log, then apply.log.1 and so on.
+const (
+	transcriptName    = "apply.log"
+	maxTranscript     = 1 << 20 // bytes
+	rotatedTranscript = 4
+)
+
+// transcriptDirectory is where people look for logs of the agent.
+func transcriptDirectory(host Host) string { return filepath.Join(host.LogRoot(), ServiceName) }
+
+// transcript is a log of what was done. The directory of the logs is made by the document
+// that is applied, and is its to remove: until it is there, lines are kept. Logging never
+// stops what is logged. A nil transcript drops everything.
+type transcript struct {
+	directory string
+	waiting   []byte
+	file      *os.File
+}
+
+func (t *transcript) write(line []byte) {
+	if t == nil {
+		return
+	}
+	t.waiting = append(t.waiting, line...)
+	if t.file == nil {
+		t.open()
+	}
+	if t.file == nil {
+		return
+	}
+	if _, err := t.file.Write(t.waiting); err == nil {
+		t.waiting = nil
+	}
+}
+
+// open opens the file if the directory of all logs is there.
+func (t *transcript) open() {
+	if _, err := os.Stat(filepath.Dir(t.directory)); err != nil {
+		return
+	}
+	if err := os.Mkdir(t.directory, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return
+	}
+	name := filepath.Join(t.directory, transcriptName)
+	if info, err := os.Stat(name); err == nil && info.Size() >= maxTranscript {
+		for i := rotatedTranscript; i > 0; i-- {
+			from := name
+			if i > 1 {
+				from += "." + strconv.Itoa(i-1)
+			}
+			// One that is missing, or that somebody reads, stays where it is.
+			_ = os.Rename(from, name+"."+strconv.Itoa(i))
+		}
+	}
+	//nolint:gosec // it has no secrets, and whoever collects logs reads it
+	if f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644); err == nil {
+		t.file = f
+	}
+}
+
+func (t *transcript) close() {
+	if t.file != nil {
+		_ = t.file.Close() // what could not be written is lost, as before
+	}
+}
+
+// removeTranscripts removes what transcripts have written, and the directory if nothing
+// else is in it.
+func removeTranscripts(directory string) error {
+	errs := []error{os.Remove(filepath.Join(directory, transcriptName))}
+	for i := range rotatedTranscript {
+		errs = append(errs, os.Remove(filepath.Join(directory, transcriptName+"."+strconv.Itoa(i+1))))
+	}
+	return errors.Join(append(errs, os.Remove(directory))...)
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build unix
+
+package windows
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+)
+
+var _ agent.Receiver = (*UnixSystem)(nil)
+
+// diskFull adds [agent.ErrDiskFull] to what Unix says of a volume without room.
+func diskFull(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", agent.ErrDiskFull, err)
+	}
+	return err
+}
+
+// Create implements [agent.Receiver].
+func (s *UnixSystem) Create(path string) (agent.ReceivedFile, error) {
+	local := s.local(path)
+	return receive(local, func(temporary string) error {
+		if err := os.Rename(temporary, local); err != nil {
+			return err
+		}
+		return syncDirectory(filepath.Dir(local))
+	})
+}
+
+// Sync implements [agent.Receiver].
+func (s *UnixSystem) Sync(path string) error {
+	f, err := os.Open(s.local(path))
+	if err != nil {
+		return err
+	}
+	return diskFull(errors.Join(f.Sync(), f.Close()))
+}
+
+// Volume implements [agent.Receiver]. All there is, is drive C.
+func (s *UnixSystem) Volume(string) (name string, freeBytes int64, err error) {
+	var st syscall.Statfs_t
+	err = syscall.Statfs(s.drive, &st)
+	if errors.Is(err, syscall.ENOENT) { // nothing was written to it yet
+		err = syscall.Statfs(filepath.Dir(s.drive), &st)
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("reading the free space of drive C: %w", err)
+	}
+	return "C:", int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // the types differ between systems
+}

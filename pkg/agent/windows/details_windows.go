@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+)
+
+// certificateFiles are where the programs of a node keep their certificates. The kubelet
+// and the overlay network keep what they rotated away under names with a time, which
+// nobody wants to see.
+var certificateFiles = []string{
+	`C:\var\lib\kubelet\pki\*-current.pem`,
+	`C:\var\lib\kubelet\pki\*.crt`,
+	`C:\k\*.crt`,
+	`C:\k\tls\certs\*.crt`,
+	`C:\k\cni\config\*-current.pem`,
+}
+
+var (
+	vmcompute   = windows.NewLazySystemDLL("vmcompute.dll")
+	procHNSCall = vmcompute.NewProc("HNSCall")
+)
+
+// Details implements [agent.Host].
+func (h *Host) Details(_ context.Context, f *agent.Facts) {
+	collectCertificates(f, certificateFiles)
+	f.Collect("network/hns", func() (err error) {
+		// Asking would start the service.
+		if !slices.ContainsFunc(f.Services, func(s agent.Service) bool { return s.Name == "hns" && s.State == "Running" }) {
+			return errors.New("the Host Networking Service (hns) does not run")
+		}
+		f.Network.HNSNetworks, err = hnsNetworks()
+		return err
+	})
+}
+
+func hnsNetworks() ([]agent.HNSNetwork, error) {
+	answer, err := hnsRequest("GET", "/networks/", "")
+	if err != nil {
+		return nil, err
+	}
+	return parseHNSNetworks(answer)
+}

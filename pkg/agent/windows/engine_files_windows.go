@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+)
+
+// Access that SYSTEM (SY) and Administrators (BA) have and nobody else, inherited from
+// nothing (P), in the language of security descriptors (SDDL). What is made in such a
+// directory inherits it.
+const (
+	administratorsFile      = "D:P(A;;FA;;;SY)(A;;FA;;;BA)"
+	administratorsDirectory = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
+)
+
+// inUse adds [engine.ErrInUse] to what Windows says of files that are open or run.
+func inUse(err error) error {
+	for _, code := range []error{windows.ERROR_SHARING_VIOLATION, windows.ERROR_ACCESS_DENIED, windows.ERROR_USER_MAPPED_FILE, windows.ERROR_LOCK_VIOLATION} {
+		if errors.Is(err, code) {
+			return fmt.Errorf("%w: %w", engine.ErrInUse, err)
+		}
+	}
+	return err
+}
+
+// Stat implements [engine.System].
+func (s *windowsSystem) Stat(path string) (engine.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, windows.ERROR_DIRECTORY) {
+		return engine.FileInfo{}, nil
+	}
+	if err != nil {
+		return engine.FileInfo{}, err
+	}
+	out := engine.FileInfo{Kind: fileKind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
+	if out.Kind == engine.FileRegular || out.Kind == engine.FileDirectory {
+		if out.Access, err = readAccess(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return engine.FileInfo{}, fmt.Errorf("reading the access to %s: %w", path, err)
+		}
+	}
+	return out, nil
+}
+
+// accessEntry matches one entry of an access list in SDDL; its last field is for whom.
+var accessEntry = regexp.MustCompile(`\(([^()]*)\)`)
+
+// readAccess tells whether only administrators have access. The account that this process
+// runs as is one of them.
+func readAccess(path string) (config.Access, error) {
+	me, err := windows.GetCurrentProcessToken().GetTokenUser()
+	if err != nil {
+		return "", err
+	}
+	descriptor, err := windows.GetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION)
+	if err != nil {
+		return "", err
+	}
+	_, list, _ := strings.Cut(descriptor.String(), "D:")
+	entries := accessEntry.FindAllStringSubmatch(list, -1)
+	if len(entries) == 0 {
+		return config.AccessInherited, nil
+	}
+	for _, e := range entries {
+		trustee := e[1][strings.LastIndexByte(e[1], ';')+1:]
+		if trustee != "SY" && trustee != "BA" && trustee != me.User.Sid.String() {
+			return config.AccessInherited, nil
+		}
+	}
+	return config.AccessAdministrators, nil
+}
+
+// Open implements [engine.System]. The file can be renamed and removed meanwhile.
+func (s *windowsSystem) Open(path string) (io.ReadCloser, error) { return openShared(path, false) }
+
+// openShared opens a file that exists, and is in nobody's way: others can write to it, rename
+// it and remove it meanwhile.
+func openShared(path string, write bool) (*os.File, error) {
+	access := uint32(windows.GENERIC_READ)
+	if write {
+		access |= windows.GENERIC_WRITE
+	}
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := windows.CreateFile(name, access, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(h), path), nil
+}
+
+// Names implements [engine.System].
+func (s *windowsSystem) Names(directory string) ([]string, error) { return directoryNames(directory) }
+
+// securityAttributes are for making what only administrators have access to. Nil: what
+// the directory above grants.
+func securityAttributes(access config.Access, sddl string) (*windows.SecurityAttributes, error) {
+	if access != config.AccessAdministrators {
+		return nil, nil
+	}
+	descriptor, err := windows.SecurityDescriptorFromString(sddl)
+	if err != nil {
+		return nil, fmt.Errorf("making the access list: %w", err)
+	}
+	attributes := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
+	attributes.Length = uint32(unsafe.Sizeof(*attributes))
+	return attributes, nil
+}
+
+// WriteFile implements [engine.System].
+func (s *windowsSystem) WriteFile(path string, content []byte, access config.Access) error {
+	return writeWhole(path, bytes.NewReader(content), access)
+}
+
+// CopyFile implements [engine.System].
+func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
+	in, err := openShared(from, false)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return writeWhole(to, in, access)
+}
+
+// writeWhole writes a file that is there as a whole or not at all, also after a crash.
+func writeWhole(path string, content io.Reader, access config.Access) error {
+	temporary := path + temporarySuffix
+	// One from before a crash may have another access.
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return inUse(err)
+	}
+	attributes, err := securityAttributes(access, administratorsFile)
+	if err != nil {
+		return err
+	}
+	name, err := windows.UTF16PtrFromString(temporary)
+	if err != nil {
+		return err
+	}
+	h, err := windows.CreateFile(name, windows.GENERIC_WRITE, 0, attributes, windows.CREATE_NEW, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return &fs.PathError{Op: "create", Path: temporary, Err: err}
+	}
+	out := os.NewFile(uintptr(h), temporary)
+	_, err = io.Copy(out, content)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err == nil {
+		err = moveFile(temporary, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	return nil
+}
+
+// moveFile replaces what is at the target, and returns when that is on the disk.
+func moveFile(from, to string) error {
+	a, err := windows.UTF16PtrFromString(from)
+	if err != nil {
+		return err
+	}
+	b, err := windows.UTF16PtrFromString(to)
+	if err != nil {
+		return err
+	}
+	if err := windows.MoveFileEx(a, b, windows.MOVEFILE_REPLACE_EXISTING|windows.MOVEFILE_WRITE_THROUGH); err != nil {
+		return inUse(&os.LinkError{Op: "rename", Old: from, New: to, Err: err})
+	}
+	return nil
+}
+
+// Rename implements [engine.System].
+func (s *windowsSystem) Rename(from, to string) error { return moveFile(from, to) }
+
+// SetAccess implements [engine.System].
+func (s *windowsSystem) SetAccess(path string, access config.Access) error {
+	information, sddl := windows.SECURITY_INFORMATION(windows.DACL_SECURITY_INFORMATION|windows.UNPROTECTED_DACL_SECURITY_INFORMATION), "D:"
+	if access == config.AccessAdministrators {
+		information, sddl = windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, administratorsFile
+		if info, err := os.Lstat(path); err == nil && info.IsDir() {
+			sddl = administratorsDirectory
+		}
+	}
+	descriptor, err := windows.SecurityDescriptorFromString(sddl)
+	if err != nil {
+		return fmt.Errorf("making the access list: %w", err)
+	}
+	list, _, err := descriptor.DACL()
+	if err != nil {
+		return fmt.Errorf("making the access list: %w", err)
+	}
+	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, information, nil, nil, list, nil); err != nil {
+		return fmt.Errorf("setting the access to %s: %w", path, err)
+	}
+	return nil
+}
+
+// MakeDirectory implements [engine.System].
+func (s *windowsSystem) MakeDirectory(path string, access config.Access) error {
+	attributes, err := securityAttributes(access, administratorsDirectory)
+	if err != nil {
+		return err
+	}
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return err
+	}
+	if err := windows.CreateDirectory(name, attributes); err != nil && !errors.Is(err, windows.ERROR_ALREADY_EXISTS) {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: err}
+	}
+	return nil
+}
+
+// Remove implements [engine.System].
+func (s *windowsSystem) Remove(path string) error {
+	for _, name := range []string{path + temporarySuffix, path} {
+		err := os.Remove(name)
+		if errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) {
+			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return inUse(err)
+		}
+	}
+	return nil
+}
+
+// RemoveAtBoot implements [engine.System].
+func (s *windowsSystem) RemoveAtBoot(path string) error {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return err
+	}
+	if err := windows.MoveFileEx(name, nil, windows.MOVEFILE_DELAY_UNTIL_REBOOT); err != nil {
+		return fmt.Errorf("having %s removed at the next boot: %w", path, err)
+	}
+	return nil
+}
+
+// LogSize implements [engine.System].
+func (s *windowsSystem) LogSize(path string) (int64, error) { return logSize(path) }
+
+// CopyLog implements [engine.System].
+func (s *windowsSystem) CopyLog(path, target string) error { return copyLog(path, target, moveFile) }
+
+// ReleaseLog implements [engine.System].
+func (s *windowsSystem) ReleaseLog(path, copied string) (bool, error) {
+	return releaseLog(path, copied)
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/eventlog"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+)
+
+// defaultDrive is drive C itself.
+const defaultDrive = `C:\`
+
+// System is the host as the engine changes it.
+func (h *Host) System() engine.System { return &windowsSystem{host: h} }
+
+// windowsSystem implements [engine.System] with Win32 calls.
+type windowsSystem struct{ host *Host }
+
+var _ engine.System = (*windowsSystem)(nil)
+
+// Boot implements [engine.System].
+func (s *windowsSystem) Boot(ctx context.Context) (string, error) {
+	boot, err := s.host.Boot(ctx)
+	return boot.ID, err
+}
+
+// The mutex is global, as the service and SSH sessions are in different sessions of Windows.
+const (
+	lockName  = `Global\windows-node-agent`
+	ownerFile = engine.Root + `\owner.json`
+)
+
+// Lock implements [engine.System]. A mutex belongs to a thread, so one goroutine takes it,
+// waits, and gives it back. Windows gives back that of a process that ended.
+func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err error) {
+	taken, done, ended := make(chan error), make(chan struct{}), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		mutex, err := takeMutex()
+		taken <- err
+		if err != nil {
+			return
+		}
+		<-done
+		err = windows.ReleaseMutex(mutex)
+		ended <- errors.Join(err, windows.CloseHandle(mutex))
+	}()
+	if err := <-taken; err != nil {
+		return nil, err
+	}
+	release = func() error {
+		// Nobody who takes the mutex from now on may find the file of this owner.
+		err := os.Remove(ownerFile)
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		close(done)
+		return errors.Join(err, <-ended)
+	}
+	// Who it is helps people only: a host on which it cannot be written can be changed.
+	if text, err := json.Marshal(owner); err == nil {
+		_ = os.WriteFile(ownerFile, text, 0o600)
+	}
+	return release, nil
+}
+
+// takeMutex does not wait.
+func takeMutex() (windows.Handle, error) {
+	name, err := windows.UTF16PtrFromString(lockName)
+	if err != nil {
+		return 0, err
+	}
+	// What the service made, as SYSTEM, could by default not be taken by administrators.
+	attributes, err := securityAttributes(config.AccessAdministrators, "D:P(A;;GA;;;SY)(A;;GA;;;BA)")
+	if err != nil {
+		return 0, err
+	}
+	mutex, err := windows.CreateMutex(attributes, false, name)
+	if mutex == 0 {
+		return 0, fmt.Errorf("making the mutex %s: %w", lockName, err)
+	}
+	event, err := windows.WaitForSingleObject(mutex, 0)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("taking the mutex %s: %w", lockName, err)
+	case event == windows.WAIT_OBJECT_0 || event == windows.WAIT_ABANDONED:
+		return mutex, nil
+	default:
+		locked := &engine.LockedError{}
+		if text, err := os.ReadFile(ownerFile); err == nil {
+			_ = json.Unmarshal(text, &locked.Owner) // half a file says nothing
+		}
+		err = locked
+	}
+	return 0, errors.Join(err, windows.CloseHandle(mutex))
+}
+
+// metadataAddress is where the clouds answer an instance about itself.
+const metadataAddress = "http://169.254.169.254"
+
+// Value implements [engine.System].
+func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, error) {
+	switch v.Source {
+	case config.SourceDefaultRouteAddress:
+		return defaultRouteAddress()
+	case config.SourceFQDN:
+		return fqdn()
+	case config.SourceAWSLocalHostname:
+		return awsLocalHostname(ctx, metadataAddress)
+	case config.SourceGCPHostname:
+		return gcpHostname(ctx, metadataAddress)
+	case config.SourceHNSSubnet, config.SourceHNSManagementAddress:
+		return hnsValue(v)
+	case config.SourceValue, config.SourceHNSEndpointAddress:
+	}
+	return "", fmt.Errorf("source %q is not known", v.Source)
+}
+
+// fqdn is the host name with the primary DNS suffix.
+func fqdn() (string, error) {
+	var size uint32 = 256
+	buf := make([]uint16, size)
+	if err := windows.GetComputerNameEx(windows.ComputerNamePhysicalDnsFullyQualified, &buf[0], &size); err != nil {
+		return "", fmt.Errorf("reading the full host name: %w", err)
+	}
+	return windows.UTF16ToString(buf[:size]), nil
+}
+
+// defaultRouteAddress is the first IPv4 address of the adapter with the best default route.
+func defaultRouteAddress() (string, error) {
+	any4 := netip.IPv4Unspecified()
+	table, err := routeTable(any4)
+	if err != nil {
+		return "", err
+	}
+	metrics, err := adapterMetrics(any4)
+	if err != nil {
+		return "", err
+	}
+	best := routeEntry{index: -1}
+	for _, row := range table {
+		e := entryOf(row)
+		e.metric += metrics[e.index]
+		if e.destination == netip.PrefixFrom(any4, 0) && (best.index < 0 || e.metric < best.metric) {
+			best = e
+		}
+	}
+	list, err := interfaces()
+	if err != nil {
+		return "", err
+	}
+	for _, i := range list {
+		if i.Index != best.index {
+			continue
+		}
+		for _, a := range i.Addresses {
+			if prefix, err := netip.ParsePrefix(a); err == nil && prefix.Addr().Is4() && !prefix.Addr().IsLinkLocalUnicast() {
+				return prefix.Addr().String(), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no adapter with an IPv4 address has a default route: %w", engine.ErrNotYet)
+}
+
+// Probe implements [engine.System].
+func (s *windowsSystem) Probe(ctx context.Context, h config.Health) error {
+	if h.URL != "" {
+		return probeURL(ctx, h.URL)
+	}
+	name, err := windows.UTF16PtrFromString(h.Pipe)
+	if err != nil {
+		return err
+	}
+	pipe, err := windows.CreateFile(name, windows.GENERIC_READ, 0, nil, windows.OPEN_EXISTING, 0, 0)
+	if errors.Is(err, windows.ERROR_PIPE_BUSY) {
+		return nil // somebody else is just connecting
+	}
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", h.Pipe, err)
+	}
+	return windows.CloseHandle(pipe)
+}
+
+// Serve implements [agent.Host]. The service control manager refuses what it did not
+// start itself; asking it is how one finds out, also where the parent process does not tell.
+func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error {
+	service := &serviceHandler{ctx: ctx, run: run}
+	err := svc.Run(agent.ServiceName, service)
+	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
+		return run(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("being the service %s: %w", agent.ServiceName, err)
+	}
+	return service.err
+}
+
+// serviceHandler implements [svc.Handler].
+type serviceHandler struct {
+	ctx context.Context //nolint:containedctx // the interface has no other way in
+	run func(context.Context) error
+	err error
+}
+
+// Execute implements [svc.Handler].
+func (s *serviceHandler) Execute(_ []string, requests <-chan svc.ChangeRequest, status chan<- svc.Status) (bool, uint32) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	running := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
+	status <- running
+	for {
+		select {
+		case s.err = <-ended:
+			status <- svc.Status{State: svc.StopPending}
+			if s.err != nil {
+				return true, 1
+			}
+			return false, 0
+		case r := <-requests:
+			switch r.Cmd {
+			case svc.Interrogate:
+				status <- r.CurrentStatus
+			case svc.Stop, svc.Shutdown:
+				status <- svc.Status{State: svc.StopPending}
+				cancel()
+			default:
+			}
+		}
+	}
+}
+
+// driftEvent is the ID of the event.
+const driftEvent = 1
+
+// ReportDrift implements [agent.Host].
+func (h *Host) ReportDrift(message string) error {
+	// The source is not registered, so that the registry keeps nothing of ours: viewers show
+	// the text with a remark that there is no description.
+	log, err := eventlog.Open(agent.ServiceName)
+	if err != nil {
+		return fmt.Errorf("opening the event log: %w", err)
+	}
+	err = log.Warning(driftEvent, strings.ReplaceAll(message, "\n", "\r\n"))
+	if err = errors.Join(err, log.Close()); err != nil {
+		return fmt.Errorf("writing to the event log: %w", err)
+	}
+	return nil
+}

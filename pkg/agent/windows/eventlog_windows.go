@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+)
+
+// eventLog implements [logs.EventLog] with the functions of wevtapi.dll.
+type eventLog struct{}
+
+// EventLog returns the event log of the machine.
+func (h *Host) EventLog() (logs.EventLog, error) {
+	if err := wevtapi.Load(); err != nil {
+		return nil, fmt.Errorf("loading wevtapi.dll: %w", err)
+	}
+	return eventLog{}, nil
+}
+
+// HasProvider looks where sources of the classic event log are registered.
+func (eventLog) HasProvider(_ context.Context, name string) (bool, error) {
+	if strings.ContainsAny(name, `\/`) {
+		return false, nil
+	}
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\EventLog\Application\`+name, registry.QUERY_VALUE)
+	if errors.Is(err, registry.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking up the event log provider: %w", err)
+	}
+	return true, k.Close()
+}
+
+// Channels lists the channels that have events. There are about a thousand without.
+func (eventLog) Channels(ctx context.Context) ([]logs.EventChannel, error) {
+	windir, err := windows.GetSystemWindowsDirectory()
+	if err != nil {
+		return nil, fmt.Errorf("finding the Windows directory: %w", err)
+	}
+	// Where the service keeps its files tells names, sizes and times at once.
+	files, err := os.ReadDir(filepath.Join(windir, `System32\winevt\Logs`))
+	if err != nil {
+		return nil, fmt.Errorf("listing the event log's files: %w", err)
+	}
+	var channels []logs.EventChannel
+	for _, f := range files {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		name, ok := strings.CutSuffix(f.Name(), ".evtx")
+		if !ok {
+			continue
+		}
+		c := logs.EventChannel{Name: strings.ReplaceAll(name, "%4", "/")}
+		if n, err := recordCount(c.Name); err != nil || n == 0 {
+			continue
+		}
+		if info, err := f.Info(); err == nil {
+			c.Size, c.Modified = info.Size(), info.ModTime()
+		}
+		channels = append(channels, c)
+	}
+	slices.SortFunc(channels, func(a, b logs.EventChannel) int { return strings.Compare(a.Name, b.Name) })
+	return channels, nil
+}
+
+func recordCount(channel string) (uint64, error) {
+	name, err := windows.UTF16PtrFromString(channel)
+	if err != nil {
+		return 0, err
+	}
+	log, err := evtOpen(procEvtOpenLog, 0, uintptr(unsafe.Pointer(name)), evtOpenChannelPath)
+	if err != nil {
+		return 0, err
+	}
+	defer log.close()
+	var v evtVariant
+	var used uint32
+	r, _, e := procEvtGetLogInfo.Call(uintptr(log), evtLogNumberOfLogRecords, unsafe.Sizeof(v), uintptr(unsafe.Pointer(&v)), uintptr(unsafe.Pointer(&used)))
+	if r == 0 {
+		return 0, fmt.Errorf("EvtGetLogInfo: %w", e)
+	}
+	return v.uint(), nil
+}
+
+// Query opens a query, or a subscription when it is to be followed.
+func (eventLog) Query(_ context.Context, q logs.EventQuery) (logs.EventReader, error) {
+	r := &eventReader{publishers: make(map[string]evtHandle)}
+	var err error
+	if q.Follow {
+		// Set at the beginning: the first Next has something to look for.
+		if r.signal, err = windows.CreateEvent(nil, 1, 1, nil); err != nil {
+			return nil, fmt.Errorf("creating an event object: %w", err)
+		}
+		r.results, err = evtSubscribe(r.signal, q.Channel, xpath(q, false), q.AfterRecord)
+	} else {
+		r.results, err = evtQuery(q.Channel, xpath(q, true), q.NewestFirst)
+	}
+	if err == nil {
+		r.system, err = evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
+	}
+	if err == nil {
+		r.user, err = evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextUser)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// xpath selects the events of a query. A subscription knows by its bookmark where
+// to begin, which also works after the channel was cleared.
+func xpath(q logs.EventQuery, byRecord bool) string {
+	var terms []string
+	if q.Provider != "" {
+		// Neither quote can be in the name of a service.
+		terms = append(terms, fmt.Sprintf("Provider[@Name='%s']", strings.ReplaceAll(q.Provider, "'", "")))
+	}
+	if byRecord && q.AfterRecord > 0 {
+		terms = append(terms, fmt.Sprintf("(EventRecordID > %d)", q.AfterRecord))
+	}
+	if q.ErrorsOnly {
+		// WINEVENT_LEVEL_CRITICAL and WINEVENT_LEVEL_ERROR of winmeta.h.
+		terms = append(terms, "(Level=1 or Level=2)")
+	}
+	// Milliseconds, rounded outwards: the log engine compares exactly.
+	const layout = "2006-01-02T15:04:05.000Z"
+	if !q.Since.IsZero() {
+		terms = append(terms, fmt.Sprintf("TimeCreated[@SystemTime>='%s']", q.Since.UTC().Truncate(time.Millisecond).Format(layout)))
+	}
+	if !q.Until.IsZero() {
+		terms = append(terms, fmt.Sprintf("TimeCreated[@SystemTime<='%s']", q.Until.UTC().Add(time.Millisecond).Format(layout)))
+	}
+	if len(terms) == 0 {
+		return "*"
+	}
+	return "*[System[" + strings.Join(terms, " and ") + "]]"
+}
+
+type eventReader struct {
+	results evtHandle
+	// signal belongs to a subscription.
+	signal       windows.Handle
+	system, user evtHandle
+	batch        [64]evtHandle
+	next, have   int
+	buf          []uint64
+	// publishers are the metadata of providers, opened once; 0 for those that
+	// have none.
+	publishers map[string]evtHandle
+}
+
+func (r *eventReader) Close() error {
+	for ; r.next < r.have; r.next++ {
+		r.batch[r.next].close()
+	}
+	for _, p := range r.publishers {
+		p.close()
+	}
+	r.user.close()
+	r.system.close()
+	r.results.close()
+	if r.signal != 0 {
+		return windows.CloseHandle(r.signal)
+	}
+	return nil
+}
+
+func (r *eventReader) Next(ctx context.Context) (*logs.Event, error) {
+	h, err := r.fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer h.close()
+	return r.read(h)
+}
+
+// fetch returns the next event. The caller closes it.
+func (r *eventReader) fetch(ctx context.Context) (evtHandle, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.next == r.have {
+		n, err := evtNext(r.results, r.batch[:])
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		r.next, r.have = 0, n
+	}
+	h := r.batch[r.next]
+	r.next++
+	return h, nil
+}
+
+// read renders one event.
+func (r *eventReader) read(h evtHandle) (*logs.Event, error) {
+	values, err := r.systemValues(h)
+	if err != nil {
+		return nil, err
+	}
+	e := &logs.Event{
+		RecordID: values[evtSystemRecordID].uint(),
+		Time:     fileTime(values[evtSystemTimeCreated].value),
+		Channel:  values[evtSystemChannel].text(),
+		Provider: values[evtSystemProviderName].text(),
+		EventID:  uint32(values[evtSystemEventID].uint()),
+		Level:    levelName(values[evtSystemLevel].uint()),
+	}
+	message, ok := evtMessage(r.publisher(e.Provider), h)
+	if !ok {
+		message = r.userData(h)
+	}
+	e.Message = message
+	return e, nil
+}
+
+// systemValues are valid until the next event is rendered.
+func (r *eventReader) systemValues(h evtHandle) ([]evtVariant, error) {
+	values, buf, err := evtRender(r.system, h, r.buf)
+	r.buf = buf
+	if err != nil {
+		return nil, err
+	}
+	if len(values) < evtSystemValues {
+		return nil, fmt.Errorf("an event has %d system values, want %d", len(values), evtSystemValues)
+	}
+	return values, nil
+}
+
+// levelName names the levels of winmeta.xml. Classic sources write 0 for information.
+func levelName(level uint64) string {
+	switch level {
+	case 1:
+		return "Critical"
+	case 2:
+		return "Error"
+	case 3:
+		return "Warning"
+	case 5:
+		return "Verbose"
+	}
+	return "Information"
+}
+
+func (r *eventReader) publisher(name string) evtHandle {
+	if p, ok := r.publishers[name]; ok {
+		return p
+	}
+	var p evtHandle
+	if n, err := windows.UTF16PtrFromString(name); err == nil {
+		// A provider that was uninstalled has no metadata any more.
+		p, _ = evtOpen(procEvtOpenPublisherMetadata, 0, uintptr(unsafe.Pointer(n)), 0, 0, 0)
+	}
+	r.publishers[name] = p
+	return p
+}
+
+// userData is what an event says when its provider's texts are not to be had.
+func (r *eventReader) userData(h evtHandle) string {
+	values, buf, err := evtRender(r.user, h, r.buf)
+	r.buf = buf
+	if err != nil {
+		return ""
+	}
+	var texts []string
+	for i := range values {
+		if t := strings.TrimSpace(values[i].text()); t != "" {
+			texts = append(texts, t)
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+// bootEvents are what the kernel leaves in the System channel: one for each start,
+// written with the time at which the system started.
+const bootEvents = `*[System[Provider[@Name='Microsoft-Windows-Kernel-General'] and EventID=12]]`
+
+// maxBoots bounds how far back boots are counted.
+const maxBoots = 200
+
+// BootTimes takes the present boot from the uptime and those before from the event
+// log, as far back as that goes.
+func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
+	boots := []time.Time{bootTime(h.Now(), windows.DurationSinceBoot())}
+	results, err := evtQuery("System", bootEvents, true)
+	if err != nil {
+		// The present boot is known all the same.
+		return boots, nil
+	}
+	system, err := evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
+	if err != nil {
+		results.close()
+		return boots, nil
+	}
+	r := &eventReader{results: results, system: system}
+	defer r.Close() //nolint:errcheck // only read
+	for n := 0; len(boots) < maxBoots; n++ {
+		t, err := r.nextTime(ctx)
+		if err != nil {
+			break
+		}
+		// The newest one is of the present boot. Its time is that of the
+		// hardware clock, before it was put right: the uptime knows better.
+		if n > 0 {
+			boots = append(boots, t)
+		}
+	}
+	return boots, ctx.Err()
+}
+
+// nextTime is Next for the time alone.
+func (r *eventReader) nextTime(ctx context.Context) (time.Time, error) {
+	h, err := r.fetch(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer h.close()
+	values, err := r.systemValues(h)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return fileTime(values[evtSystemTimeCreated].value), nil
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+)
+
+// TestHostFacts runs on whatever host the tests run on: Windows and Wine included.
+func TestHostFacts(t *testing.T) {
+	f := New(Options{}).Facts(t.Context())
+	for _, e := range f.Errors {
+		t.Errorf("%s: %s", e.Area, e.Message)
+	}
+	if d := time.Since(f.Time.Now); d < 0 || d > time.Minute {
+		t.Errorf("the clock is off by %v", d)
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, ok := range map[string]bool{
+		"host name":        strings.EqualFold(f.Name.Hostname, strings.Split(hostname, ".")[0]),
+		"architecture":     f.System.Architecture != "",
+		"product":          f.System.Product != "",
+		"version":          f.System.Version != "",
+		"processors":       f.CPUs > 0,
+		"memory":           f.Memory.TotalBytes > 64<<20 && f.Memory.AvailableBytes > 0 && f.Memory.AvailableBytes <= f.Memory.TotalBytes,
+		"system disk":      len(f.Disks) > 0 && f.Disks[0].System && f.Disks[0].TotalBytes >= f.Disks[0].FreeBytes && f.Disks[0].TotalBytes > 0,
+		"boot":             f.Boot.Time.Before(f.Time.Now) && f.Boot.UptimeSeconds >= 0,
+		"user":             f.User.Name != "" && f.User.ID != "",
+		"network adapters": len(f.Network.Interfaces) > 0,
+		"loopback address": hasAddress(f.Network.Interfaces, "127.0.0.1/8"),
+	} {
+		if !ok {
+			t.Errorf("%s: not as expected in %+v", name, f)
+		}
+	}
+}
+
+func hasAddress(list []agent.Interface, cidr string) bool {
+	for _, i := range list {
+		for _, a := range i.Addresses {
+			if a == cidr {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestHost(t *testing.T) {
+	h := New(Options{LogRoot: "x"})
+	if got := h.LogRoot(); got != "x" {
+		t.Errorf("LogRoot() = %q, want x", got)
+	}
+	if got := New(Options{}).LogRoot(); got != defaultLogRoot {
+		t.Errorf("LogRoot() = %q, want %q", got, defaultLogRoot)
+	}
+	if path, err := h.Executable(); err != nil || path == "" {
+		t.Errorf("Executable() = %q, %v", path, err)
+	}
+	boots, err := h.BootTimes(t.Context())
+	if err != nil || len(boots) == 0 || !boots[0].Before(h.Now()) {
+		t.Errorf("BootTimes() = %v, %v", boots, err)
+	}
+	for i := 1; i < len(boots); i++ {
+		if !boots[i].Before(boots[i-1]) {
+			t.Errorf("boots are not from the newest to the oldest: %v", boots)
+		}
+	}
+}
+
+func TestWithoutUserinfo(t *testing.T) {
+	tests := []struct{ name, address, want string }{
+		{name: "nothing to hide", address: "http://proxy.example.com:3128", want: "http://proxy.example.com:3128"},
+		{name: "user and password", address: "http://user:secret@proxy.example.com:3128", want: "http://xxxxx@proxy.example.com:3128"},
+		{name: "at sign in the password", address: "http://user:sec@ret@proxy:3128/", want: "http://xxxxx@proxy:3128/"},
+		{name: "no scheme", address: "user:secret@proxy:3128", want: "xxxxx@proxy:3128"},
+		{name: "not an address", address: "http://us er:sec/ret@proxy", want: "http://xxxxx@proxy"},
+		{name: "list of hosts", address: ".cluster.local,10.0.0.0/16", want: ".cluster.local,10.0.0.0/16"},
+		{name: "empty"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := withoutUserinfo(tt.address); got != tt.want {
+				t.Errorf("withoutUserinfo(%q) = %q, want %q", tt.address, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestIsProxyVariable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"HTTP_PROXY": true, "https_proxy": true, "No_Proxy": true, "ALL_PROXY": true, "PATH": false, "HTTP_PROXY_PASSWORD": false,
+	} {
+		if got := isProxyVariable(name); got != want {
+			t.Errorf("isProxyVariable(%q) = %v, want %v", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/registry"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+)
+
+const defaultLogRoot = `C:\var\log`
+
+var (
+	kernel32                 = windows.NewLazySystemDLL("kernel32.dll")
+	procGlobalMemoryStatusEx = kernel32.NewProc("GlobalMemoryStatusEx")
+)
+
+// Facts collects everything by Win32 calls and from the registry.
+func (h *Host) Facts(ctx context.Context) *agent.Facts {
+	f := &agent.Facts{Time: h.timeFacts()}
+	f.Collect("system", func() error { return systemFacts(&f.System) })
+	f.Collect("name", func() error { return nameFacts(&f.Name) })
+	f.Collect("cpus", func() error {
+		// All processor groups; the runtime sees only the one it is in.
+		const allProcessorGroups = 0xffff
+		f.CPUs = int(windows.GetActiveProcessorCount(allProcessorGroups))
+		if f.CPUs == 0 {
+			f.CPUs = runtime.NumCPU()
+		}
+		return nil
+	})
+	f.Collect("memory", func() error { return memoryFacts(&f.Memory) })
+	f.Collect("disks", func() (err error) {
+		f.Disks, err = disks()
+		return err
+	})
+	f.Collect("boot", func() (err error) {
+		f.Boot, err = h.Boot(ctx)
+		return err
+	})
+	f.Collect("user", func() error { return userFacts(&f.User) })
+	f.Collect("pendingReboot", func() error { return pendingReboot(&f.PendingReboot) })
+	collectServices(f)
+	f.Collect("network", func() (err error) {
+		f.Network.Interfaces, err = interfaces()
+		return err
+	})
+	f.Collect("network/listening", func() (err error) {
+		f.Network.Listening, err = listeners()
+		return err
+	})
+	f.Collect("network/deviceLessNICDisabled", func() error {
+		v, err := readInteger(`SYSTEM\CurrentControlSet\Services\hns\State`, "DeviceLessNicDisabled")
+		if err == nil {
+			on := v != 0
+			f.Network.DeviceLessNICDisabled = &on
+		}
+		return notMissing(err)
+	})
+	f.Collect("environment", func() (err error) {
+		f.Environment, err = proxyVariables()
+		return err
+	})
+	f.Collect("openSSH", func() error {
+		var err1, err2 error
+		f.OpenSSH.DefaultShell, err1 = readString(`SOFTWARE\OpenSSH`, "DefaultShell")
+		f.OpenSSH.DefaultShellCommandOption, err2 = readString(`SOFTWARE\OpenSSH`, "DefaultShellCommandOption")
+		return errors.Join(notMissing(err1), notMissing(err2))
+	})
+	return f
+}
+
+const currentVersion = `SOFTWARE\Microsoft\Windows NT\CurrentVersion`
+
+func systemFacts(s *agent.SystemFacts) error {
+	s.OS, s.Architecture = runtime.GOOS, nativeArchitecture()
+	v := windows.RtlGetVersion()
+	s.Build = int(v.BuildNumber)
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, currentVersion, registry.QUERY_VALUE|registry.WOW64_64KEY)
+	if err != nil {
+		return fmt.Errorf("reading the product: %w", err)
+	}
+	defer k.Close() //nolint:errcheck // only read
+	var errs []error
+	text := func(name string) string {
+		t, _, err := k.GetStringValue(name)
+		if !errors.Is(err, registry.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		return t
+	}
+	s.Product, s.Edition, s.InstallationType = text("ProductName"), text("EditionID"), text("InstallationType")
+	if s.Release = text("DisplayVersion"); s.Release == "" {
+		s.Release = text("ReleaseId")
+	}
+	if ubr, _, err := k.GetIntegerValue("UBR"); err == nil {
+		s.Revision = int(ubr)
+	} else if !errors.Is(err, registry.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	s.Version = fmt.Sprintf("%d.%d.%d.%d", v.MajorVersion, v.MinorVersion, s.Build, s.Revision)
+	// VER_NT_WORKSTATION of winnt.h.
+	const workstation = 1
+	s.Server = v.ProductType != workstation || strings.HasPrefix(s.InstallationType, "Server")
+	return errors.Join(errs...)
+}
+
+// nativeArchitecture is that of the system, not of an emulated agent.
+func nativeArchitecture() string {
+	var process, native uint16
+	if err := windows.IsWow64Process2(windows.CurrentProcess(), &process, &native); err == nil {
+		// IMAGE_FILE_MACHINE_AMD64 and _ARM64 of winnt.h.
+		switch native {
+		case 0x8664:
+			return "amd64"
+		case 0xaa64:
+			return "arm64"
+		}
+	}
+	return runtime.GOARCH
+}
+
+func nameFacts(n *agent.NameFacts) error {
+	var errs []error
+	name := func(kind uint32) string {
+		s, err := computerName(kind)
+		errs = append(errs, err)
+		return s
+	}
+	n.Hostname = name(windows.ComputerNamePhysicalDnsHostname)
+	n.FQDN = name(windows.ComputerNamePhysicalDnsFullyQualified)
+	n.NetBIOS = name(windows.ComputerNamePhysicalNetBIOS)
+	pending, err := pendingName()
+	n.Pending = pending
+	return errors.Join(append(errs, err)...)
+}
+
+func computerName(kind uint32) (string, error) {
+	var n uint32
+	err := windows.GetComputerNameEx(kind, nil, &n)
+	if !errors.Is(err, windows.ERROR_MORE_DATA) && err != nil {
+		return "", fmt.Errorf("reading the computer name: %w", err)
+	}
+	buf := make([]uint16, n+1)
+	n = uint32(len(buf))
+	if err := windows.GetComputerNameEx(kind, &buf[0], &n); err != nil {
+		return "", fmt.Errorf("reading the computer name: %w", err)
+	}
+	return windows.UTF16ToString(buf), nil
+}
+
+const computerNameKey = `SYSTEM\CurrentControlSet\Control\ComputerName\`
+
+// pendingName is the name after the next restart, empty when it is the present one.
+func pendingName() (string, error) {
+	active, err := readString(computerNameKey+"ActiveComputerName", "ComputerName")
+	if err != nil {
+		return "", notMissing(err)
+	}
+	next, err := readString(computerNameKey+"ComputerName", "ComputerName")
+	if err != nil {
+		return "", notMissing(err)
+	}
+	if strings.EqualFold(active, next) {
+		return "", nil
+	}
+	// The NetBIOS name may be cut short; the DNS name is not.
+	dns, err := readString(`SYSTEM\CurrentControlSet\Services\Tcpip\Parameters`, "NV Hostname")
+	if err == nil && len(dns) >= len(next) && strings.EqualFold(dns[:len(next)], next) {
+		next = dns
+	}
+	return next, notMissing(err)
+}
+
+func memoryFacts(m *agent.MemoryFacts) error {
+	// MEMORYSTATUSEX of sysinfoapi.h.
+	status := struct {
+		length, load                               uint32
+		totalPhys, availPhys, totalPage, availPage uint64
+		totalVirtual, availVirtual, availExtended  uint64
+	}{}
+	status.length = uint32(unsafe.Sizeof(status))
+	if r, _, err := procGlobalMemoryStatusEx.Call(uintptr(unsafe.Pointer(&status))); r == 0 {
+		return fmt.Errorf("reading the memory: %w", err)
+	}
+	m.TotalBytes, m.AvailableBytes = status.totalPhys, status.availPhys
+	return nil
+}
+
+func disks() ([]agent.Disk, error) {
+	mask, err := windows.GetLogicalDrives()
+	if err != nil {
+		return nil, fmt.Errorf("listing the drives: %w", err)
+	}
+	windir, err := windows.GetSystemWindowsDirectory()
+	if err != nil {
+		return nil, fmt.Errorf("finding the Windows directory: %w", err)
+	}
+	var list []agent.Disk
+	var errs []error
+	for i := range 26 {
+		if mask&(1<<i) == 0 {
+			continue
+		}
+		path := string(rune('A'+i)) + `:\`
+		p, err := windows.UTF16PtrFromString(path)
+		if err != nil {
+			return nil, err
+		}
+		system := strings.EqualFold(path[:2], windir[:2])
+		if windows.GetDriveType(p) != windows.DRIVE_FIXED && !system {
+			continue
+		}
+		d := agent.Disk{Path: path, System: system}
+		if err := windows.GetDiskFreeSpaceEx(p, &d.FreeBytes, &d.TotalBytes, nil); err != nil {
+			errs = append(errs, fmt.Errorf("reading the size of %s: %w", path, err))
+			continue
+		}
+		var fs [windows.MAX_PATH + 1]uint16
+		if err := windows.GetVolumeInformation(p, nil, 0, nil, nil, nil, &fs[0], uint32(len(fs))); err == nil {
+			d.FileSystem = windows.UTF16ToString(fs[:])
+		}
+		list = append(list, d)
+	}
+	slices.SortStableFunc(list, func(a, b agent.Disk) int {
+		switch {
+		case a.System == b.System:
+			return 0
+		case a.System:
+			return -1
+		}
+		return 1
+	})
+	return list, errors.Join(errs...)
+}
+
+func userFacts(u *agent.UserFacts) error {
+	token := windows.GetCurrentProcessToken()
+	u.Elevated = token.IsElevated()
+	tu, err := token.GetTokenUser()
+	if err != nil {
+		return fmt.Errorf("reading the account: %w", err)
+	}
+	u.ID = tu.User.Sid.String()
+	if account, domain, _, err := tu.User.Sid.LookupAccount(""); err == nil {
+		u.Name = domain + `\` + account
+	}
+	admins, err := windows.CreateWellKnownSid(windows.WinBuiltinAdministratorsSid)
+	if err != nil {
+		return fmt.Errorf("making the SID of the administrators: %w", err)
+	}
+	// The zero token means that of the caller, as an impersonation token.
+	if u.Administrator, err = windows.Token(0).IsMember(admins); err != nil {
+		return fmt.Errorf("looking for the administrators in the token: %w", err)
+	}
+	return nil
+}
+
+// pendingReboot looks where the parts of Windows leave their requests for a restart.
+func pendingReboot(p *agent.PendingReboot) error {
+	const (
+		servicing      = `SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`
+		windowsUpdate  = `SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
+		sessionManager = `SYSTEM\CurrentControlSet\Control\Session Manager`
+		netlogon       = `SYSTEM\CurrentControlSet\Services\Netlogon`
+	)
+	var errs []error
+	add := func(reason string, found bool, err error) {
+		if err = notMissing(err); err != nil {
+			errs = append(errs, err)
+		}
+		if found && !slices.Contains(p.Reasons, reason) {
+			p.Reasons = append(p.Reasons, reason)
+		}
+	}
+	for _, key := range []string{servicing + "RebootPending", servicing + "RebootInProgress", servicing + "PackagesPending"} {
+		found, err := keyExists(key)
+		add(agent.RebootComponentServicing, found, err)
+	}
+	found, err := keyExists(windowsUpdate)
+	add(agent.RebootWindowsUpdate, found, err)
+	for _, value := range []string{"PendingFileRenameOperations", "PendingFileRenameOperations2"} {
+		names, err := readStrings(sessionManager, value)
+		// Pairs of source and target; an empty target means deletion.
+		add(agent.RebootFileRename, slices.ContainsFunc(names, func(s string) bool { return s != "" }), err)
+	}
+	name, err := pendingName()
+	add(agent.RebootComputerRename, name != "", err)
+	for _, value := range []string{"JoinDomain", "AvoidSpnSet"} {
+		found, err := valueExists(netlogon, value)
+		add(agent.RebootDomainJoin, found, err)
+	}
+	p.Pending = len(p.Reasons) > 0
+	return errors.Join(errs...)
+}
+
+// proxyVariables reads the machine's environment, which the agent's own need not
+// be: an SSH server passes on what was set when it was started.
+func proxyVariables() (map[string]string, error) {
+	const environment = `SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, environment, registry.QUERY_VALUE)
+	if err != nil {
+		return nil, fmt.Errorf("reading the environment: %w", err)
+	}
+	defer k.Close() //nolint:errcheck // only read
+	names, err := k.ReadValueNames(0)
+	if err != nil {
+		return nil, fmt.Errorf("reading the environment: %w", err)
+	}
+	var vars map[string]string
+	for _, name := range names {
+		if !isProxyVariable(name) {
+			continue
+		}
+		value, _, err := k.GetStringValue(name)
+		if err != nil {
+			return vars, fmt.Errorf("reading the variable %s: %w", name, err)
+		}
+		if vars == nil {
+			vars = make(map[string]string)
+		}
+		vars[strings.ToUpper(name)] = withoutUserinfo(value)
+	}
+	return vars, nil
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+)
+
+var (
+	iphlpapi                = windows.NewLazySystemDLL("iphlpapi.dll")
+	procGetExtendedTCPTable = iphlpapi.NewProc("GetExtendedTcpTable")
+)
+
+// adapterDHCPv4 is IP_ADAPTER_DHCP_ENABLED of iptypes.h.
+const adapterDHCPv4 = 0x4
+
+func interfaces() ([]agent.Interface, error) {
+	buf, err := adapters()
+	if err != nil {
+		return nil, err
+	}
+	var list []agent.Interface
+	for a := (*windows.IpAdapterAddresses)(unsafe.Pointer(&buf[0])); a != nil; a = a.Next {
+		dhcp := a.Flags&adapterDHCPv4 != 0
+		n := agent.Interface{
+			Name: windows.UTF16PtrToString(a.FriendlyName), Index: int(a.IfIndex),
+			Up: a.OperStatus == windows.IfOperStatusUp, Loopback: a.IfType == windows.IF_TYPE_SOFTWARE_LOOPBACK,
+			DHCP: &dhcp,
+		}
+		if a.IfIndex == 0 {
+			n.Index = int(a.Ipv6IfIndex)
+		}
+		if a.Mtu != 0xffffffff {
+			n.MTU = int(a.Mtu)
+		}
+		if l := a.PhysicalAddressLength; l > 0 && int(l) <= len(a.PhysicalAddress) {
+			n.MAC = net.HardwareAddr(a.PhysicalAddress[:l]).String()
+		}
+		for u := a.FirstUnicastAddress; u != nil; u = u.Next {
+			if ip := u.Address.IP(); ip != nil {
+				bits := 8 * net.IPv6len
+				if ip.To4() != nil {
+					bits = 8 * net.IPv4len
+				}
+				cidr := net.IPNet{IP: ip, Mask: net.CIDRMask(int(u.OnLinkPrefixLength), bits)}
+				n.Addresses = append(n.Addresses, cidr.String())
+			}
+		}
+		for g := a.FirstGatewayAddress; g != nil; g = g.Next {
+			if ip := g.Address.IP(); ip != nil {
+				n.Gateways = append(n.Gateways, ip.String())
+			}
+		}
+		for d := a.FirstDnsServerAddress; d != nil; d = d.Next {
+			if ip := d.Address.IP(); ip != nil {
+				n.DNSServers = append(n.DNSServers, ip.String())
+			}
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+// adapters returns the buffer that the structures point into.
+func adapters() ([]uint64, error) {
+	const flags = windows.GAA_FLAG_INCLUDE_GATEWAYS | windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST
+	size := uint32(16 << 10)
+	for range 4 {
+		buf := make([]uint64, size/8+1)
+		size = uint32(len(buf) * 8)
+		err := windows.GetAdaptersAddresses(windows.AF_UNSPEC, flags, 0, (*windows.IpAdapterAddresses)(unsafe.Pointer(&buf[0])), &size)
+		if err == nil {
+			return buf, nil
+		}
+		if !errors.Is(err, windows.ERROR_BUFFER_OVERFLOW) {
+			return nil, fmt.Errorf("listing the adapters: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("listing the adapters: %w", windows.ERROR_BUFFER_OVERFLOW)
+}
+
+// listeners reads the tables of listening sockets with their owners:
+// MIB_TCPTABLE_OWNER_PID and MIB_TCP6TABLE_OWNER_PID of tcpmib.h.
+func listeners() ([]agent.Listener, error) {
+	type row4 struct {
+		state, localAddr, localPort, remoteAddr, remotePort, pid uint32
+	}
+	type row6 struct {
+		localAddr                                 [16]byte
+		localScope, localPort                     uint32
+		remoteAddr                                [16]byte
+		remoteScope, remotePort, state, processID uint32
+	}
+	var list []agent.Listener
+	add := func(ip net.IP, port, pid uint32) {
+		// Network byte order in the lower half.
+		p := int(port&0xff)<<8 | int(port>>8&0xff)
+		if slices.Contains(agent.PortsOfInterest(), p) {
+			list = append(list, agent.Listener{Port: p, Address: ip.String(), PID: pid})
+		}
+	}
+	buf, err := tcpTable(windows.AF_INET)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range tableRows[row4](buf) {
+		add(net.IPv4(byte(r.localAddr), byte(r.localAddr>>8), byte(r.localAddr>>16), byte(r.localAddr>>24)), r.localPort, r.pid)
+	}
+	if buf, err = tcpTable(windows.AF_INET6); err != nil {
+		return list, err
+	}
+	for _, r := range tableRows[row6](buf) {
+		add(slices.Clone(r.localAddr[:]), r.localPort, r.processID)
+	}
+	return list, nil
+}
+
+// tableRows reads a count and as many rows after it.
+func tableRows[T any](buf []uint32) []T {
+	if len(buf) == 0 {
+		return nil
+	}
+	n := int(buf[0])
+	var row T
+	if room := (len(buf) - 1) * 4 / int(unsafe.Sizeof(row)); n > room {
+		n = room
+	}
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(&buf[1])), n)
+}
+
+func tcpTable(family uintptr) ([]uint32, error) {
+	if err := procGetExtendedTCPTable.Find(); err != nil {
+		return nil, err
+	}
+	// TCP_TABLE_OWNER_PID_LISTENER of iprtrmib.h.
+	const ownerPIDListener = 3
+	size := uint32(16 << 10)
+	for range 4 {
+		buf := make([]uint32, size/4+1)
+		size = uint32(len(buf) * 4)
+		r, _, _ := procGetExtendedTCPTable.Call(uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0, family, ownerPIDListener, 0)
+		switch windows.Errno(r) {
+		case windows.ERROR_SUCCESS:
+			return buf, nil
+		case windows.ERROR_INSUFFICIENT_BUFFER:
+			continue
+		}
+		return nil, fmt.Errorf("listing the listeners: %w", windows.Errno(r))
+	}
+	return nil, fmt.Errorf("listing the listeners: %w", windows.ERROR_INSUFFICIENT_BUFFER)
+}

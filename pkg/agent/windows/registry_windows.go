@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/windows/registry"
+)
+
+// All of these read below HKEY_LOCAL_MACHINE. What is missing is an error that
+// wraps [registry.ErrNotExist].
+
+func withKey(path string, read func(registry.Key) error) error {
+	k, err := registry.OpenKey(registry.LOCAL_MACHINE, path, registry.QUERY_VALUE|registry.WOW64_64KEY)
+	if err != nil {
+		return fmt.Errorf(`opening HKLM\%s: %w`, path, err)
+	}
+	defer k.Close() //nolint:errcheck // only read
+	return read(k)
+}
+
+func readString(path, name string) (value string, err error) {
+	err = withKey(path, func(k registry.Key) error {
+		v, _, err := k.GetStringValue(name)
+		if err != nil {
+			return fmt.Errorf(`reading HKLM\%s %s: %w`, path, name, err)
+		}
+		value = v
+		return nil
+	})
+	return value, err
+}
+
+func readStrings(path, name string) (values []string, err error) {
+	err = withKey(path, func(k registry.Key) error {
+		v, _, err := k.GetStringsValue(name)
+		if err != nil {
+			return fmt.Errorf(`reading HKLM\%s %s: %w`, path, name, err)
+		}
+		values = v
+		return nil
+	})
+	return values, err
+}
+
+func readInteger(path, name string) (value uint64, err error) {
+	err = withKey(path, func(k registry.Key) error {
+		v, _, err := k.GetIntegerValue(name)
+		if err != nil {
+			return fmt.Errorf(`reading HKLM\%s %s: %w`, path, name, err)
+		}
+		value = v
+		return nil
+	})
+	return value, err
+}
+
+func keyExists(path string) (bool, error) {
+	err := withKey(path, func(registry.Key) error { return nil })
+	return err == nil, notMissing(err)
+}
+
+func valueExists(path, name string) (bool, error) {
+	err := withKey(path, func(k registry.Key) error {
+		_, _, err := k.GetValue(name, nil)
+		return err
+	})
+	return err == nil, notMissing(err)
+}
+
+// notMissing drops the error that only says that something is not there.
+func notMissing(err error) error {
+	if errors.Is(err, registry.ErrNotExist) {
+		return nil
+	}
+	return err
+}

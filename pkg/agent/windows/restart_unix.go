@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build unix
+
+package windows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+)
+
+// restartFile is how a Unix host is asked to restart. Its directory is made by
+// whoever runs the host and restarts it.
+const restartFile = "/run/windows-node-agent/restart"
+
+// Boot tells boots apart by the random UUID that Linux makes for each; see
+// Documentation/admin-guide/sysctl/kernel.rst, random.
+func (h *Host) Boot(context.Context) (agent.BootFacts, error) {
+	up, err := uptime()
+	if err != nil {
+		return agent.BootFacts{}, err
+	}
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return agent.BootFacts{}, fmt.Errorf("reading the ID of the boot: %w", err)
+	}
+	return agent.BootFacts{
+		Time:          bootTime(h.Now(), up),
+		UptimeSeconds: int64(up.Seconds()),
+		ID:            strings.TrimSpace(string(id)),
+	}, nil
+}
+
+// Restart leaves a request for whoever runs the host, as a file that appears whole. It does
+// not call reboot(2): Unix hosts are parts of test tiers, mostly beside other things on one
+// machine, and a mistake must not restart that. Where nobody has made the directory the
+// request fails.
+func (h *Host) Restart(_ context.Context, o agent.RestartOptions) error {
+	return requestRestart(restartFile, o)
+}
+
+func requestRestart(file string, o agent.RestartOptions) error {
+	request, err := json.Marshal(struct {
+		Reason string `json:"reason,omitempty"`
+		Force  bool   `json:"force,omitempty"`
+	}{o.Reason, o.Force})
+	if err != nil {
+		return err
+	}
+	// Two requests at a time must not write to one file.
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".restart-")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("nobody restarts this host on request: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(append(request, '\n'))
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+// EnsureRoute fails: a Unix host of the test tiers has its network in common with the
+// machine that it is on, whose routes are not ours.
+func (h *Host) EnsureRoute(context.Context, agent.Route) (bool, error) {
+	return false, fmt.Errorf("routes are set on Windows only: %w", errors.ErrUnsupported)
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build windows
+
+package windows
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/windows"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+)
+
+func TestXPath(t *testing.T) {
+	since := time.Date(2026, 3, 5, 10, 0, 0, 1500, time.UTC)
+	tests := []struct {
+		name     string
+		q        logs.EventQuery
+		byRecord bool
+		want     string
+	}{
+		{name: "everything", want: "*"},
+		{name: "provider", q: logs.EventQuery{Provider: "vm'tools"}, want: "*[System[Provider[@Name='vmtools']]]"},
+		{name: "record", q: logs.EventQuery{AfterRecord: 7}, byRecord: true, want: "*[System[(EventRecordID > 7)]]"},
+		{name: "record of a subscription", q: logs.EventQuery{AfterRecord: 7}, want: "*"},
+		{
+			name: "window, rounded outwards", q: logs.EventQuery{Since: since, Until: since},
+			want: "*[System[TimeCreated[@SystemTime>='2026-03-05T10:00:00.000Z'] and TimeCreated[@SystemTime<='2026-03-05T10:00:00.001Z']]]",
+		},
+		{name: "errors", q: logs.EventQuery{ErrorsOnly: true, AfterRecord: 7}, byRecord: true, want: "*[System[(EventRecordID > 7) and (Level=1 or Level=2)]]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, xpath(tt.q, tt.byRecord)); diff != "" {
+				t.Errorf("xpath (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFileTime(t *testing.T) {
+	// 1 January 1970 in units of 100 ns since 1601.
+	if got := fileTime(116444736000000000 + 15); !got.Equal(time.Unix(0, 1500)) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestBootID(t *testing.T) {
+	if got, want := bootID(134000000000000000+1234567), "2025-08-18T14:13:20.1234567Z"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	first, err := New(Options{}).Boot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := New(Options{}).Boot(t.Context()); err != nil || again.ID != first.ID {
+		t.Errorf("one boot is called %s and %s, %v", first.ID, again.ID, err)
+	}
+}
+
+// TestRouteTable reads the table that is there: with a wrong layout of its rows nothing in
+// it would be an address.
+func TestRouteTable(t *testing.T) {
+	for _, version := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		table, err := routeTable(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range table {
+			if e := entryOf(row); !e.destination.IsValid() || !e.gateway.IsValid() || e.destination.Addr().Is4() != version.Is4() || e.index == 0 {
+				t.Errorf("got route %+v", e)
+			}
+		}
+		if _, err := adapterMetrics(version); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, addr := range []string{"169.254.169.254", "fe80::1"} {
+		var sa windows.RawSockaddrInet
+		setInet(&sa, netip.MustParseAddr(addr))
+		if got := inetAddr(&sa); got.String() != addr {
+			t.Errorf("wrote %s, read %s", addr, got)
+		}
+	}
+}
+
+func TestMultiString(t *testing.T) {
+	text := []uint16{'a', 0, 'b', 'c', 0, 0}
+	if diff := cmp.Diff([]string{"a", "bc"}, multiString(&text[0])); diff != "" {
+		t.Errorf("strings (-want +got):\n%s", diff)
+	}
+	if got := multiString(nil); got != nil {
+		t.Errorf("nothing: got %q", got)
+	}
+}
+
+func TestVariants(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		v    evtVariant
+		want string
+	}{
+		{name: "null", v: evtVariant{}, want: ""},
+		{name: "uint16", v: evtVariant{kind: variantUint16, value: 0xffff0007}, want: "7"},
+		{name: "int32", v: evtVariant{kind: variantInt32, value: 0xffffffff}, want: "-1"},
+		{name: "uint64", v: evtVariant{kind: variantUint64, value: 1 << 63}, want: "9223372036854775808"},
+		{name: "bool", v: evtVariant{kind: variantBool, value: 1}, want: "true"},
+		{name: "hex", v: evtVariant{kind: variantHexInt32, value: 255}, want: "0xff"},
+		{name: "null string", v: evtVariant{kind: variantString}, want: ""},
+		{name: "array", v: evtVariant{kind: variantString | variantArray, value: 1}, want: ""},
+		{name: "file time", v: evtVariant{kind: variantFileTime, value: 116444736000000000}, want: "1970-01-01T00:00:00Z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.v.text(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
