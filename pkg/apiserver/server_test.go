@@ -30,7 +30,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	typed "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
-	"github.com/openshift/windows-instance-api/pkg/storage"
+	"github.com/openshift/windows-instance-api/pkg/storage/etcd"
 )
 
 // Users of the tests: who may what is decided by name.
@@ -56,7 +56,7 @@ type testServer struct {
 
 func newTestServer(t *testing.T) *testServer {
 	t.Helper()
-	etcd, err := storage.StartEmbedded(t.Context(), t.TempDir())
+	etcd, err := etcd.StartEmbedded(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

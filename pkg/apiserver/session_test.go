@@ -28,7 +28,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // scriptedSessions are commands that say what they are, and keep what they are told.
@@ -38,7 +38,7 @@ type scriptedSessions struct {
 	events []string
 }
 
-func (s *scriptedSessions) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (streamserver.Session, error) {
+func (s *scriptedSessions) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (stream.Session, error) {
 	if strings.HasPrefix(instance.Name, "unreachable") {
 		return nil, apierrors.NewServiceUnavailable("Connect: connection refused")
 	}

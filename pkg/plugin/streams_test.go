@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // echo is a program that repeats its input, says something on its error stream, and
@@ -56,9 +56,9 @@ func (a *api) serveExec(code int, spdyOnly bool) {
 		if q.Get("stdin") == "" {
 			session.in.Close()
 		}
-		streamserver.ServeExec(w, r, streamserver.ExecOptions{
+		stream.ServeExec(w, r, stream.ExecOptions{
 			Stdin: q.Get("stdin") == "true", Stdout: q.Get("stdout") == "true", Stderr: q.Get("stderr") == "true",
-		}, streamserver.Config{}, session)
+		}, stream.Config{}, session)
 	}
 	a.handle(http.MethodGet, "exec", serve)
 	a.handle(http.MethodPost, "exec", serve)
@@ -135,7 +135,7 @@ func (a *api) serveForward() {
 			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "w1", "port 25 may not be forwarded to; allowed are 3389, 5985")
 			return
 		}
-		streamserver.ServePortForward(w, r, streamserver.Config{}, func(_ context.Context, port int) (net.Conn, error) {
+		stream.ServePortForward(w, r, stream.Config{}, func(_ context.Context, port int) (net.Conn, error) {
 			here, there := net.Pipe()
 			go func() {
 				fmt.Fprintf(there, "port %d", port)

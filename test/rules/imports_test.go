@@ -43,17 +43,17 @@ var layers = map[string][]string{
 	"pkg/apis":      {},
 	"pkg/generated": {"pkg/apis"},
 	// Ideas that know nothing of the API.
-	"pkg/version":  {},
-	"pkg/wmco":     {},
-	"pkg/sshpool":  {},
-	"pkg/agent":    {},
-	"pkg/storage":  {},
-	"pkg/winshell": {},
-	"pkg/drain":    {},
-	"pkg/csr":      {},
+	"pkg/version":      {},
+	"pkg/wmco":         {},
+	"pkg/sshpool":      {},
+	"pkg/agent":        {},
+	"pkg/storage/etcd": {},
+	"pkg/winshell":     {},
+	"pkg/drain":        {},
+	"pkg/csr":          {},
 	// The other end of kubectl exec and kubectl port-forward.
-	"pkg/streamserver":     {},
-	"pkg/sessionrecording": {},
+	"pkg/stream":           {},
+	"pkg/stream/recording": {},
 	// Judges what the agent found.
 	"pkg/preflight": {"pkg/agent", "pkg/wmco"},
 	// What shall be on a host.
@@ -67,7 +67,7 @@ var layers = map[string][]string{
 	"pkg/desired":        {"pkg/apis", "pkg/agent/api/config", "pkg/hostconfig", "pkg/wmco", "pkg/payload"},
 	"pkg/bootstraptoken": {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
-	"pkg/registry":  {"pkg/apis", "pkg/agent", "pkg/sessionrecording", "pkg/streamserver"},
+	"pkg/registry":  {"pkg/apis", "pkg/agent", "pkg/stream/recording", "pkg/stream"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
 	// The controllers. None knows another one; what they share is in apply and source.
 	"pkg/controller/apply":     {"pkg/apis", "pkg/generated/applyconfiguration"},
@@ -149,7 +149,7 @@ var bans = []ban{
 		why:      "they speak to the API as every other client",
 	},
 	{
-		name: "only the pool speaks SFTP", from: []string{"pkg/registry", "pkg/apiserver", "pkg/controller", "pkg/storage", "cmd"},
+		name: "only the pool speaks SFTP", from: []string{"pkg/registry", "pkg/apiserver", "pkg/controller", "pkg/storage/etcd", "cmd"},
 		packages: []string{"github.com/pkg/sftp"},
 		why:      "every way to a host goes through the pool, which verifies host keys",
 	},
@@ -318,7 +318,7 @@ func TestCheckLayers(t *testing.T) {
 		{name: "registry imports controller", from: "pkg/registry/windowsinstance", to: "pkg/controller/apply", want: false},
 		{name: "controller imports registry", from: "pkg/controller/instance", to: "pkg/registry/windowsinstance", want: false},
 		{name: "controller imports controller", from: "pkg/controller/pool", to: "pkg/controller/instance", want: false},
-		{name: "server imports storage", from: "pkg/apiserver", to: "pkg/storage", want: false},
+		{name: "server imports storage", from: "pkg/apiserver", to: "pkg/storage/etcd", want: false},
 		{name: "product imports tests", from: "pkg/hostaccess", to: "test/winhost", want: false},
 		{name: "command imports tests", from: "cmd/apiserver/app", to: "test/controlplane", want: false},
 		{name: "command imports command", from: "cmd/controller/app", to: "cmd/apiserver/app", want: false},

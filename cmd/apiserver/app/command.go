@@ -17,7 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apiserver"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
-	"github.com/openshift/windows-instance-api/pkg/storage"
+	"github.com/openshift/windows-instance-api/pkg/storage/etcd"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
@@ -51,7 +51,7 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hos
 	var endpoints []string
 	storageFailed := make(<-chan error)
 	if serverOptions.EmbeddedStorage() {
-		etcd, err := storage.StartEmbedded(ctx, serverOptions.DataDir)
+		etcd, err := etcd.StartEmbedded(ctx, serverOptions.DataDir)
 		if err != nil {
 			return err
 		}

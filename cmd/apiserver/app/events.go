@@ -17,7 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apiserver"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // Reasons of the events about sessions, which are about the instance.
@@ -124,21 +124,21 @@ func quoted(command []string) string {
 // how says how a session ended.
 func how(end windowsinstance.SessionEnd) string {
 	switch end.End {
-	case streamserver.EndExited:
+	case stream.EndExited:
 		return fmt.Sprintf("it ended with exit code %d", end.ExitCode)
-	case streamserver.EndClientGone:
+	case stream.EndClientGone:
 		return "the client closed the connection"
-	case streamserver.EndDrained:
+	case stream.EndDrained:
 		return "the server stopped"
-	case streamserver.EndIdle:
+	case stream.EndIdle:
 		return "nothing was sent for too long"
-	case streamserver.EndCanceled:
+	case stream.EndCanceled:
 		return "the request ended"
-	case streamserver.EndRecordingFailed:
+	case stream.EndRecordingFailed:
 		return "it could not be recorded any more"
-	case streamserver.EndNotUpgraded:
+	case stream.EndNotUpgraded:
 		return "the connection could not be upgraded"
-	case streamserver.EndFailed:
+	case stream.EndFailed:
 	}
 	if end.Err != nil {
 		return "it broke: " + end.Err.Error()

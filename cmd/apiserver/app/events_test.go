@@ -15,7 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 func TestSessionEvents(t *testing.T) {
@@ -24,7 +24,7 @@ func TestSessionEvents(t *testing.T) {
 	shell := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", TTY: true}
 	ports := windowsinstance.SessionInfo{Kind: windowsinstance.StreamPortForward, Instance: instance, User: "jane", Ports: []int32{3389, 9182}}
 	long := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", Command: []string{strings.Repeat("é", 2000)}, AuditID: "id-1"}
-	end := func(result streamserver.Result) windowsinstance.SessionEnd {
+	end := func(result stream.Result) windowsinstance.SessionEnd {
 		return windowsinstance.SessionEnd{Result: result, Duration: 1500 * time.Millisecond}
 	}
 	recorder := record.NewFakeRecorder(20)
@@ -33,10 +33,10 @@ func TestSessionEvents(t *testing.T) {
 	e.Started(shell)
 	e.Started(ports)
 	e.NotRecorded(shell, errors.New("disk full"))
-	e.Ended(exec, end(streamserver.Result{End: streamserver.EndExited, ExitCode: 3}))
-	e.Ended(shell, end(streamserver.Result{End: streamserver.EndClientGone}))
-	e.Ended(ports, end(streamserver.Result{End: streamserver.EndDrained}))
-	e.Ended(shell, end(streamserver.Result{End: streamserver.EndFailed, Err: errors.New("connection lost")}))
+	e.Ended(exec, end(stream.Result{End: stream.EndExited, ExitCode: 3}))
+	e.Ended(shell, end(stream.Result{End: stream.EndClientGone}))
+	e.Ended(ports, end(stream.Result{End: stream.EndDrained}))
+	e.Ended(shell, end(stream.Result{End: stream.EndFailed, Err: errors.New("connection lost")}))
 	e.Started(long)
 	close(recorder.Events)
 	var got []string

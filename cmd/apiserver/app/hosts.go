@@ -14,7 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/sshpool"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // hosts is hostaccess as the registry wants it.
@@ -37,7 +37,7 @@ func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 
 // OpenSession implements [windowsinstance.SessionOpener]. The terminal gets its size from
 // the client, right after it is connected.
-func (h hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (streamserver.Session, error) {
+func (h hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (stream.Session, error) {
 	exec := hostaccess.ExecRequest{Command: request.Command}
 	if request.TTY {
 		exec.TTY = &sshpool.PTY{}
@@ -74,16 +74,16 @@ type session struct {
 	instance string
 }
 
-// Stdin implements [streamserver.Session].
+// Stdin implements [stream.Session].
 func (s session) Stdin() io.WriteCloser { return s.Session.Stdin }
 
-// Stdout implements [streamserver.Session].
+// Stdout implements [stream.Session].
 func (s session) Stdout() io.Reader { return s.Session.Stdout }
 
-// Stderr implements [streamserver.Session].
+// Stderr implements [stream.Session].
 func (s session) Stderr() io.Reader { return s.Session.Stderr }
 
-// Wait implements [streamserver.Session].
+// Wait implements [stream.Session].
 func (s session) Wait() (exitCode int, err error) {
 	err = s.Session.Wait()
 	var exit *sshpool.ExitError

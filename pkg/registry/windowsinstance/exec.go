@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // ExecREST serves the subresource exec: a command or a shell on a host.
@@ -58,7 +58,7 @@ func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Obj
 // serve runs the command and connects the client with it. Errors are those of before
 // the upgrade.
 func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info SessionInfo, o *windows.WindowsInstanceExecOptions) error {
-	if err := streamserver.CheckExec(request); err != nil {
+	if err := stream.CheckExec(request); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	ctx := request.Context()
@@ -79,8 +79,8 @@ func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info Sess
 		return err
 	}
 	r.started(ctx, info, quoteCommand(info.Command))
-	result := streamserver.ServeExec(w, request, streamserver.ExecOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY},
-		streamserver.Config{Drain: drain, Recorder: recorder}, session)
+	result := stream.ServeExec(w, request, stream.ExecOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY},
+		stream.Config{Drain: drain, Recorder: recorder}, session)
 	if err := finish(); err != nil {
 		r.notRecorded(ctx, info, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // DefaultPortForwardPorts are the ports of a Windows node that people need: RDP, WinRM
@@ -87,7 +87,7 @@ func (r *PortForwardREST) Connect(ctx context.Context, name string, options runt
 // serve connects the client with ports of the host. Errors are those of before the
 // upgrade.
 func (r *PortForwardREST) serve(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
-	if err := streamserver.CheckPortForward(request); err != nil {
+	if err := stream.CheckPortForward(request); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	ctx := request.Context()
@@ -97,7 +97,7 @@ func (r *PortForwardREST) serve(w http.ResponseWriter, request *http.Request, in
 	}
 	defer over()
 	r.started(ctx, info, describePorts(info.Ports))
-	result := streamserver.ServePortForward(w, request, streamserver.Config{Drain: drain}, func(ctx context.Context, port int) (net.Conn, error) {
+	result := stream.ServePortForward(w, request, stream.Config{Drain: drain}, func(ctx context.Context, port int) (net.Conn, error) {
 		if err := r.ports.check(port); err != nil {
 			return nil, err
 		}

@@ -25,8 +25,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
-	"github.com/openshift/windows-instance-api/pkg/sessionrecording"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
+	"github.com/openshift/windows-instance-api/pkg/stream/recording"
 )
 
 // Keys of the audit annotations of sessions.
@@ -54,7 +54,7 @@ type SessionRequest struct {
 type SessionOpener interface {
 	// OpenSession returns once the command runs, so that every refusal is still an
 	// HTTP error; errors are [apierrors.StatusError]s. The session ends when ctx does.
-	OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request SessionRequest) (streamserver.Session, error)
+	OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request SessionRequest) (stream.Session, error)
 	// DialPort connects to a port of the host itself. Its errors are shown to users.
 	DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error)
 }
@@ -76,7 +76,7 @@ type SessionInfo struct {
 
 // SessionEnd is how a session ended.
 type SessionEnd struct {
-	streamserver.Result
+	stream.Result
 	Duration time.Duration
 }
 
@@ -196,7 +196,7 @@ func (s *sessions) started(ctx context.Context, info SessionInfo, what string) {
 }
 
 // ended tells everybody how a session ended.
-func (s *sessions) ended(ctx context.Context, info SessionInfo, result streamserver.Result) {
+func (s *sessions) ended(ctx context.Context, info SessionInfo, result stream.Result) {
 	end := SessionEnd{Result: result, Duration: time.Since(info.Start)}
 	audit.AddAuditAnnotation(ctx, auditSessionEnd, end.String())
 	s.events.Ended(info, end)
@@ -206,7 +206,7 @@ func (s *sessions) ended(ctx context.Context, info SessionInfo, result streamser
 func (e SessionEnd) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "end=%s duration=%s", e.End, e.Duration.Round(time.Millisecond))
-	if e.End == streamserver.EndExited {
+	if e.End == stream.EndExited {
 		fmt.Fprintf(&b, " exitCode=%d", e.ExitCode)
 	}
 	fmt.Fprintf(&b, " received=%d sent=%d", e.Received, e.Sent)
@@ -234,12 +234,12 @@ func quoteCommand(command []string) string {
 // record begins the recording of a session. Without an error the returned recorder
 // may be nil: nothing is to be recorded, or nothing can be and need not. finish must be
 // called in any case; it reports a recording that was required and is not complete.
-func (s *sessions) record(ctx context.Context, info SessionInfo) (recorder streamserver.Recorder, finish func() error, err error) {
+func (s *sessions) record(ctx context.Context, info SessionInfo) (recorder stream.Recorder, finish func() error, err error) {
 	nothing := func() error { return nil }
 	if s.recording.Directory == "" {
 		return nil, nothing, nil
 	}
-	recording, err := sessionrecording.Create(s.recording.Directory, sessionrecording.Header{
+	recording, err := recording.Create(s.recording.Directory, recording.Header{
 		Start: info.Start, Namespace: info.Instance.Namespace, Name: info.Instance.Name,
 		Command: strings.Join(info.Command, " "), TTY: info.TTY,
 	})
@@ -269,12 +269,12 @@ func (s *sessions) notRecorded(ctx context.Context, info SessionInfo, err error)
 
 // optionalRecorder lets a session go on that cannot be recorded. Its calls do not overlap.
 type optionalRecorder struct {
-	recording streamserver.Recorder
+	recording stream.Recorder
 	failed    func(error) // called once
 	over      bool
 }
 
-// Output implements [streamserver.Recorder].
+// Output implements [stream.Recorder].
 func (o *optionalRecorder) Output(p []byte) error {
 	if !o.over {
 		o.check(o.recording.Output(p))
@@ -282,7 +282,7 @@ func (o *optionalRecorder) Output(p []byte) error {
 	return nil
 }
 
-// Resize implements [streamserver.Recorder].
+// Resize implements [stream.Recorder].
 func (o *optionalRecorder) Resize(columns, rows uint16) error {
 	if !o.over {
 		o.check(o.recording.Resize(columns, rows))

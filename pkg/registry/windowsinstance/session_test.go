@@ -17,7 +17,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/streamserver"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // TestEnsureAuthorized fails closed.
@@ -144,9 +144,9 @@ func TestDescriptions(t *testing.T) {
 		{"arguments", quoteCommand([]string{"a b", "", "\"\n"}), `"a b" "" "\"\n"`},
 		{"any port", describePorts(nil), "(port forward)"},
 		{"ports", describePorts([]int32{1, 2}), "(port forward 1, 2)"},
-		{"exit", SessionEnd{Result: streamserver.Result{End: streamserver.EndExited, ExitCode: 3, Received: 1, Sent: 2}}.String(), "end=Exited duration=0s exitCode=3 received=1 sent=2"},
-		{"error", SessionEnd{Result: streamserver.Result{End: streamserver.EndFailed, Err: errors.New("lost")}}.String(), `end=Failed duration=0s received=0 sent=0 error="lost"`},
-		{"ports forwarded", SessionEnd{Result: streamserver.Result{End: streamserver.EndClientGone, Connections: 4}}.String(), "end=ClientGone duration=0s received=0 sent=0 connections=4"},
+		{"exit", SessionEnd{Result: stream.Result{End: stream.EndExited, ExitCode: 3, Received: 1, Sent: 2}}.String(), "end=Exited duration=0s exitCode=3 received=1 sent=2"},
+		{"error", SessionEnd{Result: stream.Result{End: stream.EndFailed, Err: errors.New("lost")}}.String(), `end=Failed duration=0s received=0 sent=0 error="lost"`},
+		{"ports forwarded", SessionEnd{Result: stream.Result{End: stream.EndClientGone, Connections: 4}}.String(), "end=ClientGone duration=0s received=0 sent=0 connections=4"},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, test.got, test.want)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package sessionrecording writes what somebody saw in a terminal to files in the
+// Package recording writes what somebody saw in a terminal to files in the
 // asciicast v2 format (https://docs.asciinema.org/manual/asciicast/v2/), which players
 // such as asciinema play back. Input is never recorded, only what comes back.
 //
 // It must not import any other package of this module.
-package sessionrecording
+package recording
 
 import (
 	"bufio"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package storage is where the objects of the API server are kept when no etcd
+// Package etcd is where the objects of the API server are kept when no etcd
 // cluster is given: a single etcd member in the server's own process. It imports
 // no other package of this project.
-package storage
+package etcd
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package streamserver serves the streaming protocols of kubectl inside an API
+// Package stream serves the streaming protocols of kubectl inside an API
 // server, without a kubelet or a container runtime behind it: exec over WebSocket
 // (v5.channel.k8s.io, v4.channel.k8s.io) and over SPDY (v4.channel.k8s.io), and
 // port forwarding over SPDY (portforward.k8s.io) and over SPDY tunneled through a
@@ -15,4 +15,4 @@
 //
 // It must not import any other package of this module: what a host is, who may do
 // what, and how many sessions there may be is decided elsewhere.
-package streamserver
+package stream

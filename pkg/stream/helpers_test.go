@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package streamserver
+package stream
 
 import (
 	"context"
@@ -271,7 +271,7 @@ func leaked() []string {
 		if i == 0 || strings.Contains(g, "testing.tRunner") || strings.Contains(g, "testing.(*F).Fuzz") {
 			continue // this one and its parents
 		}
-		for _, part := range []string{"pkg/streamserver.", "moby/spdystream.", "streaming/pkg/httpstream"} {
+		for _, part := range []string{"pkg/stream.", "moby/spdystream.", "streaming/pkg/httpstream"} {
 			if strings.Contains(g, part) {
 				found = append(found, g)
 				break
