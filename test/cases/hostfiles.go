@@ -9,7 +9,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 type kubeletConfigCase struct {
@@ -17,11 +17,11 @@ type kubeletConfigCase struct {
 }
 
 func kubeletConfig(c kubeletConfigCase) result {
-	dns, err := hostconfig.ClusterDNS(c.ServiceCIDR)
+	dns, err := document.ClusterDNS(c.ServiceCIDR)
 	if err != nil {
 		return result{Error: err.Error()}
 	}
-	return result{Output: hostconfig.KubeletConfiguration(dns, hostconfig.KubeletOptions{})}
+	return result{Output: document.KubeletConfiguration(dns, document.KubeletOptions{})}
 }
 
 type kubeconfigCase struct {
@@ -35,7 +35,7 @@ func bootstrapKubeconfig(c kubeconfigCase) result {
 	for key, value := range c.SecretData {
 		data[key] = []byte(value)
 	}
-	credentials, err := hostconfig.TokenCredentialsOf(data)
+	credentials, err := document.TokenCredentialsOf(data)
 	if err != nil {
 		return result{Error: err.Error()}
 	}
@@ -57,7 +57,7 @@ func logRotation(file []byte) ([]result, error) {
 	}
 	const member = "logRotation"
 	return eachOf(member, members[member], func(c logRotationCase) result {
-		rotation, err := hostconfig.ParseLogRotation(c.Size, c.Age, c.Flush)
+		rotation, err := document.ParseLogRotation(c.Size, c.Age, c.Flush)
 		if err != nil {
 			return result{Error: err.Error()}
 		}
@@ -73,7 +73,7 @@ type hostsCase struct {
 
 // hostsTOML writes the files of the registries. What they cannot say is reported by entry.
 func hostsTOML(c hostsCase) result {
-	registries := hostconfig.RegistriesOf(c.ImageDigestMirrors, c.ImageTagMirrors, hostconfig.NewPullSecret(c.PullSecretAuths))
+	registries := document.RegistriesOf(c.ImageDigestMirrors, c.ImageTagMirrors, document.NewPullSecret(c.PullSecretAuths))
 	files := map[string]string{}
 	for _, f := range registries.Files {
 		files[f.Directory+`\hosts.toml`] = f.Content
@@ -99,11 +99,11 @@ type mirrorParts struct {
 }
 
 func mirrorPrefix(c mirrorCase) result {
-	m := hostconfig.Mirror{Source: c.Source, Location: c.Mirror}
+	m := document.Mirror{Source: c.Source, Location: c.Mirror}
 	return result{Output: mirrorParts{
 		UniqueMirrorPrefix: m.UniquePrefix(),
 		MirrorHostUsed:     m.Host(),
-		MirrorHostname:     hostconfig.RegistryHost(m.Host()),
-		MirrorOrgPath:      hostconfig.RegistryPath(m.Host()),
+		MirrorHostname:     document.RegistryHost(m.Host()),
+		MirrorOrgPath:      document.RegistryPath(m.Host()),
 	}}
 }

@@ -13,7 +13,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -54,7 +54,7 @@ func layerMember(name string, value json.RawMessage) ([]result, error) {
 		return eachOf(name, value, func(c struct {
 			Value string `json:"value"`
 		}) result {
-			return outcome(hostconfig.MegabytesOf(c.Value))
+			return outcome(document.MegabytesOf(c.Value))
 		})
 	case name == "splitPath":
 		return eachOf(name, value, func(c struct {

@@ -12,7 +12,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -100,12 +100,12 @@ func extraPayload(platform configv1.PlatformType) string {
 }
 
 // publishedOn returns the services of hosts of the platform by name.
-func publishedOn(platform configv1.PlatformType) (map[string]hostconfig.PublishedService, error) {
-	published, err := hostconfig.Publish(hostconfig.ServiceOptions{Platform: platform, APIServerURL: "https://api-int.c.example.com:6443"}, hostconfig.Proxy{})
+func publishedOn(platform configv1.PlatformType) (map[string]document.PublishedService, error) {
+	published, err := document.Publish(document.ServiceOptions{Platform: platform, APIServerURL: "https://api-int.c.example.com:6443"}, document.Proxy{})
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]hostconfig.PublishedService{}
+	byName := map[string]document.PublishedService{}
 	for _, s := range published.Services {
 		byName[s.Name] = s
 	}

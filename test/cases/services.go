@@ -11,7 +11,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 type manifestCase struct {
@@ -26,9 +26,9 @@ type manifestCase struct {
 
 // manifest is the output of a services-manifest case.
 type manifest struct {
-	Services      []hostconfig.PublishedService `json:"services"`
-	ConfigMapData map[string]string             `json:"configMapData"`
-	Immutable     bool                          `json:"immutable"`
+	Services      []document.PublishedService `json:"services"`
+	ConfigMapData map[string]string           `json:"configMapData"`
+	Immutable     bool                        `json:"immutable"`
 }
 
 // servicesManifest runs a file that is one case.
@@ -47,7 +47,7 @@ func servicesManifest(file []byte) ([]result, error) {
 }
 
 func manifestOf(c manifestCase) (*manifest, error) {
-	options := hostconfig.ServiceOptions{
+	options := document.ServiceOptions{
 		Platform: c.Input.Platform, APIServerURL: c.Input.APIServerInternalURL, Debug: c.Input.Debug,
 		KubeletArguments: c.Input.KubeletArgsFromIgnition,
 	}
@@ -58,7 +58,7 @@ func manifestOf(c manifestCase) (*manifest, error) {
 		}
 		options.VXLANPort = uint16(port)
 	}
-	published, err := hostconfig.Publish(options, hostconfig.Proxy{})
+	published, err := document.Publish(options, document.Proxy{})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ type structureCase struct {
 }
 
 func servicesStructure(c structureCase) result {
-	_, err := hostconfig.ParsePublishedServices(c.Data)
+	_, err := document.ParsePublishedServices(c.Data)
 	return outcome(true, err)
 }
 
@@ -89,11 +89,11 @@ type graph struct {
 }
 
 func servicesGraph(c graphCase) result {
-	published, err := hostconfig.ParsePublishedServices(map[string]string{"services": string(c.Services), "files": "[]"})
+	published, err := document.ParsePublishedServices(map[string]string{"services": string(c.Services), "files": "[]"})
 	if err != nil {
 		return result{Error: err.Error()}
 	}
-	names := func(services []hostconfig.PublishedService) []string {
+	names := func(services []document.PublishedService) []string {
 		var list []string
 		for _, s := range services {
 			list = append(list, s.Name)

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -88,16 +88,16 @@ func nodeVariables(c nodeVariablesCase, node corev1.Node) result {
 	if c.NodeLabels != nil {
 		node.Labels = c.NodeLabels
 	}
-	var variables []hostconfig.NodeVariable
+	var variables []document.NodeVariable
 	for _, name := range slices.Sorted(maps.Keys(c.Paths)) {
-		variables = append(variables, hostconfig.NodeVariable{Name: name, Path: c.Paths[name]})
+		variables = append(variables, document.NodeVariable{Name: name, Path: c.Paths[name]})
 	}
-	return outcome(hostconfig.NodeValues(variables, &node))
+	return outcome(document.NodeValues(variables, &node))
 }
 
 type scriptsCase struct {
-	Scripts []hostconfig.Script `json:"scripts"`
-	Stdout  map[string]string   `json:"stdout"` // by command
+	Scripts []document.Script `json:"scripts"`
+	Stdout  map[string]string `json:"stdout"` // by command
 }
 
 // scriptVariables says what the variables of scripts are when running them prints what
@@ -105,7 +105,7 @@ type scriptsCase struct {
 func scriptVariables(c scriptsCase, node corev1.Node) (map[string]string, error) {
 	values := map[string]string{}
 	for _, script := range c.Scripts {
-		arguments, err := hostconfig.NodeValues(script.NodeVariables, &node)
+		arguments, err := document.NodeValues(script.NodeVariables, &node)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +173,7 @@ func envReconcile(c envCase) result {
 	owned := map[string]config.OwnedVariable{}
 	watched := c.Watched
 	if watched == nil {
-		watched = hostconfig.ProxyVariables()
+		watched = document.ProxyVariables()
 	}
 	for _, name := range watched {
 		if value, ok := c.Existing[name]; ok {

@@ -57,15 +57,15 @@ var layers = map[string][]string{
 	// Judges what the agent found.
 	"pkg/preflight": {"pkg/agent", "pkg/wmco"},
 	// What shall be on a host.
-	"pkg/hostconfig": {"pkg/agent", "pkg/wmco"},
+	"pkg/desired/document": {"pkg/agent", "pkg/wmco"},
 	// What is shipped to a host, and how it gets there.
-	"pkg/payload":  {},
-	"pkg/transfer": {"pkg/sshpool"},
+	"pkg/desired/payload": {},
+	"pkg/transfer":        {"pkg/sshpool"},
 	// What is done on a host, for the API server and the controller alike.
-	"pkg/hostaccess": {"pkg/apis", "pkg/agent", "pkg/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
+	"pkg/hostaccess": {"pkg/apis", "pkg/agent", "pkg/desired/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
 	// What hosts of this cluster shall be like. The controller and the API server must agree.
-	"pkg/desired":        {"pkg/apis", "pkg/agent/api/config", "pkg/hostconfig", "pkg/wmco", "pkg/payload"},
-	"pkg/bootstraptoken": {"pkg/apis"},
+	"pkg/desired/cluster": {"pkg/apis", "pkg/agent/api/config", "pkg/desired/document", "pkg/wmco", "pkg/desired/payload"},
+	"pkg/bootstraptoken":  {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
 	"pkg/registry":  {"pkg/apis", "pkg/agent", "pkg/stream/recording", "pkg/stream"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
@@ -76,16 +76,16 @@ var layers = map[string][]string{
 	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/hostaccess", "pkg/agent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/agent", "pkg/hostconfig", "pkg/wmco", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/source"},
 	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/source"},
 	// It decides and records; what reaches hosts is elsewhere.
 	"pkg/controller/configuration": {"pkg/apis", "pkg/controller/source"},
-	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired", "pkg/hostconfig"},
+	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
 	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/source"},
-	"pkg/controller/services":      {"pkg/agent", "pkg/hostconfig", "pkg/wmco", "pkg/controller/source"},
-	"pkg/controller/options":       {"pkg/desired", "pkg/wmco", "pkg/hostaccess", "pkg/controller"},
+	"pkg/controller/services":      {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/source"},
+	"pkg/controller/options":       {"pkg/desired/cluster", "pkg/wmco", "pkg/hostaccess", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.
@@ -95,7 +95,7 @@ var layers = map[string][]string{
 	"cmd/kubectl-windows": {"pkg/plugin", "pkg/version"},
 	// What helps to develop. Hosts and control planes are the world that the
 	// programs live in, so they know little of them.
-	"hack":              {"pkg/generated", "pkg/apis", "pkg/payload"},
+	"hack":              {"pkg/generated", "pkg/apis", "pkg/desired/payload"},
 	"test/controlplane": {},
 	"test/kubelet":      {},
 	"test/winhost":      {"pkg/agent", "pkg/sshpool"},

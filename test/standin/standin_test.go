@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 
 	"github.com/openshift/windows-instance-api/test/controlplane"
@@ -89,15 +89,15 @@ func (j *joining) write(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bootstrap, err := hostconfig.TokenCredentials{CA: ca, Token: tokenID + "." + tokenSecret}.Kubeconfig(j.cp.AdminConfig().Host, "kubelet")
+	bootstrap, err := document.TokenCredentials{CA: ca, Token: tokenID + "." + tokenSecret}.Kubeconfig(j.cp.AdminConfig().Host, "kubelet")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dns, err := hostconfig.ClusterDNS("10.96.0.0/12")
+	dns, err := document.ClusterDNS("10.96.0.0/12")
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := yaml.Marshal(hostconfig.KubeletConfiguration(dns, hostconfig.KubeletOptions{}))
+	config, err := yaml.Marshal(document.KubeletConfiguration(dns, document.KubeletOptions{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -95,12 +95,12 @@ func (c *cluster) approve(t *testing.T) {
 }
 
 // document is that of a host that shall join, or of one that has.
-func (h *host) document(c *cluster, bootstrap *hostconfig.TokenCredentials) *hostconfig.Result {
+func (h *host) document(c *cluster, bootstrap *document.TokenCredentials) *document.Result {
 	h.Helper()
-	in := hostconfig.Inputs{
+	in := document.Inputs{
 		AgentPath: h.agent,
-		Cluster: hostconfig.Cluster{
-			ServiceOptions: hostconfig.ServiceOptions{Platform: configv1.NonePlatformType, APIServerURL: c.url},
+		Cluster: document.Cluster{
+			ServiceOptions: document.ServiceOptions{Platform: configv1.NonePlatformType, APIServerURL: c.url},
 			ServiceCIDRs:   []string{"172.30.0.0/16"},
 			KubeletCA:      c.ca,
 			APIServerCA:    c.ca,
@@ -109,21 +109,21 @@ func (h *host) document(c *cluster, bootstrap *hostconfig.TokenCredentials) *hos
 			// know that it needs none.
 			ExporterCertificate: c.ca,
 			ExporterKey:         []byte("a key"),
-			Proxy:               hostconfig.Proxy{HTTPS: "http://user:password@proxy.example.com:3128", None: winhost.Gateway},
+			Proxy:               document.Proxy{HTTPS: "http://user:password@proxy.example.com:3128", None: winhost.Gateway},
 			ImageDigestMirrors: []configv1.ImageDigestMirrors{
 				{Source: "registry.example.com/team", Mirrors: []configv1.ImageMirror{"mirror.example.com/team"}},
 			},
 		},
-		Instance:  hostconfig.Instance{Bootstrap: bootstrap},
+		Instance:  document.Instance{Bootstrap: bootstrap},
 		DigestKey: bytes.Repeat([]byte{7}, 32),
 	}
 	for _, f := range h.payload.Manifest.Files {
 		if f.Role == payload.RoleAgent {
 			continue // it is there before any document
 		}
-		in.Payload.Files = append(in.Payload.Files, hostconfig.PayloadFile{Name: f.Name, Version: f.Version, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
+		in.Payload.Files = append(in.Payload.Files, document.PayloadFile{Name: f.Name, Version: f.Version, Path: f.Path, Size: f.Size, SHA256: f.SHA256})
 	}
-	r, err := hostconfig.Build(in)
+	r, err := document.Build(in)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestNode(t *testing.T) {
 	token := c.issueToken(t)
 	c.approve(t)
 	h.send("windows-node-agent.exe", h.agent)
-	d := h.document(c, &hostconfig.TokenCredentials{CA: c.ca, Token: token})
+	d := h.document(c, &document.TokenCredentials{CA: c.ca, Token: token})
 	for _, w := range d.Waiting {
 		t.Logf("waiting: %+v", w)
 	}

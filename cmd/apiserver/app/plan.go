@@ -19,7 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/desired"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -30,11 +30,11 @@ import (
 type configurations struct {
 	cluster  client.Reader
 	own      versioned.Interface
-	settings desired.Settings
+	settings cluster.Settings
 }
 
 // newConfigurations makes what reads the cluster that config is about.
-func newConfigurations(config *rest.Config, own versioned.Interface, settings desired.Settings) (*configurations, error) {
+func newConfigurations(config *rest.Config, own versioned.Interface, settings cluster.Settings) (*configurations, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install} {
 		if err := add(scheme); err != nil {
@@ -51,14 +51,14 @@ func newConfigurations(config *rest.Config, own versioned.Interface, settings de
 // of returns what the host of an instance shall be like. joins says that it is no node yet,
 // and will get credentials to join, which a dry run does not issue.
 func (c *configurations) of(ctx context.Context, instance *v1alpha1.WindowsInstance) (bundle *config.Bundle, joins bool, err error) {
-	if openShift, err := desired.IsOpenShift(ctx, c.cluster); err != nil || openShift {
+	if openShift, err := cluster.IsOpenShift(ctx, c.cluster); err != nil || openShift {
 		return nil, false, err // the controller puts nothing but the agent on these hosts
 	}
-	inputs, err := desired.Read(ctx, c.cluster, c.settings)
+	inputs, err := cluster.Read(ctx, c.cluster, c.settings)
 	if err != nil {
 		return nil, false, err
 	}
-	host := desired.Host{Instance: instance}
+	host := cluster.Host{Instance: instance}
 	if ref := instance.Spec.PoolRef; ref != nil {
 		host.Pool, err = c.own.WindowsV1alpha1().WindowsNodePools(instance.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -109,7 +109,7 @@ func (h hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]
 
 // unplannable is the error about a host of which nobody can say what it shall be like.
 func unplannable(name string, err error) error {
-	var missing *desired.InputError
+	var missing *cluster.InputError
 	if errors.As(err, &missing) {
 		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, missing)
 	}

@@ -30,8 +30,8 @@ const (
 	conflict  = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified","details":{"name":"winworker","kind":"machinesets"}}`
 )
 
-// cluster answers each request alike, and keeps the last one.
-type cluster struct {
+// fakeCluster answers each request alike, and keeps the last one.
+type fakeCluster struct {
 	code int
 	body string
 
@@ -39,7 +39,7 @@ type cluster struct {
 	sent    string
 }
 
-func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	c.request, c.sent = r, string(body)
 	contentType := "text/plain"
@@ -51,7 +51,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, c.body)
 }
 
-func newTestMachineSets(t *testing.T, c *cluster) machineSets {
+func newTestMachineSets(t *testing.T, c *fakeCluster) machineSets {
 	t.Helper()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
@@ -63,7 +63,7 @@ func newTestMachineSets(t *testing.T, c *cluster) machineSets {
 }
 
 func TestMachineSetIsRead(t *testing.T) {
-	c := &cluster{code: 200, body: windowsMS}
+	c := &fakeCluster{code: 200, body: windowsMS}
 	got, err := newTestMachineSets(t, c).Get(t.Context(), "ns", "winworker")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestMachineSetIsRead(t *testing.T) {
 }
 
 func TestMachineSetIsScaled(t *testing.T) {
-	c := &cluster{code: 200, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5},"status":{"replicas":2}}`}
+	c := &fakeCluster{code: 200, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5},"status":{"replicas":2}}`}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}}
 	got, err := newTestMachineSets(t, c).Update(t.Context(), "ns", "winworker", &windowsnodepool.MachineSetScale{ResourceVersion: "7", Selector: selector},
 		windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me", DryRun: []string{"All"}})
@@ -131,7 +131,7 @@ func TestMachineSetErrors(t *testing.T) {
 		{"of nothing", 200, strings.Replace(windowsMS, `"machine.openshift.io/os-id":"Windows"`, "", 1), 403, `is ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := newTestMachineSets(t, &cluster{code: test.code, body: test.body}).Get(t.Context(), "ns", "winworker")
+			_, err := newTestMachineSets(t, &fakeCluster{code: test.code, body: test.body}).Get(t.Context(), "ns", "winworker")
 			var status apierrors.APIStatus
 			if !errors.As(err, &status) || status.Status().Code != test.want || !strings.Contains(status.Status().Message, test.says) {
 				t.Errorf("got %v, want code %d with %q", err, test.want, test.says)

@@ -25,9 +25,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/controller/pool"
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
-	"github.com/openshift/windows-instance-api/pkg/desired"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/payload"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
@@ -51,7 +51,7 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 	if p == nil {
 		return nil
 	}
-	openShift, err := desired.IsOpenShift(ctx, c.GetAPIReader())
+	openShift, err := cluster.IsOpenShift(ctx, c.GetAPIReader())
 	if err != nil {
 		return err
 	}

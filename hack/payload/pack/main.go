@@ -20,7 +20,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
 // site has a list of what is in a payload, a directory with that, and a file that a site adds.

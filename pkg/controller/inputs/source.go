@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/desired"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // DefaultInterval is the default of [Options.Interval].
@@ -45,7 +45,7 @@ type Options struct {
 	Live   client.Reader
 	Client client.Client
 	// Settings are what is not read from the cluster.
-	Settings desired.Settings
+	Settings cluster.Settings
 	// Tokens are issued to hosts that join. Required.
 	Tokens Tokens
 	// Interval is the time between two looks at the cluster. Default [DefaultInterval].
@@ -74,7 +74,7 @@ type Source struct {
 
 // reading is the result of one look at the cluster.
 type reading struct {
-	inputs *desired.Inputs
+	inputs *cluster.Inputs
 	err    error
 }
 
@@ -138,7 +138,7 @@ func (s *Source) Start(ctx context.Context) error {
 // else. An API server that is away for a while is waited for.
 func (s *Source) ensureKey(ctx context.Context) error {
 	for {
-		err := desired.EnsureDigestKey(ctx, s.o.Client, s.o.Settings.Namespace)
+		err := cluster.EnsureDigestKey(ctx, s.o.Client, s.o.Settings.Namespace)
 		if err == nil || ctx.Err() != nil {
 			return nil //nolint:nilerr // the end of ctx is the end that was asked for
 		}
@@ -175,14 +175,14 @@ func (s *Source) look(ctx context.Context, age time.Duration) error {
 		_, err := s.found()
 		return err
 	}
-	inputs, err := desired.Read(ctx, s.o.Live, s.o.Settings)
+	inputs, err := cluster.Read(ctx, s.o.Live, s.o.Settings)
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // which says nothing to anybody else
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.began, s.failure = began, nil
-	var missing *desired.InputError
+	var missing *cluster.InputError
 	if err != nil && !errors.As(err, &missing) {
 		// A cluster that does not answer does not make what was read before wrong.
 		s.failure = fmt.Errorf("reading what hosts are set up with: %w", err)
@@ -203,7 +203,7 @@ func (s *Source) lookedSince(t time.Time) bool {
 }
 
 // found is what the last look found out.
-func (s *Source) found() (*desired.Inputs, error) {
+func (s *Source) found() (*cluster.Inputs, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure != nil {
@@ -234,7 +234,7 @@ func (s *Source) tell(ctx context.Context) {
 }
 
 // current returns what was read last, and reads if nothing was.
-func (s *Source) current(ctx context.Context) (*desired.Inputs, error) {
+func (s *Source) current(ctx context.Context) (*cluster.Inputs, error) {
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *Source) current(ctx context.Context) (*desired.Inputs, error) {
 }
 
 // fresh returns what is in the cluster now.
-func (s *Source) fresh(ctx context.Context) (*desired.Inputs, error) {
+func (s *Source) fresh(ctx context.Context) (*cluster.Inputs, error) {
 	if err := s.look(ctx, freshFor); err != nil {
 		return nil, err
 	}
@@ -253,14 +253,14 @@ func (s *Source) fresh(ctx context.Context) (*desired.Inputs, error) {
 }
 
 // Revision names what a host shall be like, and says which services wait and for what.
-// Pool and node are nil when there is none. The error is a [desired.InputError] when it
+// Pool and node are nil when there is none. The error is a [cluster.InputError] when it
 // is the inputs that are wrong.
 func (s *Source) Revision(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error) {
 	inputs, err := s.current(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	result, err := inputs.Build(desired.Host{Instance: instance, Pool: pool, Node: node})
+	result, err := inputs.Build(cluster.Host{Instance: instance, Pool: pool, Node: node})
 	if err != nil {
 		return "", nil, err
 	}
@@ -272,12 +272,12 @@ func (s *Source) Revision(ctx context.Context, instance *windowsv1alpha1.Windows
 
 // Build returns what a host shall be like, by what is in the cluster now. A host that
 // joins gets a token for it, which Joined revokes.
-func (s *Source) Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*hostconfig.Result, error) {
+func (s *Source) Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error) {
 	inputs, err := s.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	host := desired.Host{Instance: instance, Node: node}
+	host := cluster.Host{Instance: instance, Node: node}
 	if ref := instance.Spec.PoolRef; ref != nil {
 		pool := &windowsv1alpha1.WindowsNodePool{}
 		switch err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, pool); {
@@ -292,7 +292,7 @@ func (s *Source) Build(ctx context.Context, instance *windowsv1alpha1.WindowsIns
 		if err != nil {
 			return nil, fmt.Errorf("making a token to join with: %w", err)
 		}
-		host.Bootstrap = &hostconfig.TokenCredentials{CA: inputs.APIServerCA(), Token: token}
+		host.Bootstrap = &document.TokenCredentials{CA: inputs.APIServerCA(), Token: token}
 	}
 	return inputs.Build(host)
 }
@@ -306,7 +306,7 @@ func (s *Source) Joined(ctx context.Context, instance *windowsv1alpha1.WindowsIn
 }
 
 // Published returns the services of hosts, for tools of others that read them.
-func (s *Source) Published(ctx context.Context) (*hostconfig.PublishedServices, error) {
+func (s *Source) Published(ctx context.Context) (*document.PublishedServices, error) {
 	inputs, err := s.current(ctx)
 	if err != nil {
 		return nil, err

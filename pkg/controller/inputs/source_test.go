@@ -32,8 +32,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/desired"
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -91,8 +91,8 @@ func manifest() *payload.Manifest {
 	return m
 }
 
-// cluster is a cluster of kubeadm, whose objects can be changed.
-type cluster struct {
+// fakeCluster is a cluster of kubeadm, whose objects can be changed.
+type fakeCluster struct {
 	client.Client
 	mu   sync.Mutex
 	down error
@@ -100,19 +100,19 @@ type cluster struct {
 }
 
 // count is how many objects were asked for so far.
-func (c *cluster) count() int {
+func (c *fakeCluster) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.gets
 }
 
-func (c *cluster) setDown(err error) {
+func (c *fakeCluster) setDown(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = err
 }
 
-func newCluster(t *testing.T, ca []byte, objects ...client.Object) *cluster {
+func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, configv1.Install} {
@@ -124,7 +124,7 @@ func newCluster(t *testing.T, ca []byte, objects ...client.Object) *cluster {
 		configMap(metav1.NamespaceSystem, "kubeadm-config", map[string]string{"ClusterConfiguration": "networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\n"}),
 		configMap(metav1.NamespaceSystem, "extension-apiserver-authentication", map[string]string{"client-ca-file": string(ca)}),
 	)
-	c := &cluster{}
+	c := &fakeCluster{}
 	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			c.mu.Lock()
@@ -149,11 +149,11 @@ func clusterInfo(ca []byte, server string) *corev1.ConfigMap {
 		"apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: %q, certificate-authority-data: %s}\n", server, base64.StdEncoding.EncodeToString(ca))})
 }
 
-func newSource(t *testing.T, c *cluster, f *tokens) *Source {
+func newSource(t *testing.T, c *fakeCluster, f *tokens) *Source {
 	t.Helper()
 	s, err := New(Options{
 		Live: c, Client: c, Tokens: f,
-		Settings: desired.Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
+		Settings: cluster.Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
 		clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
 	})
 	if err != nil {
@@ -199,7 +199,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	clock := s.o.clock.(*clocktesting.FakeClock)
 	next(t, changed) // the first look is news
 
-	var missing *desired.InputError
+	var missing *cluster.InputError
 	if _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
 		t.Fatalf("without cluster-info got %v", err)
 	}
@@ -253,7 +253,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
 	pool.Spec.Template.Kubelet = &windowsv1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"), pool)
-	if err := desired.EnsureDigestKey(t.Context(), c, namespace); err != nil {
+	if err := cluster.EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
 	f := &tokens{}
@@ -309,7 +309,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 func TestOneLookForMany(t *testing.T) {
 	ca := authority(t)
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
-	if err := desired.EnsureDigestKey(t.Context(), c, namespace); err != nil {
+	if err := cluster.EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
 	s := newSource(t, c, &tokens{})

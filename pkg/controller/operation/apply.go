@@ -19,8 +19,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
 
@@ -44,7 +44,7 @@ const mebibyte = 1 << 20
 
 // build returns what the host shall be like now, with the revision that it has in the
 // end. Trouble with the API server passes.
-func (e *execution) build(ctx context.Context) (*hostconfig.Result, error) {
+func (e *execution) build(ctx context.Context) (*document.Result, error) {
 	if e.configuration == nil {
 		return nil, errors.New("this controller has no payload to set hosts up with, see its flag --payload")
 	}
@@ -53,7 +53,7 @@ func (e *execution) build(ctx context.Context) (*hostconfig.Result, error) {
 		return nil, err
 	}
 	join := e.joins()
-	var built *hostconfig.Result
+	var built *document.Result
 	err = retryUntil(ctx, e.clock, "Finding out what the host shall be like", func(err error) bool { return !transient(err) }, func() (err error) {
 		if built, err = e.configuration.Build(ctx, e.instance, node, join); err != nil || !join {
 			return err
@@ -110,7 +110,7 @@ func transient(err error) bool {
 }
 
 // planHost asks the host what would have to be done for it to be as built says.
-func (e *execution) planHost(ctx context.Context, built *hostconfig.Result) (*engine.Plan, error) {
+func (e *execution) planHost(ctx context.Context, built *document.Result) (*engine.Plan, error) {
 	plan, err := askPatiently(ctx, e, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*engine.Plan, error) {
 		return e.hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
@@ -209,7 +209,7 @@ func (e *execution) changing(ctx context.Context, doing string, event engine.Eve
 type applied struct {
 	*engine.Result
 	// waiting is what is not in the configuration yet, and why.
-	waiting []hostconfig.Waiting
+	waiting []document.Waiting
 }
 
 // configureHost makes the host what it shall be like now, as far as that costs no more

@@ -15,7 +15,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -39,7 +39,7 @@ var configuringSteps = []string{stepPlan, stepTransfer, stepCordon, stepDrain, s
 // planned is a configuration and what has to be done for it. It is kept between a step
 // and the next one of the same execution only.
 type planned struct {
-	built *hostconfig.Result
+	built *document.Result
 	plan  *engine.Plan
 }
 
@@ -312,7 +312,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 
 // inputs returns what the host shall be like. It waits a while for what is missing if the
 // host has just become a Node, as that is what the others work on who provide it.
-func (e *execution) inputs(ctx context.Context, joined bool) (*hostconfig.Result, error) {
+func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, error) {
 	until := findStep(e.operation(), e.current).StartedAt.Add(inputsPatience)
 	for {
 		built, err := e.build(ctx)
@@ -345,7 +345,7 @@ func exceeding(p *engine.Plan) []string {
 func describeItem(i engine.Item) string { return i.String() + ": " + i.Reason }
 
 // describeWaiting says what is not configured yet, as the end of a message. Empty: nothing.
-func describeWaiting(waiting []hostconfig.Waiting) string {
+func describeWaiting(waiting []document.Waiting) string {
 	if len(waiting) == 0 {
 		return ""
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
 )
 
 // short writes the states of steps as one letter each, in their order: S succeeded,
@@ -165,7 +165,7 @@ func TestConfigure(t *testing.T) {
 			name: "a service waits for its input", change: withoutNode, set: func(f *fixture, c *scriptedConfiguration) {
 				f.host.is = ""
 				f.registers()
-				c.waiting = []hostconfig.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
+				c.waiting = []document.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
 			},
 			want: succeeded, wantSteps: "SSSS Skkk Skkk SSkSS", wantMessage: []string{"hybrid-overlay-node for the subnet of the Node"}, wantApplies: []string{"new with token None", "new Restart"},
 		},

@@ -19,7 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
 
@@ -215,7 +215,7 @@ func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 type scriptedConfiguration struct {
 	mu      sync.Mutex
 	want    string
-	waiting []hostconfig.Waiting
+	waiting []document.Waiting
 	err     func() error
 	// token: there are credentials to join.
 	token  bool
@@ -224,7 +224,7 @@ type scriptedConfiguration struct {
 
 var _ Configuration = (*scriptedConfiguration)(nil)
 
-func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.WindowsInstance, _ *corev1.Node, join bool) (*hostconfig.Result, error) {
+func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.WindowsInstance, _ *corev1.Node, join bool) (*document.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -232,16 +232,16 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.Wind
 			return nil, err
 		}
 	}
-	document := c.want
+	text := c.want
 	if join {
-		document += " with token"
+		text += " with token"
 		if !c.token {
 			c.token = true
 			c.issued++
 		}
 	}
-	return &hostconfig.Result{
-		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: document}}, Revision: document, Waiting: c.waiting,
+	return &document.Result{
+		Bundle: config.Bundle{Document: config.Document{Version: config.SchemaVersion, Hostname: text}}, Revision: text, Waiting: c.waiting,
 	}, nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/transfer"
 )
 
@@ -58,7 +58,7 @@ type Configuration interface {
 	// Build returns what the host shall be like. node is its Node, nil if it has none. With
 	// join the host also gets credentials to become a node, the same ones again as long as
 	// they are good.
-	Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*hostconfig.Result, error)
+	Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error)
 	// Joined revokes the credentials that Build has given to the host, if there are any.
 	Joined(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -105,7 +105,7 @@ func (r *Reconciler) removeOthers(ctx context.Context) error {
 	var used map[string]bool // read when it is needed, which is once in a release
 	for i := range published.Items {
 		configMap := &published.Items[i]
-		version, ok := hostconfig.PublishedVersion(configMap.Name)
+		version, ok := document.PublishedVersion(configMap.Name)
 		if !ok || version == r.Version || !configMap.DeletionTimestamp.IsZero() {
 			continue
 		}

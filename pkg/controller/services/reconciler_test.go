@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -30,17 +30,17 @@ const testNamespace = "openshift-windows"
 
 // published is a Source.
 type published struct {
-	services *hostconfig.PublishedServices
+	services *document.PublishedServices
 	err      error
 }
 
-func (p *published) Published(context.Context) (*hostconfig.PublishedServices, error) {
+func (p *published) Published(context.Context) (*document.PublishedServices, error) {
 	return p.services, p.err
 }
 
-func kubelet(command string) *hostconfig.PublishedServices {
-	return &hostconfig.PublishedServices{
-		Services:           []hostconfig.PublishedService{{Name: "kubelet", Command: command, Bootstrap: true}},
+func kubelet(command string) *document.PublishedServices {
+	return &document.PublishedServices{
+		Services:           []document.PublishedService{{Name: "kubelet", Command: command, Bootstrap: true}},
 		WatchedEnvironment: []string{"NO_PROXY"},
 	}
 }
@@ -144,7 +144,7 @@ func TestPublish(t *testing.T) {
 			if !same(&got, configMap("v2")) {
 				t.Errorf("got %+v", got)
 			}
-			if _, err := hostconfig.ParsePublishedServices(got.Data); err != nil {
+			if _, err := document.ParsePublishedServices(got.Data); err != nil {
 				t.Errorf("whoever reads it: %v", err)
 			}
 			events := s.events()

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/openshift/windows-instance-api/pkg/hostconfig"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // controllerName names the controller in logs and metrics.
@@ -37,7 +37,7 @@ const DefaultInterval = time.Minute
 type Source interface {
 	// Published returns the services of hosts as the cluster asks for them now. The
 	// error says what of the cluster is missing.
-	Published(ctx context.Context) (*hostconfig.PublishedServices, error)
+	Published(ctx context.Context) (*document.PublishedServices, error)
 }
 
 // Options configure the controller.
@@ -64,7 +64,7 @@ func (o Options) complete() (Options, error) {
 			errs = append(errs, fmt.Errorf("%s is required", name))
 		}
 	}
-	if problems := validation.IsDNS1123Subdomain(hostconfig.ServicesConfigMapPrefix + o.Version); len(problems) > 0 || o.Version == "" {
+	if problems := validation.IsDNS1123Subdomain(document.ServicesConfigMapPrefix + o.Version); len(problems) > 0 || o.Version == "" {
 		errs = append(errs, fmt.Errorf("version %q cannot be the end of a name", o.Version))
 	}
 	if o.Interval <= 0 {
@@ -103,7 +103,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(published); err != nil {
 		return fmt.Errorf("adding the cache of the services controller: %w", err)
 	}
-	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: hostconfig.ServicesConfigMapPrefix + o.Version}}
+	request := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.Namespace, Name: document.ServicesConfigMapPrefix + o.Version}}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		// Without anything of ours in the cluster there is no other event at the start.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/openshift/windows-instance-api/pkg/desired"
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
 // Flags are the values of the flags.
@@ -100,8 +100,8 @@ func (f *Flags) Open(ctx context.Context) (*payload.Payload, error) {
 }
 
 // Settings are what the flags say of hosts. The flags must be valid, and p open.
-func (f *Flags) Settings(p *payload.Payload, agentPath, namespace string) desired.Settings {
-	s := desired.Settings{
+func (f *Flags) Settings(p *payload.Payload, agentPath, namespace string) cluster.Settings {
+	s := cluster.Settings{
 		Payload: &p.Manifest, AgentPath: agentPath, Namespace: namespace,
 		APIServerURL: f.APIServerURL, ServiceCIDR: f.ServiceCIDR,
 	}

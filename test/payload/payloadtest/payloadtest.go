@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
 // modulePath is the Go module that this package is part of.

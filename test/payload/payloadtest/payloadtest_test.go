@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/payload"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
 // TestDir: what is built is a payload with everything that hosts need, and it is not built

@@ -4,7 +4,7 @@
 // Package config is the desired configuration of a host as one document: what is
 // to be on it, described so that whoever applies it needs to know nothing else.
 //
-// A [Document] is made by pkg/hostconfig and pushed to the agent inside a [Bundle],
+// A [Document] is made by pkg/desired/document and pushed to the agent inside a [Bundle],
 // together with the contents that must not be seen. A document itself holds no
 // secrets: it may be logged, shown and stored. [Document.Canonical] is its one
 // encoding, and [Document.Revision], the hash of that, is its name.

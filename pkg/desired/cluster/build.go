@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// Build returns what a host shall be like. It is a pure function of the inputs and the
+// host: the same ones give the same revision. The error says everything that is wrong
+// with what pool and instance ask for.
+func (in *Inputs) Build(h Host) (*document.Result, error) {
+	inputs := in.common
+	inputs.Instance = document.Instance{Hostname: h.Instance.Spec.NodeName, Bootstrap: h.Bootstrap}
+	if h.Node != nil {
+		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}
+	}
+	var template windowsv1alpha1.PoolTemplate
+	if h.Pool != nil {
+		template = h.Pool.Spec.Template
+	}
+	applyTemplate(&inputs, &template)
+	r, err := document.Build(inputs)
+	if err != nil {
+		return nil, err
+	}
+	r.Warnings = slices.Concat(in.warnings, r.Warnings)
+	return r, nil
+}
+
+// applyTemplate puts the settings of a pool into inputs. What a pool does not set stays
+// as it is for the cluster.
+func applyTemplate(inputs *document.Inputs, template *windowsv1alpha1.PoolTemplate) {
+	inputs.Kubelet.Taints = taints(template.NodeTaints)
+	if k := template.Kubelet; k != nil {
+		if k.MaxPods != nil {
+			inputs.Kubelet.MaxPods = *k.MaxPods
+		}
+		inputs.Kubelet.SystemReserved = quantities(k.SystemReserved)
+		inputs.Kubelet.KubeReserved = quantities(k.KubeReserved)
+		inputs.Kubelet.EvictionHard = k.EvictionHard
+		inputs.Cluster.LogVerbosity = k.LogVerbosity
+	}
+	if c := template.Containerd; c != nil {
+		if c.SandboxImage != "" {
+			inputs.Cluster.PauseImage = c.SandboxImage
+		}
+		inputs.Cluster.ContainerdLogLevel = string(c.LogLevel)
+	}
+	inputs.Cluster.LogRotation = logRotation(template.LogRotation)
+}
+
+// taints returns the taints of a pool as Nodes have them. None: nil.
+func taints(of []windowsv1alpha1.NodeTaint) []corev1.Taint {
+	var list []corev1.Taint
+	for _, t := range of {
+		list = append(list, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return list
+}
+
+// quantities writes quantities as the configuration of the kubelet has them.
+func quantities(of corev1.ResourceList) map[corev1.ResourceName]string {
+	list := map[corev1.ResourceName]string{}
+	for name, quantity := range of {
+		list[name] = quantity.String()
+	}
+	return list
+}
+
+// logRotation returns the rotation that a pool asks for, with the defaults.
+func logRotation(t *windowsv1alpha1.LogRotationTemplate) document.LogRotation {
+	size, age := int64(document.DefaultLogSize), document.DefaultLogAge
+	if t != nil && t.MaxSize != nil {
+		size = t.MaxSize.Value()
+	}
+	if t != nil && t.MaxAge != nil {
+		age = t.MaxAge.Duration
+	}
+	return document.NewLogRotation(size, age)
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+)
+
+func instance() *windowsv1alpha1.WindowsInstance {
+	return &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "one", UID: "u1"},
+		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
+	}
+}
+
+func build(t *testing.T, in *cluster.Inputs, h cluster.Host) *document.Result {
+	t.Helper()
+	r, err := in.Build(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestTemplate: each setting of a pool gets to its hosts.
+func TestTemplate(t *testing.T) {
+	in := read(t, settings(), kubeadmCluster())
+	const (
+		kubelet    = `file C:\k\kubelet.conf`
+		containerd = `file C:\k\containerd\containerd_conf.toml`
+	)
+	tests := []struct {
+		name     string
+		template windowsv1alpha1.PoolTemplate
+		// has says what is found where: in a file, or in the command of a service.
+		has map[string][]string
+	}{
+		{
+			name: "nothing",
+			has: map[string][]string{
+				kubelet: {
+					`"registerWithTaints":[{"key":"os","value":"Windows","effect":"NoSchedule"}]`, `"maxPods":250`,
+					`"evictionHard":{"imagefs.available":"15%","nodefs.available":"10%"}`,
+				},
+				containerd:           {"'mcr.microsoft.com/oss/kubernetes/pause:3.9'"},
+				"service kubelet":    {"--v=2", "-log-file-size=100Mi -log-file-age=168h0m0s"},
+				"service containerd": {"--log-level info"},
+			},
+		},
+		{
+			name: "everything",
+			template: windowsv1alpha1.PoolTemplate{
+				NodeTaints: []windowsv1alpha1.NodeTaint{{Key: "a.example.com/b", Value: "c", Effect: windowsv1alpha1.NodeTaintNoExecute}},
+				Kubelet: &windowsv1alpha1.KubeletTemplate{
+					MaxPods:        new(int32(20)),
+					SystemReserved: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")},
+					KubeReserved:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1")},
+					EvictionHard:   map[string]string{"memory.available": "5%"},
+					LogVerbosity:   new(int32(0)),
+				},
+				Containerd: &windowsv1alpha1.ContainerdTemplate{SandboxImage: "registry.example.com/pause:1", LogLevel: windowsv1alpha1.ContainerdLogError},
+				LogRotation: &windowsv1alpha1.LogRotationTemplate{
+					MaxSize: new(resource.MustParse("5Mi")), MaxAge: &metav1.Duration{Duration: time.Hour},
+				},
+			},
+			has: map[string][]string{
+				kubelet: {
+					`"registerWithTaints":[{"key":"a.example.com/b","value":"c","effect":"NoExecute"}]`, `"maxPods":20`,
+					`"systemReserved":{"cpu":"500m","ephemeral-storage":"1Gi","memory":"3Gi"}`, `"kubeReserved":{"cpu":"100m"}`, `"memory.available":"5%"`,
+				},
+				containerd:           {"'registry.example.com/pause:1'"},
+				"service kubelet":    {"--v=0", "-log-file-size=5Mi -log-file-age=1h0m0s"},
+				"service containerd": {"--log-level error"},
+			},
+		},
+		{
+			name:     "logs for ever",
+			template: windowsv1alpha1.PoolTemplate{LogRotation: &windowsv1alpha1.LogRotationTemplate{MaxAge: &metav1.Duration{}}},
+			has:      map[string][]string{"service kubelet": {`-log-file-size=100Mi C:\k\kubelet.exe`}},
+		},
+		{
+			name:     "no rotation",
+			template: windowsv1alpha1.PoolTemplate{LogRotation: &windowsv1alpha1.LogRotationTemplate{MaxSize: new(resource.MustParse("0"))}},
+			has:      map[string][]string{"service kubelet": {`-log-file=C:\var\log\kubelet\kubelet.log C:\k\kubelet.exe`}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pool := &windowsv1alpha1.WindowsNodePool{Spec: windowsv1alpha1.WindowsNodePoolSpec{Template: tt.template}}
+			s := summarize(t, in, cluster.Host{Instance: instance(), Pool: pool})
+			for where, parts := range tt.has {
+				kind, name, _ := strings.Cut(where, " ")
+				text := s.Services[name]
+				if kind == "file" {
+					text = s.Files[name]
+				}
+				for _, part := range parts {
+					if !strings.Contains(text, part) {
+						t.Errorf("%s has no %s: %s", where, part, text)
+					}
+				}
+			}
+		})
+	}
+	// A pool that sets nothing is like none.
+	without := build(t, in, cluster.Host{Instance: instance()}).Revision
+	if with := build(t, in, cluster.Host{Instance: instance(), Pool: &windowsv1alpha1.WindowsNodePool{}}).Revision; with != without {
+		t.Errorf("an empty pool has the revision %s, none has %s", with, without)
+	}
+}
+
+// TestHost: what is the host's own is in its document, and nothing of the others.
+func TestHost(t *testing.T) {
+	in := read(t, settings(), kubeadmCluster())
+	plain := build(t, in, cluster.Host{Instance: instance()})
+	named := instance()
+	named.Spec.NodeName = "win-7"
+	if got := build(t, in, cluster.Host{Instance: named}).Bundle.Document.Hostname; got != "win-7" {
+		t.Errorf("the host is called %q", got)
+	}
+	if got := plain.Bundle.Document.Hostname; got != "" {
+		t.Errorf("a host that may keep its name is called %q", got)
+	}
+	variables := func(h cluster.Host) map[string]string {
+		values := map[string]string{}
+		for _, v := range build(t, in, h).Bundle.Document.Variables {
+			values[v.Name] = v.Value
+		}
+		return values
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}}}
+	want := map[string]string{"NODE_IP": "", "NODE_NAME": "win-1", "NODE_SUBNET": "10.132.0.0/24"}
+	if diff := cmp.Diff(want, variables(cluster.Host{Instance: instance(), Node: node})); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+	if _, there := variables(cluster.Host{Instance: instance()})["NODE_NAME"]; there {
+		t.Error("a host that is no node has the name of one")
+	}
+	again := build(t, in, cluster.Host{Instance: instance()})
+	if diff := cmp.Diff(plain, again); diff != "" {
+		t.Errorf("another document for the same host (-first +second):\n%s", diff)
+	}
+}
+
+// TestBootstrap: with credentials to join, a host has one file more and nothing else.
+func TestBootstrap(t *testing.T) {
+	in := read(t, settings(), kubeadmCluster())
+	without := build(t, in, cluster.Host{Instance: instance()})
+	credentials := &document.TokenCredentials{CA: in.APIServerCA(), Token: "abcdef.0123456789abcdef"}
+	with := build(t, in, cluster.Host{Instance: instance(), Bootstrap: credentials})
+	if with.Revision == without.Revision {
+		t.Error("both have the same revision")
+	}
+	files := with.Bundle.Document.Files
+	var rest []config.File
+	for _, f := range files {
+		if f.Path == `C:\k\bootstrap-kubeconfig` {
+			if f.UntilFile != `C:\var\lib\kubelet\pki\kubelet-client-current.pem` || f.Access != config.AccessAdministrators {
+				t.Errorf("the credentials stay until %q, and %q have access", f.UntilFile, f.Access)
+			}
+			continue
+		}
+		rest = append(rest, f)
+	}
+	if diff := cmp.Diff(without.Bundle.Document.Files, rest); diff != "" || len(rest) != len(files)-1 {
+		t.Errorf("other files (-without +with):\n%s", diff)
+	}
+	text := string(with.Bundle.Secrets[`C:\k\bootstrap-kubeconfig`])
+	if !strings.Contains(text, credentials.Token) || !strings.Contains(text, "https://10.0.0.1:6443") {
+		t.Errorf("the credentials are of no use: %d bytes", len(text))
+	}
+}
+
+// TestPayload: hosts get what they run, in the form in which a site wants it.
+func TestPayload(t *testing.T) {
+	s := settings()
+	signed := payload.Content{Size: 99, SHA256: strings.Repeat("9", 64)}
+	s.Payload.Files[0].Override = &payload.Override{URL: "https://files.example.com/kubelet.exe", Content: signed}
+	d := build(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance()}).Bundle.Document
+	got := map[string]config.File{}
+	for _, f := range d.Files {
+		if f.Source.Payload != "" {
+			got[f.Path] = f
+		}
+	}
+	kubelet := got[`C:\k\kubelet.exe`]
+	if kubelet.Digest != "sha256:"+signed.SHA256 || kubelet.Source.Size != signed.Size || kubelet.Source.URL != "" || kubelet.Source.Payload != "kubelet.exe" {
+		t.Errorf("the kubelet is %+v", kubelet)
+	}
+	for _, path := range []string{agentPath, `C:\k\kubeadm.exe`, `C:\k\csi-proxy.exe`} {
+		if _, there := got[path]; there {
+			t.Errorf("%s is shipped", path)
+		}
+	}
+	if want := len(s.Payload.Files) - 2; len(got) != want {
+		t.Errorf("%d files are shipped, want %d", len(got), want)
+	}
+}
+
+// The same inputs serve many hosts at once.
+func TestBuildConcurrently(t *testing.T) {
+	in := read(t, settings(), openShiftCluster())
+	pool := &windowsv1alpha1.WindowsNodePool{Spec: windowsv1alpha1.WindowsNodePoolSpec{Template: windowsv1alpha1.PoolTemplate{
+		Kubelet: &windowsv1alpha1.KubeletTemplate{EvictionHard: map[string]string{"memory.available": "5%"}},
+	}}}
+	var wg sync.WaitGroup
+	revisions := make([]string, 8)
+	for i := range revisions {
+		wg.Go(func() {
+			h := cluster.Host{Instance: instance()}
+			if i%2 == 1 {
+				h.Pool = pool
+			}
+			if r, err := in.Build(h); err == nil {
+				revisions[i] = r.Revision
+			}
+		})
+	}
+	wg.Wait()
+	for i, revision := range revisions {
+		if revision == "" || revision != revisions[i%2] || revisions[0] == revisions[1] {
+			t.Fatalf("revisions %q", revisions)
+		}
+	}
+}

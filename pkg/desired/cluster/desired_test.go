@@ -1,0 +1,654 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"math/big"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+)
+
+// update writes the golden files anew:
+//
+//	go test ./pkg/desired/cluster -update
+var update = flag.Bool("update", false, "write the golden files in testdata anew")
+
+const (
+	namespace = "windows"
+	agentPath = `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`
+	fakeCA    = "CA OF THE TEST"
+)
+
+// realCA is a certificate that can be parsed. Golden files have [fakeCA] in its place.
+var realCA = func() string {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		panic(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}()
+
+// manifest is a payload with everything that has to be there, an agent, and kubeadm.
+func manifest() *payload.Manifest {
+	m := &payload.Manifest{SchemaVersion: payload.SchemaVersion, Name: "test", Version: "1", OS: "windows", Architecture: "amd64"}
+	for i, f := range []struct {
+		path string
+		role payload.Role
+	}{
+		{`C:\k\kubelet.exe`, payload.RoleKubelet},
+		{`C:\k\kube-proxy.exe`, payload.RoleKubeProxy},
+		{`C:\k\kubeadm.exe`, payload.RoleKubeadm},
+		{`C:\k\kube-log-runner.exe`, payload.RoleLogRunner},
+		{`C:\k\containerd\containerd.exe`, payload.RoleContainerd},
+		{`C:\k\containerd\containerd-shim-runhcs-v1.exe`, payload.RoleContainerdShim},
+		{`C:\k\cni\win-bridge.exe`, payload.RoleCNIPlugin},
+		{`C:\k\cni\win-overlay.exe`, payload.RoleCNIPlugin},
+		{`C:\k\cni\host-local.exe`, payload.RoleCNIPlugin},
+		{`C:\k\windows_exporter.exe`, payload.RoleMetricsExporter},
+		{agentPath, payload.RoleAgent},
+	} {
+		m.Files = append(m.Files, payload.File{
+			Slot:    payload.Slot{Name: f.path[strings.LastIndexByte(f.path, '\\')+1:], Path: f.path, Role: f.role},
+			Version: "v1.36.1",
+			Content: payload.Content{Size: int64(i + 1), SHA256: strings.Repeat(string(rune('a'+i%6)), 64)},
+		})
+	}
+	m.Slots = []payload.Slot{{Name: "csi-proxy.exe", Path: `C:\k\csi-proxy.exe`, Role: payload.RoleCSIProxy}}
+	return m
+}
+
+func settings() cluster.Settings {
+	return cluster.Settings{Payload: manifest(), AgentPath: agentPath, Namespace: namespace}
+}
+
+func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
+}
+
+func secret(namespace, name string, data map[string]string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
+	for key, value := range data {
+		s.Data[key] = []byte(value)
+	}
+	return s
+}
+
+func digestKey() client.Object {
+	return secret(namespace, cluster.DigestKeySecret, map[string]string{"key": strings.Repeat("k", 32)})
+}
+
+func clusterInfo(server string) *corev1.ConfigMap {
+	kubeconfig, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config",
+		"clusters": []any{map[string]any{"name": "", "cluster": map[string]any{"server": server, "certificate-authority-data": []byte(realCA)}}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return configMap("kube-public", "cluster-info", map[string]string{"kubeconfig": string(kubeconfig)})
+}
+
+const clusterConfiguration = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.36.2
+networking:
+  dnsDomain: cluster.example.com
+  podSubnet: 10.244.0.0/16
+  serviceSubnet: fd00:10:96::/112,10.96.0.0/12
+`
+
+// kubeadmCluster is what kubeadm leaves in a cluster.
+func kubeadmCluster() []client.Object {
+	return []client.Object{
+		digestKey(), clusterInfo("https://10.0.0.1:6443"),
+		configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": clusterConfiguration}),
+		configMap("kube-system", "extension-apiserver-authentication", map[string]string{"client-ca-file": realCA}),
+		&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-dns"},
+			Spec:       corev1.ServiceSpec{ClusterIP: "fd00:10:96::a", ClusterIPs: []string{"fd00:10:96::a", "10.96.0.53"}},
+		},
+	}
+}
+
+// openShiftCluster is what is read of a cluster of OpenShift.
+func openShiftCluster() []client.Object {
+	named := metav1.ObjectMeta{Name: "cluster"}
+	encoded := func(text string) string {
+		b, err := json.Marshal([]byte(text))
+		if err != nil {
+			panic(err)
+		}
+		return strings.Trim(string(b), `"`)
+	}
+	network := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"defaultNetwork": map[string]any{
+		"ovnKubernetesConfig": map[string]any{"hybridOverlayConfig": map[string]any{"hybridOverlayVXLANPort": int64(9898)}}}}}}
+	network.SetGroupVersionKind(schema.GroupVersionKind{Group: "operator.openshift.io", Version: "v1", Kind: "Network"})
+	network.SetName("cluster")
+	controllerConfig := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"kubeAPIServerServingCAData": encoded(realCA),
+		"imageRegistryBundleData":    []any{map[string]any{"file": "registry..5000", "data": encoded(realCA)}},
+	}}}
+	controllerConfig.SetGroupVersionKind(schema.GroupVersionKind{Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "ControllerConfig"})
+	controllerConfig.SetName("machine-config-controller")
+	mirrors := func(source, mirror string, policy configv1.MirrorSourcePolicy) []configv1.ImageDigestMirrors {
+		return []configv1.ImageDigestMirrors{{Source: source, Mirrors: []configv1.ImageMirror{configv1.ImageMirror(mirror)}, MirrorSourcePolicy: policy}}
+	}
+	return []client.Object{
+		digestKey(), network, controllerConfig,
+		configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA}),
+		configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{"ca-bundle.crt": realCA}),
+		&configv1.Infrastructure{ObjectMeta: named, Status: configv1.InfrastructureStatus{
+			PlatformStatus: &configv1.PlatformStatus{Type: configv1.VSpherePlatformType}, APIServerInternalURL: "https://api-int.c.example.com:6443",
+		}},
+		&configv1.Network{ObjectMeta: named, Status: configv1.NetworkStatus{ServiceNetwork: []string{"172.30.0.0/16"}}},
+		&configv1.Proxy{ObjectMeta: named, Status: configv1.ProxyStatus{HTTPProxy: "http://proxy.example.com:3128", NoProxy: "localhost"}},
+		&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: mirrors("quay.io/b", "mirror.example.com/b", configv1.NeverContactSource)}},
+		&configv1.ImageDigestMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: configv1.ImageDigestMirrorSetSpec{ImageDigestMirrors: mirrors("quay.io/a", "mirror.example.com/a", "")}},
+		&configv1.ImageTagMirrorSet{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: configv1.ImageTagMirrorSetSpec{
+			ImageTagMirrors: []configv1.ImageTagMirrors{{Source: "docker.io/c", Mirrors: []configv1.ImageMirror{"other.example.com/c"}}},
+		}},
+		secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": `{"auths":{"mirror.example.com":{"auth":"dXNlcjpodW50ZXIy"}}}`}),
+		secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "a certificate", "tls.key": "a key"}),
+	}
+}
+
+// fakeCluster is a cluster with objects and without the kinds that no object is of, where they
+// are OpenShift's. Reads are kept, and fail where errs says so by "Kind namespace/name".
+type fakeCluster struct {
+	client.Client
+	reads []cluster.Object
+}
+
+func newCluster(t *testing.T, objects []client.Object, errs map[string]error) *fakeCluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kinds := map[schema.GroupKind]bool{}
+	for _, object := range objects {
+		gvk, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[gvk.GroupKind()] = true
+	}
+	c := &fakeCluster{}
+	read := func(gvk schema.GroupVersionKind, key client.ObjectKey) error {
+		c.reads = append(c.reads, cluster.Object{GroupVersionKind: gvk, Namespace: key.Namespace, Name: key.Name})
+		if err, fails := errs[gvk.Kind+" "+strings.TrimPrefix(key.String(), "/")]; fails {
+			return err
+		}
+		if strings.HasSuffix(gvk.Group, ".openshift.io") && !kinds[gvk.GroupKind()] {
+			return &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+		}
+		return nil
+	}
+	c.Client = interceptor.NewClient(ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+			gvk, err := apiutil.GVKForObject(object, scheme)
+			if err == nil {
+				err = read(gvk, key)
+			}
+			if err != nil {
+				return err
+			}
+			return w.Get(ctx, key, object, o...)
+		},
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			gvk, err := apiutil.GVKForObject(list, scheme)
+			gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
+			if err == nil {
+				err = read(gvk, client.ObjectKey{})
+			}
+			if err != nil {
+				return err
+			}
+			return w.List(ctx, list, o...)
+		},
+	})
+	return c
+}
+
+func read(t *testing.T, s cluster.Settings, objects []client.Object) *cluster.Inputs {
+	t.Helper()
+	in, err := cluster.Read(t.Context(), newCluster(t, objects, nil), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// golden compares with the file in testdata, or writes it.
+func golden(t *testing.T, name string, value any) {
+	t.Helper()
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
+		t.Errorf("%s (-want +got; see the flag update):\n%s", path, diff)
+	}
+}
+
+// summary is what a document says that depends on the cluster.
+type summary struct {
+	Files       map[string]string // of text, by path; digests of certificates are left out
+	Environment map[string]string
+	Services    map[string]string // command lines
+	Secrets     map[string]string // by path
+	Components  map[string]string
+	Trusted     int
+	Waiting     map[string]string
+	Warnings    []string
+}
+
+func summarize(t *testing.T, in *cluster.Inputs, h cluster.Host) summary {
+	t.Helper()
+	r, err := in.Build(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := summary{
+		Files: map[string]string{}, Environment: map[string]string{}, Services: map[string]string{}, Components: map[string]string{},
+		Secrets: map[string]string{}, Waiting: map[string]string{}, Warnings: r.Warnings, Trusted: len(r.Bundle.Document.Certificates),
+	}
+	for _, f := range r.Bundle.Document.Files {
+		switch {
+		case f.Source.Text != nil:
+			s.Files[f.Path] = strings.ReplaceAll(*f.Source.Text, realCA, fakeCA)
+		case f.Source.Secret != "":
+			s.Secrets[f.Path] = string(r.Bundle.Secrets[f.Source.Secret])
+		}
+	}
+	for _, e := range r.Bundle.Document.Environment {
+		s.Environment[e.Name] = e.Value
+	}
+	for _, service := range r.Bundle.Document.Services {
+		s.Services[service.Name] = strings.Join(append([]string{service.BinaryPath}, service.Arguments...), " ")
+	}
+	for _, c := range r.Bundle.Document.Components {
+		s.Components[c.Name] = c.Version
+	}
+	for _, w := range r.Waiting {
+		s.Waiting[w.Service] = w.For
+	}
+	return s
+}
+
+func TestGoldenKubeadm(t *testing.T) {
+	golden(t, "kubeadm.json", summarize(t, read(t, settings(), kubeadmCluster()), cluster.Host{Instance: instance()}))
+}
+
+func TestGoldenOpenShift(t *testing.T) {
+	s := settings()
+	s.Payload.Files = append(s.Payload.Files, payload.File{
+		Slot:    payload.Slot{Name: "hybrid-overlay-node.exe", Path: `C:\k\hybrid-overlay-node.exe`, Role: payload.RoleHybridOverlay},
+		Content: payload.Content{Size: 1, SHA256: strings.Repeat("0", 64)},
+	})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24"}}}
+	golden(t, "openshift.json", summarize(t, read(t, s, openShiftCluster()), cluster.Host{Instance: instance(), Node: node}))
+}
+
+// TestSources: each input comes from where it is found first, and the settings win.
+func TestSources(t *testing.T) {
+	without := func(objects []client.Object, names ...string) []client.Object {
+		return slices.DeleteFunc(objects, func(o client.Object) bool { return slices.Contains(names, o.GetName()) })
+	}
+	rootCA := configMap(namespace, "kube-root-ca.crt", map[string]string{"ca.crt": realCA})
+	const (
+		kubelet  = `C:\k\kubelet.conf`
+		clientCA = `C:\k\kubelet-ca.crt`
+	)
+	tests := []struct {
+		name    string
+		objects []client.Object
+		change  func(s *cluster.Settings)
+		// file has part.
+		file, part string
+	}{
+		{name: "DNS of the Service, IPv4 first", objects: kubeadmCluster(), file: kubelet, part: `"clusterDNS":["10.96.0.53"]`},
+		{name: "DNS without a Service", objects: without(kubeadmCluster(), "kube-dns"), file: kubelet, part: `"clusterDNS":["10.96.0.10"]`},
+		{
+			name: "DNS of the settings", objects: kubeadmCluster(), change: func(s *cluster.Settings) { s.ClusterDNS = netip.MustParseAddr("10.9.9.9") },
+			file: kubelet, part: `"clusterDNS":["10.9.9.9"]`,
+		},
+		{
+			name: "network of the settings", objects: without(kubeadmCluster(), "kube-dns"),
+			change: func(s *cluster.Settings) { s.ServiceCIDR = "fd00::/112, 10.5.0.0/16" },
+			file:   kubelet, part: `"clusterDNS":["10.5.0.10"]`,
+		},
+		{
+			name: "network of the API server",
+			objects: append(without(kubeadmCluster(), "kubeadm-config", "kube-dns"), &networkingv1.ServiceCIDR{
+				ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.7.0.0/16"}},
+			}),
+			file: kubelet, part: `"clusterDNS":["10.7.0.10"]`,
+		},
+		{name: "domain", objects: kubeadmCluster(), file: kubelet, part: `"clusterDomain":"cluster.example.com"`},
+		{name: "domain that nobody says", objects: openShiftCluster(), file: kubelet, part: `"clusterDomain":"cluster.local"`},
+		{
+			name: "CA of clients is that of the cluster", objects: without(kubeadmCluster(), "extension-apiserver-authentication"),
+			file: clientCA, part: realCA,
+		},
+		{
+			name: "no cluster-info", objects: append(without(kubeadmCluster(), "cluster-info"), rootCA),
+			change: func(s *cluster.Settings) { s.APIServerURL = "https://10.0.0.2:6443" },
+			file:   `C:\k\bootstrap-ca.crt`, part: realCA,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := settings()
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			got := summarize(t, read(t, s, tt.objects), cluster.Host{Instance: instance()}).Files
+			if !strings.Contains(got[tt.file], strings.ReplaceAll(tt.part, realCA, fakeCA)) {
+				t.Errorf("%s has no %s: %s", tt.file, tt.part, got[tt.file])
+			}
+		})
+	}
+	s := settings()
+	s.APIServerURL = "https://10.0.0.2:6443"
+	if got := read(t, s, kubeadmCluster()).APIServerURL(); got != s.APIServerURL {
+		t.Errorf("the API server is at %s, want %s", got, s.APIServerURL)
+	}
+	if got := string(read(t, s, kubeadmCluster()).APIServerCA()); got != realCA {
+		t.Errorf("the CA is %q", got)
+	}
+}
+
+// TestClouds: in OpenShift, a cloud controller manager completes Nodes where there is one.
+func TestClouds(t *testing.T) {
+	tests := []struct {
+		platform configv1.PlatformType
+		external bool
+	}{
+		{platform: configv1.NonePlatformType},
+		{platform: configv1.BareMetalPlatformType},
+		{platform: configv1.VSpherePlatformType, external: true},
+		{platform: configv1.AzurePlatformType, external: true},
+		{platform: configv1.AWSPlatformType, external: true},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.platform), func(t *testing.T) {
+			objects := openShiftCluster()
+			for _, o := range objects {
+				if infrastructure, ok := o.(*configv1.Infrastructure); ok {
+					infrastructure.Status.PlatformStatus.Type = tt.platform
+				}
+			}
+			s := settings()
+			s.Payload.Files = append(s.Payload.Files, payload.File{
+				Slot:    payload.Slot{Name: "ecr-credential-provider.exe", Path: `C:\k\ecr-credential-provider.exe`, Role: payload.RoleCredentialProvider},
+				Content: payload.Content{Size: 1, SHA256: strings.Repeat("0", 64)},
+			})
+			got := summarize(t, read(t, s, objects), cluster.Host{Instance: instance()})
+			if external := strings.Contains(got.Services["kubelet"], " --cloud-provider=external "); external != tt.external {
+				t.Errorf("external is %v, want %v: %s", external, tt.external, got.Services["kubelet"])
+			}
+			config := got.Files[`C:\k\credential-provider-config.yaml`]
+			if want := tt.platform == configv1.AWSPlatformType; strings.Contains(config, "name: ecr-credential-provider.exe") != want {
+				t.Errorf("the credential provider has %q", config)
+			}
+		})
+	}
+}
+
+// TestFindings: everything that keeps hosts from being set up is said at once, and what to
+// do about it.
+func TestFindings(t *testing.T) {
+	replaced := func(objects []client.Object, object client.Object) []client.Object {
+		return append(slices.DeleteFunc(objects, func(o client.Object) bool {
+			return o.GetName() == object.GetName() && o.GetNamespace() == object.GetNamespace()
+		}), object)
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "cluster-info", errors.New("no"))
+	tests := []struct {
+		name    string
+		objects []client.Object
+		errs    map[string]error
+		change  func(s *cluster.Settings)
+		want    []string // problems and remedies in the order of the findings
+	}{
+		{
+			name: "nothing is there", change: func(s *cluster.Settings) { s.Payload = nil },
+			want: []string{
+				"there is no Secret windows/windows-digest-key", "let windows-controller run with --payload",
+				"nothing says where hosts reach the API server", "set --api-server-url",
+				"there is no CA of the API server", "create ConfigMap kube-public/cluster-info, or ConfigMap windows/kube-root-ca.crt",
+				"nothing says which network the services", "set --service-cidr",
+				"there is no payload", "set --payload",
+			},
+		},
+		{
+			name: "cluster-info without a cluster", objects: replaced(kubeadmCluster(), configMap("kube-public", "cluster-info", nil)),
+			want: []string{
+				"ConfigMap kube-public/cluster-info has no kubeconfig of one cluster below kubeconfig", "correct it",
+				"nothing says where hosts reach the API server", "--api-server-url", "there is no CA of the API server", "create ConfigMap",
+			},
+		},
+		{
+			name: "cluster-info that may not be read", objects: kubeadmCluster(), errs: map[string]error{"ConfigMap kube-public/cluster-info": forbidden},
+			want: []string{
+				"ConfigMap kube-public/cluster-info may not be read", "allow this program to get it",
+				"nothing says where hosts reach the API server", "--api-server-url", "there is no CA of the API server", "create ConfigMap",
+			},
+		},
+		{
+			name: "API server without TLS", objects: replaced(kubeadmCluster(), clusterInfo("http://10.0.0.1:8080")),
+			want: []string{`"http://10.0.0.1:8080", where hosts should reach the API server, is no https URL`, "set --api-server-url"},
+		},
+		{
+			name:    "configuration of the cluster that is no YAML",
+			objects: replaced(kubeadmCluster(), configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": "\t"})),
+			want:    []string{"ClusterConfiguration in ConfigMap kube-system/kubeadm-config cannot be read", "correct it", "nothing says which network", "--service-cidr"},
+		},
+		{
+			name: "network that is none", objects: kubeadmCluster(), change: func(s *cluster.Settings) { s.ServiceCIDR = "10.96.0.0" },
+			want: []string{`"10.96.0.0", which should be a network of services, is none`, "set --service-cidr"},
+		},
+		{
+			name:    "network that is too small",
+			objects: slices.DeleteFunc(kubeadmCluster(), func(o client.Object) bool { return o.GetName() == "kube-dns" }),
+			change:  func(s *cluster.Settings) { s.ServiceCIDR = "10.96.0.0/30" },
+			want:    []string{"nothing says which address the DNS of the cluster has", "set --cluster-dns"},
+		},
+		{
+			name:    "CA of clients that is none",
+			objects: replaced(kubeadmCluster(), configMap("kube-system", "extension-apiserver-authentication", map[string]string{"client-ca-file": "x"})),
+			want:    []string{"the CA of those whom kubelets let in cannot be read", "correct ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file"},
+		},
+		{
+			name: "key of digests that is too short", objects: replaced(kubeadmCluster(), secret(namespace, cluster.DigestKeySecret, map[string]string{"key": "k"})),
+			want: []string{"Secret windows/windows-digest-key has no key of at least 32 bytes", "delete it"},
+		},
+		{
+			name: "payload without a kubelet", objects: kubeadmCluster(),
+			change: func(s *cluster.Settings) { s.Payload.Files = s.Payload.Files[2:] },
+			want:   []string{`the payload has no C:\k\kube-proxy.exe, no C:\k\kubelet.exe`, "set --payload"},
+		},
+		{
+			name: "pull secret that is none", objects: replaced(openShiftCluster(), secret("openshift-config", "pull-secret", map[string]string{".dockerconfigjson": "hunter2"})),
+			want: []string{"Secret openshift-config/pull-secret cannot be used", "correct it"},
+		},
+		{
+			name: "trusted certificates that are none",
+			objects: replaced(openShiftCluster(), configMap(namespace, cluster.TrustedCAConfigMap, map[string]string{
+				"ca-bundle.crt": "-----BEGIN CERTIFICATE-----\n",
+			})),
+			want: []string{"trusted certificates", "correct it"},
+		},
+		{
+			name: "exporter without its key", objects: replaced(openShiftCluster(), secret(namespace, cluster.ExporterSecret, map[string]string{"tls.crt": "x"})),
+			want: []string{"certificate of the exporter without its key", "correct it"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := settings()
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			c := newCluster(t, tt.objects, tt.errs)
+			_, err := cluster.Read(t.Context(), c, s)
+			inputs := new(cluster.InputError)
+			if !errors.As(err, &inputs) {
+				t.Fatalf("got %v, want an InputError", err)
+			}
+			var got []string
+			for _, f := range inputs.Findings {
+				got = append(got, f.Problem, f.Remedy)
+			}
+			if len(got) != len(tt.want) {
+				t.Fatalf("got %q, want %q", got, tt.want)
+			}
+			for i := range got {
+				if !strings.Contains(got[i], tt.want[i]) || strings.ContainsAny(got[i], "\n") {
+					t.Errorf("got %q, want something about %q", got[i], tt.want[i])
+				}
+				if !strings.Contains(err.Error(), got[i]) {
+					t.Errorf("the text %q has no %q", err, got[i])
+				}
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the text has a secret: %v", err)
+			}
+			if _, again := cluster.Read(t.Context(), c, s); again.Error() != err.Error() {
+				t.Errorf("the text is another one each time:\n%v\n%v", err, again)
+			}
+		})
+	}
+}
+
+// An API server that is away is nothing that people have to correct in their cluster.
+func TestReadFails(t *testing.T) {
+	away := errors.New("connection refused")
+	for _, what := range []string{"ConfigMap kube-public/cluster-info", "Secret windows/windows-digest-key", "ImageTagMirrorSet "} {
+		_, err := cluster.Read(t.Context(), newCluster(t, kubeadmCluster(), map[string]error{what: away}), settings())
+		inputs := new(cluster.InputError)
+		if !errors.Is(err, away) || errors.As(err, &inputs) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+}
+
+// TestWatched: what may be read is what is listed.
+func TestWatched(t *testing.T) {
+	azure := slices.Clone(openShiftCluster())
+	for _, o := range azure {
+		if infrastructure, ok := o.(*configv1.Infrastructure); ok {
+			infrastructure.Status.PlatformStatus.Type = configv1.AzurePlatformType
+		}
+	}
+	text := func(o cluster.Object) string { return o.GroupVersionKind.String() + " " + o.Namespace + "/" + o.Name }
+	listed, reads := map[string]bool{}, map[string]bool{}
+	for _, o := range cluster.Watched(namespace) {
+		listed[text(o)] = true
+	}
+	withoutConfig := slices.DeleteFunc(openShiftCluster(), func(o client.Object) bool { return o.GetName() == "machine-config-controller" })
+	for _, objects := range [][]client.Object{nil, kubeadmCluster(), openShiftCluster(), azure, withoutConfig} {
+		c := newCluster(t, objects, nil)
+		_, _ = cluster.Read(t.Context(), c, settings()) // what is missing is tested elsewhere
+		for _, o := range c.reads {
+			reads[text(o)] = true
+		}
+	}
+	if diff := cmp.Diff(listed, reads); diff != "" {
+		t.Errorf("what is read (-listed +read):\n%s", diff)
+	}
+}
+
+func TestVersionSkew(t *testing.T) {
+	tests := []struct {
+		name, kubelet, controlPlane string
+		want                        string // part of the warning; empty: none
+	}{
+		{name: "same", kubelet: "v1.36.2", controlPlane: "v1.36.2"},
+		{name: "newer patch", kubelet: "v1.36.9", controlPlane: "v1.36.2"},
+		{name: "newer minor", kubelet: "v1.37.0", controlPlane: "v1.36.2", want: "newer than the control plane 1.36.2"},
+		{name: "oldest", kubelet: "v1.33.0", controlPlane: "v1.36.2"},
+		{name: "too old", kubelet: "v1.32.5", controlPlane: "v1.36.2", want: "more than 3 minor versions older"},
+		{name: "of a vendor", kubelet: "v1.37.0-rc.1+abc", controlPlane: "v1.36.2", want: "newer"},
+		{name: "not known", kubelet: "", controlPlane: "v1.36.2"},
+		{name: "no version", kubelet: "main", controlPlane: "v1.36.2"},
+		{name: "no release", kubelet: "v0.0.0-unreleased", controlPlane: "v1.36.2"},
+		{name: "no release of the control plane", kubelet: "v1.37.0", controlPlane: "v0.0.0-master+$Format:%H$"},
+		{name: "a channel", kubelet: "v1.37.0", controlPlane: "stable-1"},
+		{name: "nobody says", kubelet: "v1.37.0", controlPlane: ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := settings()
+			s.Payload.Files[0].Version = tt.kubelet
+			objects := kubeadmCluster()
+			for _, o := range objects {
+				if c, ok := o.(*corev1.ConfigMap); ok && c.Name == "kubeadm-config" {
+					c.Data["ClusterConfiguration"] = strings.ReplaceAll(clusterConfiguration, "v1.36.2", tt.controlPlane)
+				}
+			}
+			got := strings.Join(read(t, s, objects).Warnings(), "")
+			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

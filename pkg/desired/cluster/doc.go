@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package cluster finds out what hosts shall be like in this cluster.
+//
+// [Read] reads everything that is the same for all hosts from the cluster, and says all
+// at once what is missing there. What it returns answers for one host after the other,
+// without any I/O: [Inputs.Build]. The decision itself is that of pkg/desired/document; this
+// package knows only where its inputs come from:
+//
+//   - in every cluster: ConfigMap kube-root-ca.crt in the namespace of the operator,
+//     ConfigMap kube-system/extension-apiserver-authentication, ServiceCIDR kubernetes;
+//   - in a cluster of kubeadm: ConfigMaps kube-public/cluster-info and
+//     kube-system/kubeadm-config, Service kube-system/kube-dns;
+//   - in OpenShift: Infrastructure, Network, Proxy, mirror sets, the pull secret, the
+//     ControllerConfig of the machine config operator;
+//   - the Secret with the key of digests, see [EnsureDigestKey].
+//
+// [Watched] lists them, for those who want to know when they change.
+//
+// The package must not import a controller, what reaches hosts, nor the packages that
+// serve the API.
+package cluster

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+)
+
+// Read reads what all hosts have in common. R must be able to read every object that
+// [Watched] lists; a cache that is restricted to some namespaces cannot.
+//
+// The error is an *[InputError] when somebody has to act. Any other one is about the API
+// server, and trying again may help.
+func Read(ctx context.Context, r client.Reader, s Settings) (*Inputs, error) {
+	rd := &reader{Reader: r, settings: s}
+	rd.cluster.Platform = configv1.NonePlatformType
+	rd.cluster.Debug = s.Debug
+	in := document.Inputs{AgentPath: s.AgentPath}
+	var errs []error
+	// Later ones know what those before them found.
+	for _, read := range []func(context.Context) error{
+		rd.readInfrastructure, rd.readClusterInfo, rd.readRootCA, rd.readKubeadm, rd.readNetwork, rd.readServiceCIDR,
+		rd.readDNS, rd.readKubeletCA, rd.readOverlay, rd.readProxy, rd.readTrustedCA, rd.readMirrors, rd.readExporter, rd.readNodeManager,
+	} {
+		errs = append(errs, read(ctx))
+	}
+	key, err := rd.readDigestKey(ctx)
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	rd.decide()
+	if s.Payload == nil {
+		rd.find("there is no payload", "set --payload to one that hack/build-payload.sh made")
+	} else {
+		in.Payload.Files = payloadFiles(s.Payload)
+		if missing := in.Payload.Missing(rd.cluster.Platform); len(missing) > 0 {
+			rd.find("the payload has no "+strings.Join(missing, ", no "), "set --payload to one that has them")
+		}
+		rd.checkVersion()
+	}
+	in.Cluster, in.DigestKey = rd.cluster, key
+	in.Kubelet.ClusterDomain = rd.domain
+	if len(rd.findings) > 0 {
+		return nil, &InputError{Findings: rd.findings}
+	}
+	// Whatever else cannot be is wrong for every host.
+	if _, err := document.Build(in); err != nil {
+		return nil, &InputError{Findings: []Finding{{
+			Problem: strings.ReplaceAll(err.Error(), "\n", ", "), Remedy: "correct it in the cluster or in the payload",
+		}}}
+	}
+	return &Inputs{common: in, warnings: rd.warnings}, nil
+}
+
+// reader collects what it reads.
+type reader struct {
+	client.Reader
+	settings Settings
+
+	openShift bool
+	cluster   document.Cluster
+	domain    string // of the names of services
+	version   string // of the control plane
+	findings  []Finding
+	warnings  []string
+}
+
+func (r *reader) find(problem, remedy string) {
+	r.findings = append(r.findings, Finding{Problem: problem, Remedy: remedy})
+}
+
+// get reads an object into obj and says whether it is there. Kinds that the cluster does
+// not have are not there. What may not be read is a finding.
+func (r *reader) get(ctx context.Context, kind, namespace, name string, obj client.Object) (bool, error) {
+	what := kind + " " + strings.TrimPrefix(namespace+"/"+name, "/")
+	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	return r.outcome(what, err)
+}
+
+func (r *reader) outcome(what string, err error) (bool, error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return false, nil
+	case apierrors.IsForbidden(err):
+		r.find(what+" may not be read", "allow this program to get it, with a Role or ClusterRole")
+		return false, nil
+	default:
+		return false, fmt.Errorf("reading %s: %w", what, err)
+	}
+}
+
+// configMap returns the data of a ConfigMap, nil if there is no ConfigMap.
+func (r *reader) configMap(ctx context.Context, namespace, name string) (map[string]string, error) {
+	object := &corev1.ConfigMap{}
+	found, err := r.get(ctx, "ConfigMap", namespace, name, object)
+	if !found {
+		return nil, err
+	}
+	if object.Data == nil {
+		return map[string]string{}, nil
+	}
+	return object.Data, nil
+}
+
+// secret returns the data of a Secret, nil if there is no Secret.
+func (r *reader) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	object := &corev1.Secret{}
+	found, err := r.get(ctx, "Secret", namespace, name, object)
+	if !found {
+		return nil, err
+	}
+	if object.Data == nil {
+		return map[string][]byte{}, nil
+	}
+	return object.Data, nil
+}
+
+// readRootCA takes the CA of the API server from where every namespace has it.
+func (r *reader) readRootCA(ctx context.Context) error {
+	if len(r.cluster.APIServerCA) > 0 {
+		return nil
+	}
+	data, err := r.configMap(ctx, r.settings.Namespace, rootCAConfigMap)
+	r.cluster.APIServerCA = []byte(data[corev1.ServiceAccountRootCAKey])
+	return err
+}
+
+// readServiceCIDR takes the network of services from the API server, where nothing says
+// how the cluster was made.
+func (r *reader) readServiceCIDR(ctx context.Context) error {
+	if len(r.cluster.ServiceCIDRs) > 0 || r.settings.ServiceCIDR != "" {
+		return nil
+	}
+	object := &networkingv1.ServiceCIDR{}
+	_, err := r.get(ctx, "ServiceCIDR", "", serviceCIDRName, object)
+	r.cluster.ServiceCIDRs = object.Spec.CIDRs
+	return err
+}
+
+// readDNS takes the address of the DNS from its Service, where it has the name that
+// kubeadm gives it.
+func (r *reader) readDNS(ctx context.Context) error {
+	if r.settings.ClusterDNS.IsValid() {
+		return nil
+	}
+	service := &corev1.Service{}
+	if _, err := r.get(ctx, "Service", metav1.NamespaceSystem, dnsService, service); err != nil {
+		return err
+	}
+	var addresses []netip.Addr
+	for _, text := range slices.Concat(service.Spec.ClusterIPs, []string{service.Spec.ClusterIP}) {
+		// One without an address of its own says None.
+		if address, err := netip.ParseAddr(text); err == nil {
+			addresses = append(addresses, address)
+		}
+	}
+	slices.SortStableFunc(addresses, ipv4First)
+	if len(addresses) > 0 {
+		r.cluster.DNS = addresses[0]
+	}
+	return nil
+}
+
+// readKubeletCA takes the CA of those whom the kubelet lets in from where aggregated API
+// servers have it, unless OpenShift says it.
+func (r *reader) readKubeletCA(ctx context.Context) error {
+	if err := r.readControllerConfig(ctx); err != nil || len(r.cluster.KubeletCA) > 0 {
+		return err
+	}
+	data, err := r.configMap(ctx, metav1.NamespaceSystem, authenticationConfigMap)
+	r.cluster.KubeletCA = []byte(data[clientCAKey])
+	return err
+}
+
+// readDigestKey returns the key of digests.
+func (r *reader) readDigestKey(ctx context.Context) (config.SecretValue, error) {
+	data, err := r.secret(ctx, r.settings.Namespace, DigestKeySecret)
+	if err != nil {
+		return nil, err
+	}
+	key := data[digestKeyKey]
+	switch {
+	case data == nil:
+		r.find(fmt.Sprintf("there is no Secret %s/%s with the key of digests", r.settings.Namespace, DigestKeySecret),
+			"let windows-controller run with --payload, which makes it")
+	case len(key) < digestKeyBytes:
+		r.find(fmt.Sprintf("the Secret %s/%s has no key of at least %d bytes below %s", r.settings.Namespace, DigestKeySecret, digestKeyBytes, digestKeyKey),
+			"delete it, so that windows-controller makes another one")
+	}
+	return key, nil
+}
+
+// decide lets the settings win, and finds what is missing and what cannot be used.
+func (r *reader) decide() {
+	c := &r.cluster
+	if r.settings.APIServerURL != "" {
+		c.APIServerURL = r.settings.APIServerURL
+	}
+	if c.APIServerURL == "" {
+		r.find("nothing says where hosts reach the API server", "set --api-server-url, or create ConfigMap "+clusterInfoName+" as kubeadm does")
+	} else if u, err := url.Parse(c.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
+		r.find(fmt.Sprintf("%q, where hosts should reach the API server, is no https URL", c.APIServerURL), "set --api-server-url")
+	}
+	r.checkCA("the API server", c.APIServerCA, fmt.Sprintf("ConfigMap %s, or ConfigMap %s/%s", clusterInfoName, r.settings.Namespace, rootCAConfigMap))
+	if len(c.KubeletCA) == 0 {
+		c.KubeletCA = c.APIServerCA
+	} else {
+		r.checkCA("those whom kubelets let in", c.KubeletCA, fmt.Sprintf("ConfigMap %s/%s, key %s", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey))
+	}
+	r.decideServiceCIDRs()
+	if r.settings.ClusterDNS.IsValid() {
+		c.DNS = r.settings.ClusterDNS
+	}
+	if !c.DNS.IsValid() && len(c.ServiceCIDRs) > 0 {
+		var err error
+		if c.DNS, err = document.ClusterDNS(c.ServiceCIDRs[0]); err != nil {
+			r.find("nothing says which address the DNS of the cluster has, and "+err.Error(), "set --cluster-dns")
+		}
+	}
+}
+
+// checkCA finds that there is no CA, or that it is none.
+func (r *reader) checkCA(whose string, ca []byte, where string) {
+	if len(ca) == 0 {
+		r.find("there is no CA of "+whose, "create "+where)
+	} else if _, err := cert.ParseCertsPEM(ca); err != nil {
+		r.find(fmt.Sprintf("the CA of %s cannot be read (%v)", whose, err), "correct "+where)
+	}
+}
+
+// decideServiceCIDRs puts the network that counts first.
+func (r *reader) decideServiceCIDRs() {
+	if r.settings.ServiceCIDR != "" {
+		r.cluster.ServiceCIDRs = splitList(r.settings.ServiceCIDR)
+	}
+	var prefixes []netip.Prefix
+	for _, text := range r.cluster.ServiceCIDRs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			r.find(fmt.Sprintf("%q, which should be a network of services, is none", text), "set --service-cidr")
+			r.cluster.ServiceCIDRs = nil
+			return
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	if len(prefixes) == 0 {
+		r.find("nothing says which network the services of the cluster have", "set --service-cidr")
+	}
+	slices.SortStableFunc(prefixes, func(a, b netip.Prefix) int { return ipv4First(a.Addr(), b.Addr()) })
+	r.cluster.ServiceCIDRs = nil
+	for _, prefix := range prefixes {
+		r.cluster.ServiceCIDRs = append(r.cluster.ServiceCIDRs, prefix.String())
+	}
+}
+
+// ipv4First orders addresses of IPv4, which hosts are nodes with, before others.
+func ipv4First(a, b netip.Addr) int {
+	rank := func(address netip.Addr) int {
+		if address.Is4() {
+			return 0
+		}
+		return 1
+	}
+	return rank(a) - rank(b)
+}
+
+// splitList returns the elements of a list with commas, without spaces.
+func splitList(text string) []string {
+	var list []string
+	for element := range strings.SplitSeq(text, ",") {
+		if element = strings.TrimSpace(element); element != "" {
+			list = append(list, element)
+		}
+	}
+	return list
+}

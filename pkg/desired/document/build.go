@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package document
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// minDigestKey is how long a key of digests is at least, in bytes.
+const minDigestKey = 32
+
+// pauseImage matches the reference of an image; nothing in it means anything in TOML.
+var pauseImage = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
+
+// Result is what a host shall be like.
+type Result struct {
+	// Bundle is the document with its secrets.
+	Bundle config.Bundle
+	// Revision names the document.
+	Revision string
+	// Waiting says which services are not in the document yet, and what for. All of it comes
+	// by itself. What a site does without is not waited for: a service whose program is not
+	// in the payload, or that has not got what it needs to run, and those that depend on it.
+	Waiting []Waiting
+	// Warnings say what of the inputs cannot be as it was asked for.
+	Warnings []string
+}
+
+// Waiting is a service that is left out of a document until something is there.
+type Waiting struct {
+	// Service is its name.
+	Service string
+	// For says what has to be there: the Node, or something of it.
+	For string
+}
+
+// Build returns what a host shall be like. The error says everything that is wrong
+// with the inputs; a document with a mistake in it is never returned.
+func Build(in Inputs) (*Result, error) {
+	b := &builder{in: in, secrets: config.Secrets{}}
+	if err := in.validate(); err != nil {
+		return nil, err
+	}
+	b.document.Version = config.SchemaVersion
+	b.host()
+	b.variables()
+	b.services()
+	b.payload()
+	b.configuration()
+	b.credentials()
+	b.network()
+	b.registries()
+	b.environment()
+	b.trust()
+	b.logs()
+	if err := errors.Join(b.errs...); err != nil {
+		return nil, err
+	}
+	r := &Result{
+		Bundle:   config.Bundle{Document: *b.document.Sorted(), Secrets: b.secrets},
+		Waiting:  b.waiting,
+		Warnings: b.warnings,
+	}
+	if err := r.Bundle.Validate(); err != nil {
+		return nil, fmt.Errorf("the document of the host is not valid: %w", err)
+	}
+	revision, err := r.Bundle.Document.Revision()
+	if err != nil {
+		return nil, err
+	}
+	r.Revision = revision
+	return r, nil
+}
+
+// validate returns everything that is missing from the inputs or cannot be used.
+func (in *Inputs) validate() error {
+	errs := []error{in.Cluster.ServiceOptions.validate()}
+	missing := func(what string, absent bool) {
+		if absent {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	missing(fmt.Sprintf("the key of digests has %d bytes, want at least %d", len(in.DigestKey), minDigestKey), len(in.DigestKey) < minDigestKey)
+	missing("there is no CA of the kubelet", len(in.Cluster.KubeletCA) == 0)
+	missing("there is no CA of the API server", len(in.Cluster.APIServerCA) == 0)
+	missing("there is no service network", len(in.Cluster.ServiceCIDRs) == 0)
+	missing("there is a certificate of the exporter without its key, or a key without its certificate",
+		(len(in.Cluster.ExporterCertificate) == 0) != (len(in.Cluster.ExporterKey) == 0))
+	_, wantsCloudConfig := in.Cluster.cloudConfigPath()
+	missing("the kubelet has the argument --cloud-config, and there is no configuration of the cloud provider",
+		wantsCloudConfig && len(in.Cluster.CloudConfig) == 0)
+	missing("there is no configuration of the credential provider of AWS",
+		in.Cluster.Platform == configv1.AWSPlatformType && len(in.Cluster.CredentialProviderConfig) == 0)
+	missing(fmt.Sprintf("the pause image %q is no reference of an image", in.Cluster.PauseImage),
+		in.Cluster.PauseImage != "" && !pauseImage.MatchString(in.Cluster.PauseImage))
+	missing(fmt.Sprintf("the address %s of the node is no IPv4 address", in.Instance.NodeIP),
+		in.Instance.NodeIP.IsValid() && !in.Instance.NodeIP.Unmap().Is4())
+	if in.Node != nil && in.Node.Subnet != "" {
+		if _, err := netip.ParsePrefix(in.Node.Subnet); err != nil {
+			errs = append(errs, fmt.Errorf("the subnet of node %s: %w", in.Node.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// builder makes one document.
+type builder struct {
+	in       Inputs
+	document config.Document
+	secrets  config.Secrets
+	waiting  []Waiting
+	warnings []string
+	errs     []error
+}
+
+var (
+	noImpact = config.OnChange{Impact: config.ImpactNone}
+	reboot   = config.OnChange{Impact: config.ImpactReboot}
+)
+
+// change returns the impact on those of the services that are in the document.
+func (b *builder) change(impact config.Impact, names ...string) config.OnChange {
+	present := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !b.has(name) })
+	if len(present) == 0 {
+		return noImpact
+	}
+	return config.OnChange{Impact: impact, Services: present}
+}
+
+// has says whether the service is in the document.
+func (b *builder) has(name string) bool {
+	return slices.ContainsFunc(b.document.Services, func(s config.Service) bool { return s.Name == name })
+}
+
+// digest returns the digest of a secret content.
+func (b *builder) digest(content []byte) string {
+	mac := hmac.New(sha256.New, b.in.DigestKey)
+	mac.Write(content)
+	return "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// text adds a file whose content may be seen.
+func (b *builder) text(path string, role config.Role, content string, onChange config.OnChange) {
+	b.document.Files = append(b.document.Files, config.File{
+		Path: path, Role: role, Source: config.Source{Text: &content}, Digest: config.Digest([]byte(content)), OnChange: onChange,
+	})
+}
+
+// secret adds a file whose content must not be seen, and returns it. Files are named
+// by their path among the secrets.
+func (b *builder) secret(path string, content []byte, onChange config.OnChange) *config.File {
+	b.secrets[path] = content
+	b.document.Files = append(b.document.Files, config.File{
+		Path: path, Role: config.RoleCredential, Source: config.Source{Secret: path}, Digest: b.digest(content),
+		Access: config.AccessAdministrators, OnChange: onChange,
+	})
+	return &b.document.Files[len(b.document.Files)-1]
+}
+
+// host adds what is asked of Windows itself.
+func (b *builder) host() {
+	b.document.Hostname = b.in.Instance.Hostname
+	b.document.Features = []config.Feature{{Name: "Containers", OnChange: reboot}}
+	b.document.AntivirusExclusions = []string{containerdPath}
+	b.document.Firewall = []config.FirewallRule{
+		{Name: "ContainerLogsPort", Protocol: config.ProtocolTCP, Port: kubeletPort},
+		{Name: "WindowsExporter", Protocol: config.ProtocolTCP, Port: exporterPort},
+	}
+	for _, path := range wmco.Directories() {
+		directory := config.Directory{Path: path}
+		switch path {
+		case wmco.TempDir, wmco.WICDCertsDir, wmco.LogDir + `\wicd`:
+			// They are there for what we do not run.
+			continue
+		case wmco.CNIConfigDir:
+			// hybrid-overlay-node makes a new certificate each day and removes none.
+			directory.Access = config.AccessAdministrators
+			directory.Retention = &config.Retention{Pattern: "ovnkube-client-*.pem", Keep: 2}
+		case wmco.TLSDir, wmco.RegistriesDir:
+			directory.Access = config.AccessAdministrators
+		}
+		b.document.Directories = append(b.document.Directories, directory)
+	}
+	b.document.Directories = append(b.document.Directories,
+		config.Directory{Path: kubeletPKIDir, Access: config.AccessAdministrators},
+		config.Directory{Path: volumePluginsDir})
+	b.document.Generated = generated()
+}
+
+// Directories that programs make by themselves.
+const (
+	kubeletDir = `C:\var\lib\kubelet`
+	// kubeletPKIDir has the keys of the kubelet. What is mounted into pods is beside it, so
+	// that the one above cannot be kept from everybody.
+	kubeletPKIDir = kubeletDir + `\pki`
+	// kubeletClientCert is a link to the certificate by which the kubelet is known to the API
+	// server. Its kubeconfig names the link, and is there as soon as it asks for the
+	// certificate: a kubelet that is restarted before it has got that needs the bootstrap
+	// credentials again.
+	kubeletClientCert = kubeletPKIDir + `\kubelet-client-current.pem`
+	volumePluginsDir  = `C:\usr\libexec\kubernetes`
+	containerdData    = `C:\ProgramData\containerd`
+)
+
+// generated returns what programs leave on a host that was none before: credentials, and
+// with them all by which the next one to use it could be taken for this node; logs, images.
+func generated() []string {
+	paths := []string{
+		wmco.KubeconfigPath, wmco.CNIConfigDir, wmco.CNIStateDir, kubeletDir, containerdData, volumePluginsDir,
+		wmco.LogDir + `\pods`, wmco.LogDir + `\containers`,
+	}
+	for _, log := range []string{containerdLog, kubeletLog, kubeProxyLog, exporterLog, hybridOverlayLog, csiProxyLog} {
+		directory, _ := wmco.SplitPath(log)
+		paths = append(paths, strings.TrimSuffix(directory, `\`))
+	}
+	return paths
+}
+
+// variables adds the variables whose values are known, or will be found on the host.
+func (b *builder) variables() {
+	add := func(v config.Variable) { b.document.Variables = append(b.document.Variables, v) }
+	if ip := b.in.Instance.NodeIP; ip.IsValid() {
+		add(config.Variable{Name: variableNodeIP, Source: config.SourceValue, Value: ip.Unmap().String()})
+	} else {
+		add(config.Variable{Name: variableNodeIP, Source: config.SourceDefaultRouteAddress})
+	}
+	if source, ok := hostnameSource(b.in.Cluster.Platform); ok {
+		add(config.Variable{Name: variableHostnameOverride, Source: source})
+	}
+	if b.in.Node == nil {
+		return
+	}
+	add(config.Variable{Name: variableNodeName, Source: config.SourceValue, Value: b.in.Node.Name})
+	if b.in.Node.Subnet != "" {
+		add(config.Variable{Name: variableNodeSubnet, Source: config.SourceValue, Value: b.in.Node.Subnet})
+	}
+}
+
+// services adds the services that can run, in the order in which they are started. One
+// that depends on a service that cannot run yet waits with it, and one that depends on a
+// service that the host does without is left out with it.
+func (b *builder) services() {
+	known := map[string]bool{}
+	for _, v := range b.document.Variables {
+		known[v.Name] = true
+	}
+	absent, waits := map[string]bool{}, map[string]bool{}
+	is := func(set map[string]bool) func(string) bool { return func(name string) bool { return set[name] } }
+	var ready []config.Service
+	list := services(b.in.Cluster.ServiceOptions)
+	if path := b.in.AgentPath; path != "" {
+		list = append(list, agentService(path))
+	}
+	for _, s := range list {
+		if b.absent(s) || slices.ContainsFunc(s.dependencies, is(absent)) {
+			absent[s.name] = true
+			continue
+		}
+		what := b.missing(s, known)
+		if at := slices.IndexFunc(s.dependencies, is(waits)); at >= 0 && what == "" {
+			what = "service " + s.dependencies[at]
+		}
+		if what != "" {
+			waits[s.name] = true
+			b.waiting = append(b.waiting, Waiting{Service: s.name, For: what})
+			continue
+		}
+		ready = append(ready, s.document())
+	}
+	ordered, err := config.StartOrder(ready)
+	if err != nil {
+		b.errs = append(b.errs, err)
+	}
+	b.document.Services = ordered
+}
+
+// absent says whether the host does without a service: what it is, or what it cannot run
+// without, has not been provided. Nothing says that anybody will, so it is not waited for.
+func (b *builder) absent(s service) bool {
+	switch {
+	case !b.in.Payload.has(s.binary) && s.binary != b.in.AgentPath:
+		return true
+	case s.name == wmco.WindowsExporterService:
+		return len(b.in.Cluster.ExporterCertificate) == 0
+	case s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
+		// Without it the Node is not initialized, so a program without credentials is a mistake.
+		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run")
+		return true
+	default:
+		return false
+	}
+}
+
+// missing returns what of the Node a service cannot run without and what is not there.
+// Empty: nothing.
+func (b *builder) missing(s service, known map[string]bool) string {
+	for _, name := range s.references() {
+		switch {
+		case known[name]:
+		case name == variableNodeSubnet && b.in.Node != nil:
+			return "annotation " + wmco.SubnetAnnotation + " of node " + b.in.Node.Name
+		default:
+			return "the Node of the host"
+		}
+	}
+	return ""
+}
+
+// impacts says what a change of a program costs. The others are started anew each time
+// they are needed.
+func (b *builder) impacts() map[string]config.OnChange {
+	return map[string]config.OnChange{
+		containerdPath:     b.change(config.ImpactDrain, wmco.ContainerdService),
+		containerdShimPath: b.change(config.ImpactDrain, wmco.ContainerdService),
+		kubeletPath:        b.change(config.ImpactRestart, wmco.KubeletService),
+		kubeProxyPath:      b.change(config.ImpactRestart, wmco.KubeProxyService),
+		logRunnerPath:      b.change(config.ImpactRestart, wmco.KubeletService, wmco.KubeProxyService),
+		exporterPath:       b.change(config.ImpactRestart, wmco.WindowsExporterService),
+		hybridOverlayPath:  b.change(config.ImpactRestart, wmco.HybridOverlayService),
+		csiProxyPath:       b.change(config.ImpactRestart, wmco.CSIProxyService),
+		nodeManagerPath:    b.change(config.ImpactRestart, wmco.CloudNodeManagerService),
+	}
+}
+
+// programs returns the programs of hosts of the platform, by path.
+func programs(platform configv1.PlatformType) []string {
+	var paths []string
+	for _, f := range wmco.PayloadFiles(platform) {
+		if path := f.Path(); strings.HasSuffix(path, ".exe") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// optionalPrograms are those that a site adds to the payload if it wants the services that
+// they are. A host is a node without them.
+func optionalPrograms() []string { return []string{hybridOverlayPath, csiProxyPath, nodeManagerPath} }
+
+// payload adds the files that are shipped: all that the platform needs, and what a
+// site added, but not what only another platform needs.
+func (b *builder) payload() {
+	wanted := programs(b.in.Cluster.Platform)
+	var others []string
+	for _, platform := range []configv1.PlatformType{configv1.AWSPlatformType, configv1.AzurePlatformType} {
+		others = append(others, programs(platform)...)
+	}
+	impacts := b.impacts()
+	components := map[string]*config.Component{}
+	for _, f := range b.in.Payload.Files {
+		if slices.Contains(others, f.Path) && !slices.Contains(wanted, f.Path) {
+			continue
+		}
+		onChange, ok := impacts[f.Path]
+		if !ok {
+			onChange = noImpact
+		}
+		b.document.Files = append(b.document.Files, config.File{
+			Path: f.Path, Role: config.RoleProgram,
+			Source: config.Source{Payload: f.Name, Size: f.Size, URL: f.URL},
+			Digest: "sha256:" + f.SHA256, OnChange: onChange,
+		})
+		if f.Component == "" {
+			continue
+		}
+		c := components[f.Component]
+		if c == nil {
+			c = &config.Component{Name: f.Component, Version: f.Version}
+			components[f.Component] = c
+		}
+		if c.Version != f.Version {
+			b.errs = append(b.errs, fmt.Errorf("component %s of the payload has the versions %s and %s", c.Name, c.Version, f.Version))
+		}
+		c.Files = append(c.Files, f.Path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(components)) {
+		slices.Sort(components[name].Files)
+		b.document.Components = append(b.document.Components, *components[name])
+	}
+	for _, path := range b.in.Payload.Missing(b.in.Cluster.Platform) {
+		b.errs = append(b.errs, fmt.Errorf("the payload has no %s", path))
+	}
+}
+
+// Missing returns where on a host of the platform there should be a program, and the
+// payload has none. Without those that a site may add, a host is a node all the same.
+func (p Payload) Missing(platform configv1.PlatformType) []string {
+	var missing []string
+	for _, path := range programs(platform) {
+		if !p.has(path) && !slices.Contains(optionalPrograms(), path) {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}
+
+// has says whether there is a file for the path.
+func (p Payload) has(path string) bool {
+	return slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Path == path })
+}
+
+// configuration adds the files that are the same on all hosts of a pool.
+func (b *builder) configuration() {
+	cluster := b.in.Cluster
+	dns := cluster.DNS
+	if !dns.IsValid() {
+		var err error
+		if dns, err = ClusterDNS(cluster.ServiceCIDRs[0]); err != nil {
+			b.errs = append(b.errs, err)
+			return
+		}
+	}
+	kubelet, err := kubeletConfigText(dns, b.in.Kubelet)
+	if err != nil {
+		b.errs = append(b.errs, err)
+		return
+	}
+	b.text(wmco.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactRestart, wmco.KubeletService))
+	// The kubelet reads it again by itself.
+	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
+	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA), b.change(config.ImpactRestart, wmco.HybridOverlayService))
+
+	image := cluster.PauseImage
+	if image == "" {
+		image = DefaultPauseImage
+	}
+	b.text(wmco.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, wmco.ContainerdService))
+	if cluster.Platform == configv1.AWSPlatformType {
+		b.text(wmco.CredentialProviderPath, config.RoleConfiguration, string(cluster.CredentialProviderConfig),
+			b.change(config.ImpactRestart, wmco.KubeletService))
+	}
+	if b.has(wmco.WindowsExporterService) {
+		b.text(wmco.ExporterConfigPath, config.RoleConfiguration, exporterConfig(), noImpact)
+	}
+}
+
+// credentials adds the files that are secrets.
+func (b *builder) credentials() {
+	cluster := b.in.Cluster
+	if path, ok := cluster.cloudConfigPath(); ok {
+		// It may have the password of an account of the cloud.
+		b.secret(path, cluster.CloudConfig, b.change(config.ImpactRestart, wmco.KubeletService))
+	}
+	if b.has(wmco.WindowsExporterService) {
+		// The exporter reads both with each connection.
+		b.text(exporterCertPath, config.RoleCertificate, string(cluster.ExporterCertificate), noImpact)
+		b.secret(exporterKeyPath, cluster.ExporterKey, noImpact)
+	}
+	if b.in.Instance.Bootstrap != nil {
+		if kubeconfig, ok := b.kubeconfig(b.in.Instance.Bootstrap, "kubelet"); ok {
+			b.secret(wmco.BootstrapKubeconfigPath, kubeconfig, noImpact).UntilFile = kubeletClientCert
+		}
+	}
+	if b.has(wmco.CloudNodeManagerService) {
+		if kubeconfig, ok := b.kubeconfig(cluster.NodeManager, wmco.CloudNodeManagerService); ok {
+			b.secret(wmco.WICDKubeconfigPath, kubeconfig, b.change(config.ImpactRestart, wmco.CloudNodeManagerService))
+		}
+	}
+}
+
+func (b *builder) kubeconfig(c *TokenCredentials, user string) ([]byte, bool) {
+	kubeconfig, err := c.Kubeconfig(b.in.Cluster.APIServerURL, user)
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("credentials of %s: %w", user, err))
+		return nil, false
+	}
+	return kubeconfig, true
+}
+
+// network adds what is there once the network of the pods is.
+func (b *builder) network() {
+	if !b.has(wmco.HybridOverlayService) {
+		return
+	}
+	b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}}
+	if !b.has(wmco.KubeProxyService) {
+		return
+	}
+	b.document.HNS.Endpoint = &config.HNSEndpoint{Name: wmco.VIPEndpoint, Network: wmco.OverlayNetwork}
+	for name, source := range map[string]config.VariableSource{
+		variableHNSSubnet:  config.SourceHNSSubnet,
+		variableHNSAddress: config.SourceHNSManagementAddress,
+		variableSourceVIP:  config.SourceHNSEndpointAddress,
+	} {
+		b.document.Variables = append(b.document.Variables, config.Variable{Name: name, Source: source, Network: wmco.OverlayNetwork})
+	}
+	cni, err := cniConfig(b.in.Cluster.ServiceCIDRs[0])
+	b.errs = append(b.errs, err)
+	// containerd looks at the directory again by itself.
+	b.expanded(wmco.CNIConfigPath, cni, noImpact)
+	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity())
+	b.errs = append(b.errs, err)
+	b.expanded(wmco.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, wmco.KubeProxyService))
+}
+
+// expanded adds a file with variables that hybrid-overlay-node gives values to.
+func (b *builder) expanded(path, content string, onChange config.OnChange) {
+	b.text(path, config.RoleConfiguration, content, onChange)
+	f := &b.document.Files[len(b.document.Files)-1]
+	f.Source.Expand = true
+	f.AfterService = wmco.HybridOverlayService
+}
+
+// registries adds the mirrors of registries. containerd reads them with each pull.
+func (b *builder) registries() {
+	registries := RegistriesOf(b.in.Cluster.ImageDigestMirrors, b.in.Cluster.ImageTagMirrors, b.in.Cluster.PullSecret)
+	b.warnings = append(b.warnings, registries.Warnings...)
+	for _, f := range registries.Files {
+		path := wmco.RegistriesDir + `\` + f.Directory + `\hosts.toml`
+		if f.HasCredentials {
+			b.secret(path, []byte(f.Content), noImpact)
+		} else {
+			b.text(path, config.RoleConfiguration, f.Content, noImpact)
+		}
+	}
+}
+
+// environment adds the variables of the machine. A service inherits those that the
+// service control manager had when it was started itself, so the host is rebooted.
+func (b *builder) environment() {
+	variables := b.in.Cluster.Proxy.variables()
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		v := config.EnvironmentVariable{Name: name, Value: variables[name], OnChange: reboot}
+		if hasUserinfo(v.Value) {
+			v.Secret, v.Digest = "environment/"+name, b.digest([]byte(v.Value))
+			b.secrets[v.Secret] = config.SecretValue(v.Value)
+			v.Value = ""
+		}
+		b.document.Environment = append(b.document.Environment, v)
+	}
+}
+
+// trust adds the authorities that hosts trust besides their own.
+func (b *builder) trust() {
+	trusted, err := certificates(b.in.Cluster.TrustedCA)
+	if err != nil {
+		b.errs = append(b.errs, fmt.Errorf("trusted certificates: %w", err))
+	}
+	b.document.Certificates = trusted
+}
+
+// logs adds the rotation of logs that no program rotates itself: kube-log-runner does it
+// for the kubelet and kube-proxy, and hybrid-overlay-node for its own.
+func (b *builder) logs() {
+	rotation := b.in.Cluster.LogRotation
+	size, age := rotation.maxBytes(), int64(rotation.maxAge().Seconds())
+	if size == 0 && age == 0 {
+		return
+	}
+	for _, log := range []struct{ service, path string }{
+		{wmco.ContainerdService, containerdLog},
+		{wmco.WindowsExporterService, exporterLog},
+		{wmco.CSIProxyService, csiProxyLog},
+	} {
+		if b.has(log.service) {
+			b.document.LogRotation = append(b.document.LogRotation, config.LogRotation{Path: log.path, MaxBytes: size, MaxAgeSeconds: age})
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package document
+
+import (
+	"net/netip"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// Inputs is everything that the document of a host depends on. What of it is secret
+// does not print itself.
+type Inputs struct {
+	Payload  Payload
+	Cluster  Cluster
+	Kubelet  KubeletOptions // of the pool
+	Instance Instance
+	// AgentPath is where the agent is on the host: it runs from there as a service, too.
+	// It gets there before any document. Empty: it does not run as a service.
+	AgentPath string
+	// Node of the host. Nil: it is none yet, and gets only what makes it one.
+	Node *Node
+	// DigestKey is the key of the digests of secret contents. Whoever knows it and
+	// reads documents or revisions can try out contents, so it is a secret of at least
+	// 32 bytes, the same for ever.
+	DigestKey config.SecretValue
+}
+
+// Payload is what is shipped to hosts.
+type Payload struct {
+	// Files of all platforms.
+	Files []PayloadFile
+}
+
+// PayloadFile is a file that is shipped to hosts.
+type PayloadFile struct {
+	// Name in the payload, by which it is transferred.
+	Name string
+	// Component that it belongs to. Empty: none that people want to see.
+	Component string
+	// Version of the component.
+	Version string
+	// Path on the host.
+	Path string
+	// Size in bytes.
+	Size int64
+	// SHA256 of the content in hexadecimal digits.
+	SHA256 string
+	// URL where hosts get the file from. Empty: it is sent to them.
+	URL string
+}
+
+// Cluster is what the document takes from the cluster.
+type Cluster struct {
+	ServiceOptions
+	// ServiceCIDRs are the service networks; the first one counts.
+	ServiceCIDRs []string
+	// DNS is the address of the DNS of the cluster. Not valid: that of the first
+	// service network, see [ClusterDNS].
+	DNS netip.Addr
+	// KubeletCA has the certificates of those whom the kubelet lets in, in PEM.
+	KubeletCA []byte
+	// APIServerCA has the certificates that the API server is verified with, in PEM.
+	APIServerCA []byte
+	// CloudConfig is the configuration of the cloud provider. It is needed when the
+	// arguments of the kubelet name one.
+	CloudConfig config.SecretValue
+	// CredentialProviderConfig says how the kubelet gets credentials of registries
+	// from AWS, where it is needed.
+	CredentialProviderConfig []byte
+	// NodeManager are the credentials of the cloud node manager of Azure, where it is
+	// needed.
+	NodeManager *TokenCredentials
+	// ExporterCertificate and ExporterKey are what metrics are served with, in PEM.
+	// Empty: there are none yet, and no metrics.
+	ExporterCertificate []byte
+	ExporterKey         config.SecretValue
+	// Proxy of the cluster.
+	Proxy Proxy
+	// TrustedCA has the certificates that hosts trust besides their own, in PEM.
+	TrustedCA []byte
+	// ImageDigestMirrors and ImageTagMirrors are those of all mirror sets, sorted by
+	// the names of the sets.
+	ImageDigestMirrors []configv1.ImageDigestMirrors
+	ImageTagMirrors    []configv1.ImageTagMirrors
+	// PullSecret has the credentials of registries.
+	PullSecret PullSecret
+	// PauseImage is the image that keeps the network of a pod. Empty: [DefaultPauseImage].
+	PauseImage string
+}
+
+// Instance is what the document takes from the host itself.
+type Instance struct {
+	// Hostname that the host shall get. Empty: it keeps its own.
+	Hostname string
+	// NodeIP is the IPv4 address that the host is a node with. Not valid: that of the
+	// interface with the best default route.
+	NodeIP netip.Addr
+	// Bootstrap are the credentials by which the kubelet asks for its first
+	// certificate. Nil: it has one.
+	Bootstrap *TokenCredentials
+}
+
+// Node is what the document takes from the Node of a host.
+type Node struct {
+	Name string
+	// Subnet of the pods of the host: the value of the annotation
+	// [wmco.SubnetAnnotation]. Empty: it has none yet.
+	Subnet string
+}

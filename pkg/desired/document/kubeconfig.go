@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package document
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
+)
+
+// ErrNoToken and ErrNoCA say what is missing from credentials.
+var (
+	ErrNoToken = errors.New("there is no " + corev1.ServiceAccountTokenKey)
+	ErrNoCA    = errors.New("there is no " + corev1.ServiceAccountRootCAKey)
+)
+
+// TokenCredentials are those of a service account or of a bootstrap token.
+type TokenCredentials struct {
+	// CA has the certificates that the API server is verified with, in PEM.
+	CA []byte
+	// Token is whom the bearer is.
+	Token string
+}
+
+// Format implements [fmt.Formatter]: it says what it is and not what it has.
+func (TokenCredentials) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, "[token]") }
+
+// TokenCredentialsOf reads a Secret of a service account.
+func TokenCredentialsOf(data map[string][]byte) (TokenCredentials, error) {
+	c := TokenCredentials{CA: data[corev1.ServiceAccountRootCAKey], Token: string(data[corev1.ServiceAccountTokenKey])}
+	return c, c.validate()
+}
+
+func (c TokenCredentials) validate() error {
+	var errs []error
+	if len(c.CA) == 0 {
+		errs = append(errs, ErrNoCA)
+	}
+	if c.Token == "" {
+		errs = append(errs, ErrNoToken)
+	}
+	return errors.Join(errs...)
+}
+
+// Kubeconfig returns the file, in JSON, by which user talks to the API server. It is a secret.
+func (c TokenCredentials) Kubeconfig(server, user string) ([]byte, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	const cluster = "local"
+	encoded, err := json.Marshal(clientcmdv1.Config{
+		Clusters:       []clientcmdv1.NamedCluster{{Name: cluster, Cluster: clientcmdv1.Cluster{Server: server, CertificateAuthorityData: c.CA}}},
+		AuthInfos:      []clientcmdv1.NamedAuthInfo{{Name: user, AuthInfo: clientcmdv1.AuthInfo{Token: c.Token}}},
+		Contexts:       []clientcmdv1.NamedContext{{Name: user, Context: clientcmdv1.Context{Cluster: cluster, AuthInfo: user}}},
+		CurrentContext: user,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the kubeconfig: %w", err)
+	}
+	return encoded, nil
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package document
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// clusterDNSOffset is which address of the service network is that of the cluster's DNS.
+const clusterDNSOffset = 10
+
+// ClusterDNS returns the address of the DNS of a cluster: the tenth of its service network.
+func ClusterDNS(serviceCIDR string) (netip.Addr, error) {
+	prefix, err := netip.ParsePrefix(serviceCIDR)
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("service network %q: %w", serviceCIDR, err)
+	}
+	address := prefix.Masked().Addr()
+	for range clusterDNSOffset {
+		address = address.Next()
+	}
+	if !prefix.Contains(address) {
+		return netip.Addr{}, fmt.Errorf("service network %s has no tenth address", prefix)
+	}
+	return address, nil
+}
+
+// DefaultClusterDomain is the domain of the names of services.
+const DefaultClusterDomain = "cluster.local"
+
+// DefaultMaxPods is how many pods a host may run.
+const DefaultMaxPods = 250
+
+// Defaults of [KubeletOptions].
+var (
+	defaultSystemReserved = map[string]string{
+		string(corev1.ResourceCPU): "500m", string(corev1.ResourceMemory): "2Gi", string(corev1.ResourceEphemeralStorage): "1Gi",
+	}
+	defaultEvictionHard = map[string]string{"nodefs.available": "10%", "imagefs.available": "15%"}
+	defaultTaints       = []corev1.Taint{{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}}
+)
+
+// KubeletOptions are the settings in the configuration of the kubelet that hosts of
+// different pools may differ in. How much it logs is in [ServiceOptions].
+type KubeletOptions struct {
+	// ClusterDomain is the domain of the names of services, which all pools share.
+	// Empty: [DefaultClusterDomain].
+	ClusterDomain string
+	// MaxPods is how many pods a host may run. Zero: [DefaultMaxPods].
+	MaxPods int32
+	// SystemReserved is what the host keeps for itself. A resource that is missing:
+	// cpu 500m, memory 2Gi, ephemeral-storage 1Gi.
+	SystemReserved map[corev1.ResourceName]string
+	// KubeReserved is what the kubelet and containerd keep for themselves. A resource
+	// that is missing: nothing.
+	KubeReserved map[corev1.ResourceName]string
+	// EvictionHard says, by signal, when pods are evicted. A signal that is missing:
+	// nodefs.available 10%, imagefs.available 15%.
+	EvictionHard map[string]string
+	// Taints are those that the Node has from its first moment on; on a Node that is
+	// there the kubelet changes none. Empty: os=Windows:NoSchedule, which keeps pods of
+	// Linux away.
+	Taints []corev1.Taint
+}
+
+// KubeletConfiguration returns the configuration of the kubelet of a host.
+func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1beta1.KubeletConfiguration {
+	taints := o.Taints
+	if len(taints) == 0 {
+		taints = slices.Clone(defaultTaints)
+	}
+	return &kubeletv1beta1.KubeletConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: kubeletv1beta1.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
+
+		// Who it is, and who may talk to it.
+		RegisterNode:       ptr.To(true),
+		RegisterWithTaints: taints,
+		RotateCertificates: true,
+		ServerTLSBootstrap: true,
+		KubeAPIQPS:         ptr.To[int32](50),
+		KubeAPIBurst:       100,
+		Authentication: kubeletv1beta1.KubeletAuthentication{
+			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: wmco.KubeletCAPath},
+			Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
+		},
+
+		// Pods.
+		ContainerRuntimeEndpoint: "npipe://./pipe/containerd-containerd",
+		ClusterDomain:            cmp.Or(o.ClusterDomain, DefaultClusterDomain),
+		ClusterDNS:               []string{clusterDNS.String()},
+		// Windows keeps its resolver in the registry, not in a file.
+		ResolverConfig:        ptr.To(""),
+		MaxPods:               cmp.Or(o.MaxPods, DefaultMaxPods),
+		SerializeImagePulls:   ptr.To(false),
+		RuntimeRequestTimeout: metav1.Duration{Duration: 10 * time.Minute},
+
+		// Resources. There are no cgroups on Windows; the thresholds are taken off what
+		// can be allocated all the same.
+		CgroupsPerQOS:          ptr.To(false),
+		EnforceNodeAllocatable: []string{"none"},
+		EvictionHard:           with(defaultEvictionHard, o.EvictionHard),
+		SystemReserved:         with(defaultSystemReserved, o.SystemReserved),
+		KubeReserved:           with(nil, o.KubeReserved),
+
+		// Logs.
+		ContainerLogMaxSize:    "50Mi",
+		EnableSystemLogHandler: ptr.To(true),
+		EnableSystemLogQuery:   ptr.To(true),
+		FeatureGates:           map[string]bool{"NodeLogQuery": true, "RotateKubeletServerCertificate": true},
+		Logging: logsapi.LoggingConfiguration{
+			FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true},
+		},
+	}
+}
+
+// with returns the defaults with values in their places. Nil: there are none at all.
+func with[K ~string](defaults map[string]string, values map[K]string) map[string]string {
+	all := maps.Clone(defaults)
+	if all == nil && len(values) > 0 {
+		all = map[string]string{}
+	}
+	for name, value := range values {
+		all[string(name)] = value
+	}
+	return all
+}
+
+// kubeletConfigText returns the file kubelet.conf.
+func kubeletConfigText(clusterDNS netip.Addr, o KubeletOptions) (string, error) {
+	encoded, err := json.Marshal(KubeletConfiguration(clusterDNS, o))
+	if err != nil {
+		return "", fmt.Errorf("encode the configuration of the kubelet: %w", err)
+	}
+	return string(encoded), nil
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package document
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// Ports that hosts are asked at.
+const (
+	kubeletPort  = 10250
+	exporterPort = 9182
+)
+
+// Arguments of the kubelet that are taken over from the cluster's own nodes.
+const (
+	argumentCloudProvider = "cloud-provider"
+	argumentCloudConfig   = "cloud-config"
+)
+
+// Variables of commands and files.
+const (
+	variableNodeName         = "NODE_NAME"
+	variableNodeSubnet       = "NODE_SUBNET"
+	variableNodeIP           = "NODE_IP"
+	variableHostnameOverride = "HOSTNAME_OVERRIDE"
+	variableHNSSubnet        = "HNS_SUBNET"
+	variableHNSAddress       = "HNS_MANAGEMENT_IP"
+	variableSourceVIP        = "SOURCE_VIP"
+)
+
+// ref returns what stands for a variable in a document.
+func ref(name string) string { return "$(" + name + ")" }
+
+// ServiceOptions is what the services of a host depend on.
+type ServiceOptions struct {
+	Platform configv1.PlatformType
+	// APIServerURL is the internal URL of the API server.
+	APIServerURL string
+	// KubeletArguments are those of the kubelets of the cluster's own nodes, without
+	// dashes. Only cloud-provider and cloud-config count.
+	KubeletArguments map[string]string
+	// VXLANPort is the UDP port of the hybrid overlay. Zero: the default, 4789.
+	VXLANPort uint16
+	// LogRotation of the services that can rotate their logs.
+	LogRotation LogRotation
+	// Debug makes the services write more to their logs, as far as the next two do not
+	// say otherwise.
+	Debug bool
+	// LogVerbosity is how much the kubelet and kube-proxy log, from 0 to 10. Nil: 2 and
+	// 0, or 4 for both with Debug.
+	LogVerbosity *int32
+	// ContainerdLogLevel is how much containerd logs: trace, debug, info, warn or error.
+	// Empty: info, or debug with Debug.
+	ContainerdLogLevel string
+}
+
+// containerdLogLevels are the values of [ServiceOptions.ContainerdLogLevel].
+var containerdLogLevels = []string{"trace", "debug", "info", "warn", "error"}
+
+// maxVerbosity is the greatest value of [ServiceOptions.LogVerbosity] that means
+// something to any of the programs.
+const maxVerbosity = 10
+
+// validate returns everything that cannot be part of a command line.
+func (o ServiceOptions) validate() error {
+	var errs []error
+	if u, err := url.Parse(o.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.ContainsAny(o.APIServerURL, " \t\r\n\"") {
+		errs = append(errs, fmt.Errorf("%q is no https URL of an API server", o.APIServerURL))
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.KubeletArguments)) {
+		if value := o.KubeletArguments[name]; strings.ContainsAny(value, " \t\r\n\"") {
+			// A line break here was once a whole line of a systemd unit.
+			errs = append(errs, fmt.Errorf("the argument --%s of the kubelet has white space or a quote: %q", name, value))
+		}
+	}
+	if v := o.LogVerbosity; v != nil && (*v < 0 || *v > maxVerbosity) {
+		errs = append(errs, fmt.Errorf("the verbosity %d of logs is not from 0 to %d", *v, maxVerbosity))
+	}
+	if l := o.ContainerdLogLevel; l != "" && !slices.Contains(containerdLogLevels, l) {
+		errs = append(errs, fmt.Errorf("the log level %q of containerd is none of %s", l, strings.Join(containerdLogLevels, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// service is a service of a host: what the document and the published form of it are
+// both made from.
+type service struct {
+	name         string
+	binary       string
+	arguments    []string
+	dependencies []string
+	bootstrap    bool
+	priority     int
+	health       *config.Health
+	// impact of a change of its command or of its program.
+	impact config.Impact
+	// needs are the variables without which the service cannot run, besides those in
+	// its arguments.
+	needs []string
+	// scripts of the published form. The agent does itself what they do.
+	scripts []Script
+	// manual services are not started with the host: first the agent writes a file
+	// that they need.
+	manual bool
+}
+
+// services returns the services of a host, by priority.
+func services(o ServiceOptions) []service {
+	list := []service{
+		containerd(o), kubelet(o), windowsExporter(o), hybridOverlay(o), csiProxy(o), kubeProxy(o),
+	}
+	if o.Platform == configv1.AzurePlatformType {
+		list = append(list, cloudNodeManager())
+	}
+	return list
+}
+
+const (
+	containerdPath     = wmco.ContainerdDir + `\containerd.exe`
+	containerdShimPath = wmco.ContainerdDir + `\containerd-shim-runhcs-v1.exe`
+	kubeletPath        = wmco.KubernetesDir + `\kubelet.exe`
+	kubeProxyPath      = wmco.KubernetesDir + `\kube-proxy.exe`
+	logRunnerPath      = wmco.KubernetesDir + `\kube-log-runner.exe`
+	exporterPath       = wmco.KubernetesDir + `\windows_exporter.exe`
+	hybridOverlayPath  = wmco.KubernetesDir + `\hybrid-overlay-node.exe`
+	csiProxyPath       = wmco.KubernetesDir + `\csi-proxy.exe`
+	nodeManagerPath    = wmco.KubernetesDir + `\azure-cloud-node-manager.exe`
+
+	containerdLog    = wmco.LogDir + `\containerd\containerd.log`
+	kubeletLog       = wmco.LogDir + `\kubelet\kubelet.log`
+	kubeProxyLog     = wmco.LogDir + `\kube-proxy\kube-proxy.log`
+	exporterLog      = wmco.LogDir + `\windows_exporter\windows_exporter.log`
+	hybridOverlayLog = wmco.LogDir + `\hybrid-overlay\hybrid-overlay.log`
+	csiProxyLog      = wmco.LogDir + `\csi-proxy\csi-proxy.log`
+)
+
+// level returns what a program of that logs with words calls its level.
+func level(debug bool) string {
+	if debug {
+		return "debug"
+	}
+	return "info"
+}
+
+// verbosity returns the argument of a program that logs with numbers (klog).
+func verbosity(debug bool) string {
+	if debug {
+		return "--v=4"
+	}
+	return "--v=2"
+}
+
+func containerd(o ServiceOptions) service {
+	return service{
+		name:   wmco.ContainerdService,
+		binary: containerdPath,
+		arguments: []string{
+			"--config", wmco.ContainerdConfigPath, "--log-file", containerdLog,
+			"--run-service", "--log-level", cmp.Or(o.ContainerdLogLevel, level(o.Debug)),
+		},
+		bootstrap: true,
+		priority:  0,
+		health:    &config.Health{Pipe: `\\.\pipe\containerd-containerd`, WithinSeconds: 60},
+		impact:    config.ImpactDrain,
+		scripts:   []Script{{Command: wmco.DefenderExclusionScript + " -BinPath " + containerdPath}},
+	}
+}
+
+func kubelet(o ServiceOptions) service {
+	arguments := append(o.LogRotation.runner(kubeletLog, kubeletPath),
+		"--config="+wmco.KubeletConfigPath,
+		"--bootstrap-kubeconfig="+wmco.BootstrapKubeconfigPath,
+		"--kubeconfig="+wmco.KubeconfigPath,
+		`--cert-dir=c:\var\lib\kubelet\pki\`,
+		"--windows-service",
+		"--node-labels=node.openshift.io/os_id=Windows",
+		// Pods that use all processors must not keep the kubelet from running.
+		"--windows-priorityclass=ABOVE_NORMAL_PRIORITY_CLASS",
+		o.kubeletVerbosity(),
+	)
+	if provider, ok := o.KubeletArguments[argumentCloudProvider]; ok {
+		arguments = append(arguments, "--"+argumentCloudProvider+"="+provider)
+	}
+	if path, ok := o.cloudConfigPath(); ok {
+		arguments = append(arguments, "--"+argumentCloudConfig+"="+path)
+	}
+	var scripts []Script
+	if command, ok := hostnameScript(o.Platform); ok {
+		arguments = append(arguments, "--hostname-override="+ref(variableHostnameOverride))
+		scripts = append(scripts, Script{Variable: variableHostnameOverride, Command: command})
+	}
+	arguments = append(arguments, "--node-ip="+ref(variableNodeIP))
+	scripts = append(scripts, Script{
+		Variable: variableNodeIP,
+		Command:  "(Get-NetRoute -DestinationPrefix '0.0.0.0/0' | Get-NetIpAddress -AddressFamily IPv4 -ifIndex {$_.ifIndex}[0]).IPAddress",
+	})
+	if o.Platform == configv1.AWSPlatformType {
+		arguments = append(arguments,
+			"--image-credential-provider-bin-dir="+wmco.KubernetesDir,
+			"--image-credential-provider-config="+wmco.CredentialProviderPath)
+	}
+	return service{
+		name:         wmco.KubeletService,
+		binary:       logRunnerPath,
+		arguments:    arguments,
+		dependencies: []string{wmco.ContainerdService},
+		bootstrap:    true,
+		priority:     1,
+		health:       &config.Health{URL: "http://127.0.0.1:10248/healthz", WithinSeconds: 120},
+		impact:       config.ImpactRestart,
+		scripts:      scripts,
+	}
+}
+
+// cloudConfigPath returns where the configuration of the cloud provider is on a host,
+// and whether there is one: under the name that it has on the cluster's own nodes.
+func (o ServiceOptions) cloudConfigPath() (string, bool) {
+	path, ok := o.KubeletArguments[argumentCloudConfig]
+	if !ok {
+		return "", false
+	}
+	return wmco.KubernetesDir + `\` + path[strings.LastIndexByte(path, '/')+1:], true
+}
+
+// hostnameScript returns the published command that prints the name of the Node of a
+// host, where the host does not choose it. The agent finds the same name without it:
+// see [hostnameSource].
+func hostnameScript(platform configv1.PlatformType) (string, bool) {
+	switch wmco.KubeletHostname(platform) {
+	case wmco.HostnameOfMetadata:
+		return "Invoke-RestMethod -UseBasicParsing -Uri http://169.254.169.254/latest/meta-data/local-hostname", true
+	case wmco.HostnameOfGCP:
+		return wmco.GCPHostnameScript, true
+	case wmco.HostnameOfFQDN:
+		return "$p = [System.Net.NetworkInformation.IPGlobalProperties]::GetIPGlobalProperties(); " +
+			"if ($p.DomainName) { $p.HostName + '.' + $p.DomainName } else { $p.HostName }", true
+	default:
+		return "", false
+	}
+}
+
+// hostnameSource returns where the agent finds the name of the Node of a host, and
+// whether the host does not choose it.
+func hostnameSource(platform configv1.PlatformType) (config.VariableSource, bool) {
+	switch wmco.KubeletHostname(platform) {
+	case wmco.HostnameOfMetadata:
+		return config.SourceAWSLocalHostname, true
+	case wmco.HostnameOfGCP:
+		return config.SourceGCPHostname, true
+	case wmco.HostnameOfFQDN:
+		return config.SourceFQDN, true
+	default:
+		return "", false
+	}
+}
+
+func windowsExporter(o ServiceOptions) service {
+	return service{
+		name:   wmco.WindowsExporterService,
+		binary: exporterPath,
+		arguments: []string{
+			"--collectors.enabled", "cpu,logical_disk,net,os,service,system,container,memory,cpu_info",
+			"--web.config.file", wmco.ExporterConfigPath, "--log.level", level(o.Debug), "--log.file", exporterLog,
+		},
+		priority: 2,
+		impact:   config.ImpactRestart,
+	}
+}
+
+func hybridOverlay(o ServiceOptions) service {
+	arguments := []string{
+		"--node", ref(variableNodeName), "--bootstrap-kubeconfig=" + wmco.KubeconfigPath,
+		"--cert-dir=" + wmco.CNIConfigDir, "--cert-duration=24h", "--windows-service",
+		"--logfile", hybridOverlayLog, "--k8s-apiserver=" + o.APIServerURL, "--k8s-cacert", wmco.BootstrapCAPath,
+	}
+	if o.VXLANPort != 0 {
+		arguments = append(arguments, "--hybrid-overlay-vxlan-port", strconv.Itoa(int(o.VXLANPort)))
+	}
+	if o.Debug {
+		arguments = append(arguments, "--loglevel", "5")
+	}
+	return service{
+		name:         wmco.HybridOverlayService,
+		binary:       hybridOverlayPath,
+		arguments:    arguments,
+		dependencies: []string{wmco.KubeletService},
+		priority:     2,
+		impact:       config.ImpactRestart,
+	}
+}
+
+func csiProxy(o ServiceOptions) service {
+	return service{
+		name:      wmco.CSIProxyService,
+		binary:    csiProxyPath,
+		arguments: []string{"-log_file=" + csiProxyLog, "-logtostderr=false", "-windows-service", verbosity(o.Debug)},
+		priority:  2,
+		impact:    config.ImpactRestart,
+	}
+}
+
+// kubeletVerbosity is the argument that says how much the kubelet logs.
+func (o ServiceOptions) kubeletVerbosity() string {
+	if o.LogVerbosity != nil {
+		return "--v=" + strconv.Itoa(int(*o.LogVerbosity))
+	}
+	return verbosity(o.Debug)
+}
+
+// kubeProxyVerbosity is how much kube-proxy logs; its configuration says it.
+func (o ServiceOptions) kubeProxyVerbosity() int {
+	switch {
+	case o.LogVerbosity != nil:
+		return int(*o.LogVerbosity)
+	case o.Debug:
+		return 4
+	default:
+		return 0
+	}
+}
+
+func kubeProxy(o ServiceOptions) service {
+	return service{
+		name:         wmco.KubeProxyService,
+		binary:       logRunnerPath,
+		arguments:    append(o.LogRotation.runner(kubeProxyLog, kubeProxyPath), "--config", wmco.KubeProxyConfigPath, "--windows-service"),
+		dependencies: []string{wmco.HybridOverlayService},
+		priority:     3,
+		impact:       config.ImpactRestart,
+		health:       &config.Health{URL: "http://127.0.0.1:10256/healthz", WithinSeconds: 120},
+		needs:        []string{variableNodeName, variableNodeSubnet},
+		manual:       true,
+		scripts: []Script{{
+			Command: wmco.NetworkConfigurationScript + " -hostnameOverride NODE_NAME -clusterCIDR NODE_SUBNET " +
+				"-kubeConfigPath KUBE_CONFIG_PATH -kubeProxyConfigPath KUBE_PROXY_CONFIG_PATH -verbosity VERBOSITY",
+			NodeVariables: []NodeVariable{
+				{variableNodeName, "{.metadata.name}"},
+				{variableNodeSubnet, "{.metadata.annotations." + strings.ReplaceAll(wmco.SubnetAnnotation, ".", `\.`) + "}"},
+				{"KUBE_CONFIG_PATH", wmco.KubeconfigPath},
+				{"KUBE_PROXY_CONFIG_PATH", wmco.KubeProxyConfigPath},
+				{"VERBOSITY", strconv.Itoa(o.kubeProxyVerbosity())},
+			},
+		}},
+	}
+}
+
+func cloudNodeManager() service {
+	return service{
+		name:   wmco.CloudNodeManagerService,
+		binary: nodeManagerPath,
+		arguments: []string{
+			"--windows-service", "--node-name=" + ref(variableNodeName), "--wait-routes=false",
+			"--kubeconfig=" + wmco.WICDKubeconfigPath,
+		},
+		priority: 3,
+		impact:   config.ImpactRestart,
+	}
+}
+
+// agentService is the service that keeps a host as it shall be. It is ours alone, so it is not
+// among those that are published. It is the last to start, when what it keeps is there.
+func agentService(path string) service {
+	return service{
+		name:      agent.ServiceName,
+		binary:    path,
+		arguments: []string{"run"},
+		priority:  4,
+		impact:    config.ImpactRestart,
+	}
+}
+
+// references returns the variables that the service cannot run without.
+func (s service) references() []string {
+	names := slices.Clone(s.needs)
+	for _, argument := range s.arguments {
+		names = append(names, config.References(argument)...)
+	}
+	return names
+}
+
+// published returns the service in the schema of the peer.
+func (s service) published() PublishedService {
+	p := PublishedService{
+		Name: s.name, Scripts: s.scripts, Dependencies: s.dependencies, Bootstrap: s.bootstrap, Priority: uint(s.priority),
+	}
+	words := []string{s.binary}
+	for _, argument := range s.arguments {
+		for _, name := range config.References(argument) {
+			if name == variableNodeName {
+				p.NodeVariables = append(p.NodeVariables, NodeVariable{name, "{.metadata.name}"})
+			}
+			argument = strings.ReplaceAll(argument, ref(name), name)
+		}
+		words = append(words, argument)
+	}
+	p.Command = strings.Join(words, " ")
+	return p
+}
+
+// document returns the service for a document.
+func (s service) document() config.Service {
+	start := config.StartAutomatic
+	if s.manual {
+		start = config.StartManual
+	}
+	return config.Service{
+		Name: s.name, Description: config.Description(s.name), BinaryPath: s.binary, Arguments: s.arguments,
+		Dependencies: s.dependencies, StartType: start, Bootstrap: s.bootstrap, Priority: s.priority,
+		Recovery: &config.Recovery{
+			ResetAfterSeconds:         300,
+			RestartDelaysMilliseconds: []int64{10_000, 30_000, 60_000, 120_000},
+		},
+		Health:   s.health,
+		OnChange: config.OnChange{Impact: s.impact, Services: []string{s.name}},
+	}
+}
+
+// Publish returns the services of a host for the ConfigMap windows-services-<version>.
+// User names and passwords in the addresses of proxies are left out of it.
+func Publish(o ServiceOptions, proxy Proxy) (*PublishedServices, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	p := &PublishedServices{Environment: map[string]string{}, WatchedEnvironment: ProxyVariables()}
+	for _, s := range services(o) {
+		p.Services = append(p.Services, s.published())
+	}
+	for name, value := range proxy.variables() {
+		p.Environment[name] = withoutUserinfo(value)
+	}
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
