@@ -90,7 +90,7 @@ verify: ## Check everything that is no test: format, lint, generated code, modul
 	hack/verify.sh
 
 .PHONY: lint
-lint: ## Run the linters (PACKAGES="./pkg/sshpool/...", default all).
+lint: ## Run the linters (PACKAGES="./pkg/host/ssh/...", default all).
 	hack/lint.sh run $(PACKAGES)
 
 ##@ Help

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost/opensshd"
 )
@@ -50,10 +50,10 @@ func startSSHD(b *testing.B, signer ssh.Signer, key []byte) sshHost {
 }
 
 // target is the host for the pool.
-func (h sshHost) target() sshpool.Target {
-	return sshpool.Target{
+func (h sshHost) target() hostssh.Target {
+	return hostssh.Target{
 		Address: h.address, Port: h.port, User: h.user,
-		Credential: sshpool.Credential{Signers: []ssh.Signer{h.signer}}, HostKeys: []ssh.PublicKey{h.hostKey},
+		Credential: hostssh.Credential{Signers: []ssh.Signer{h.signer}}, HostKeys: []ssh.PublicKey{h.hostKey},
 	}
 }
 
@@ -265,9 +265,9 @@ func startCommand(b *testing.B, cmd *exec.Cmd, ready func() error) {
 }
 
 // newPool makes a pool with the options that windows-apiserver has.
-func newPool(b *testing.B) *sshpool.Pool {
+func newPool(b *testing.B) *hostssh.Pool {
 	b.Helper()
-	pool := sshpool.New(sshpool.Options{MaxConnsPerHost: 16})
+	pool := hostssh.New(hostssh.Options{MaxConnsPerHost: 16})
 	b.Cleanup(func() {
 		if err := pool.Close(); err != nil {
 			b.Error(err)

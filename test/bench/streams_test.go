@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -127,11 +127,11 @@ func BenchmarkStreams(b *testing.B) {
 }
 
 // directShell runs a shell on a host by SSH alone.
-func directShell(ctx context.Context, pool *sshpool.Pool, host winhost.Host, signer ssh.Signer, keys io.Reader, screen io.Writer) error {
-	session, err := pool.StartSession(ctx, sshpool.Target{
+func directShell(ctx context.Context, pool *hostssh.Pool, host winhost.Host, signer ssh.Signer, keys io.Reader, screen io.Writer) error {
+	session, err := pool.StartSession(ctx, hostssh.Target{
 		Address: host.Address(), Port: host.Port(), User: host.User(),
-		Credential: sshpool.Credential{Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{host.HostKey()},
-	}, "", sshpool.SessionOptions{PTY: &sshpool.PTY{}})
+		Credential: hostssh.Credential{Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{host.HostKey()},
+	}, "", hostssh.SessionOptions{PTY: &hostssh.PTY{}})
 	if err != nil {
 		return err
 	}

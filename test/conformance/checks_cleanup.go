@@ -10,7 +10,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // cleanUp takes everything away, once.
@@ -43,7 +43,7 @@ func nothingIsLeft(ctx context.Context, h *Host) error {
 		`reg.exe query "HKLM\` + keyExclusions + `" /v "` + programPath + `"`,
 	} {
 		out, err := h.run(ctx, line, nil)
-		var none *sshpool.ExitError
+		var none *ssh.ExitError
 		if !errors.As(err, &none) {
 			errs = append(errs, fmt.Errorf("%s finds something: %w\n%s", line, orElse(err, errors.New("it succeeds")), out))
 		}

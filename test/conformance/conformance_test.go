@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -104,7 +104,7 @@ func TestHost(t *testing.T) {
 	if err != nil {
 		t.Fatalf("-key: %v", err)
 	}
-	target.Credential = sshpool.Credential{ID: "key", Signers: []ssh.Signer{signer}}
+	target.Credential = hostssh.Credential{ID: "key", Signers: []ssh.Signer{signer}}
 	run(t, build(t, Options{Target: target, AllowRestart: *allowRestartFlag, Clean: *cleanFlag}, "amd64"), nil)
 }
 
@@ -113,9 +113,9 @@ func TestWine(t *testing.T) {
 	signer := hosttest.NewKey(t)
 	host := hosttest.Start(t, winhost.Options{Tier: winhost.TierWine, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
 	run(t, build(t, Options{
-		Target: sshpool.Target{
+		Target: hostssh.Target{
 			Address: host.Address(), Port: host.Port(), User: host.User(), HostKeys: []ssh.PublicKey{host.HostKey()},
-			Credential: sshpool.Credential{ID: "key", Signers: []ssh.Signer{signer}},
+			Credential: hostssh.Credential{ID: "key", Signers: []ssh.Signer{signer}},
 		},
 		AllowRestart: true,
 	}, runtime.GOARCH), MissingInWine)
@@ -184,7 +184,7 @@ func TestHostKeys(t *testing.T) {
 		{name: "told wrongly", hostKey: "ssh-ed25519 nonsense", address: "192.0.2.7", port: 2222, wantErr: "the host key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			keys, err := HostKeys(sshpool.Target{Address: tt.address, Port: tt.port}, tt.hostKey, file)
+			keys, err := HostKeys(hostssh.Target{Address: tt.address, Port: tt.port}, tt.hostKey, file)
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 					t.Errorf("got %v", err)

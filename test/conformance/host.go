@@ -23,13 +23,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // Options say which host it is, and what with.
 type Options struct {
 	// Target is the host. Its keys must be known.
-	Target sshpool.Target
+	Target ssh.Target
 	// Programs for Windows: cmd/agent, test/winhost/winservice and slowservice.
 	Agent, Service, SlowService []byte
 	// AllowRestart lets the host be restarted.
@@ -42,7 +42,7 @@ type Options struct {
 type Host struct {
 	Options
 
-	pool *sshpool.Pool
+	pool *ssh.Pool
 	// agent is where the agent is on the host.
 	agent string
 	// payload has files that hosts may ask for, by digest.
@@ -54,7 +54,7 @@ type Host struct {
 // Open puts the agent on the host. It refuses a host that is configured already. The
 // caller closes the host, also if there is an error.
 func Open(ctx context.Context, o Options) (*Host, error) {
-	h := &Host{Options: o, pool: sshpool.New(sshpool.Options{}), payload: map[string][]byte{}}
+	h := &Host{Options: o, pool: ssh.New(ssh.Options{}), payload: map[string][]byte{}}
 	sum := sha256.Sum256(o.Agent)
 	h.agent = engine.Root + `\windows-node-agent-` + hex.EncodeToString(sum[:8]) + ".exe"
 	// One that is there may run. Whether it is the right one is the first check.
@@ -88,7 +88,7 @@ func (h *Host) Close(ctx context.Context) error {
 	if err == nil && (facts.Configuration.AppliedRevision != "" || facts.Configuration.ApplyingRevision != "") {
 		_, err = h.change(ctx, agent.CommandCleanup, nil, nil)
 	}
-	return errors.Join(err, h.withFiles(ctx, func(files *sshpool.SFTP) error {
+	return errors.Join(err, h.withFiles(ctx, func(files *ssh.SFTP) error {
 		// What services have logged is nothing of the configuration.
 		logs, _ := files.ReadDir(slashes(logDirectory))
 		for _, log := range logs {
@@ -260,7 +260,7 @@ func describe(items []engine.Item) string {
 func slashes(windowsPath string) string { return "/" + strings.ReplaceAll(windowsPath, `\`, "/") }
 
 // withFiles calls use with the files of the host.
-func (h *Host) withFiles(ctx context.Context, use func(*sshpool.SFTP) error) error {
+func (h *Host) withFiles(ctx context.Context, use func(*ssh.SFTP) error) error {
 	files, err := h.pool.SFTP(ctx, h.Target)
 	if err != nil {
 		return err
@@ -269,7 +269,7 @@ func (h *Host) withFiles(ctx context.Context, use func(*sshpool.SFTP) error) err
 }
 
 func (h *Host) upload(ctx context.Context, windowsPath string, content []byte) error {
-	return h.withFiles(ctx, func(files *sshpool.SFTP) error {
+	return h.withFiles(ctx, func(files *ssh.SFTP) error {
 		name := slashes(windowsPath)
 		if err := files.MkdirAll(path.Dir(name)); err != nil {
 			return err
@@ -285,7 +285,7 @@ func (h *Host) upload(ctx context.Context, windowsPath string, content []byte) e
 
 // content reads a file of the host; ok says whether there is one.
 func (h *Host) content(ctx context.Context, windowsPath string) (content string, ok bool, err error) {
-	err = h.withFiles(ctx, func(files *sshpool.SFTP) error {
+	err = h.withFiles(ctx, func(files *ssh.SFTP) error {
 		f, err := files.Open(slashes(windowsPath))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -313,7 +313,7 @@ func (h *Host) expect(ctx context.Context, windowsPath, want string) error {
 }
 
 func (h *Host) exists(ctx context.Context, windowsPath string) (exists bool, err error) {
-	err = h.withFiles(ctx, func(files *sshpool.SFTP) error {
+	err = h.withFiles(ctx, func(files *ssh.SFTP) error {
 		_, err := files.Stat(slashes(windowsPath))
 		exists = err == nil
 		if errors.Is(err, fs.ErrNotExist) {
@@ -325,7 +325,7 @@ func (h *Host) exists(ctx context.Context, windowsPath string) (exists bool, err
 }
 
 func (h *Host) remove(ctx context.Context, windowsPath string) error {
-	return h.withFiles(ctx, func(files *sshpool.SFTP) error {
+	return h.withFiles(ctx, func(files *ssh.SFTP) error {
 		if err := files.Remove(slashes(windowsPath)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing %s: %w", windowsPath, err)
 		}
@@ -335,7 +335,7 @@ func (h *Host) remove(ctx context.Context, windowsPath string) error {
 
 // names lists a directory of the host.
 func (h *Host) names(ctx context.Context, windowsPath string) (names []string, err error) {
-	err = h.withFiles(ctx, func(files *sshpool.SFTP) error {
+	err = h.withFiles(ctx, func(files *ssh.SFTP) error {
 		list, err := files.ReadDir(slashes(windowsPath))
 		if err != nil {
 			return fmt.Errorf("listing %s: %w", windowsPath, err)
@@ -352,7 +352,7 @@ func (h *Host) names(ctx context.Context, windowsPath string) (names []string, e
 var registryValue = regexp.MustCompile(`(?m)^\s+(\S+)\s+(REG_[A-Z_]+)[ \t]*(.*?)\r?$`)
 
 // registry reads a value of the registry as reg.exe prints it. The error wraps
-// [sshpool.ExitError] when there is none.
+// [ssh.ExitError] when there is none.
 func (h *Host) registry(ctx context.Context, key, name string) (string, error) {
 	out, err := h.run(ctx, fmt.Sprintf(`reg.exe query "HKLM\%s" /v %s`, key, name), nil)
 	if err != nil {

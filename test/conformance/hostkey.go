@@ -16,20 +16,20 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // ParseHost reads user@address[:port]. An IPv6 address with a port has brackets.
-func ParseHost(text string) (sshpool.Target, error) {
+func ParseHost(text string) (hostssh.Target, error) {
 	user, address, ok := strings.Cut(text, "@")
 	if !ok || user == "" || address == "" {
-		return sshpool.Target{}, fmt.Errorf("%q is not user@address or user@address:port", text)
+		return hostssh.Target{}, fmt.Errorf("%q is not user@address or user@address:port", text)
 	}
-	target := sshpool.Target{User: user, Address: strings.Trim(address, "[]"), Port: sshpool.DefaultPort}
+	target := hostssh.Target{User: user, Address: strings.Trim(address, "[]"), Port: hostssh.DefaultPort}
 	if host, port, err := net.SplitHostPort(address); err == nil {
 		target.Address = host
 		if target.Port, err = strconv.Atoi(port); err != nil || target.Port < 1 || target.Port > 65535 {
-			return sshpool.Target{}, fmt.Errorf("%q is no port", port)
+			return hostssh.Target{}, fmt.Errorf("%q is no port", port)
 		}
 	}
 	return target, nil
@@ -38,7 +38,7 @@ func ParseHost(text string) (sshpool.Target, error) {
 // HostKeys returns the keys that the host may present: that one, as in a line of
 // known_hosts or authorized_keys without the host, or else those of a file in the format
 // of known_hosts; ~/.ssh/known_hosts if it is empty.
-func HostKeys(target sshpool.Target, key, file string) ([]ssh.PublicKey, error) {
+func HostKeys(target hostssh.Target, key, file string) ([]ssh.PublicKey, error) {
 	if key != "" {
 		parsed, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key))
 		if err != nil {

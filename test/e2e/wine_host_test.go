@@ -19,7 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -33,8 +33,8 @@ const wineNode = "wine-node"
 type wineHost struct {
 	*siteHost
 	before hosttest.Snapshot
-	pool   *sshpool.Pool
-	target sshpool.Target
+	pool   *hostssh.Pool
+	target hostssh.Target
 }
 
 // newWineHost starts a system with what real hosts are set up with, and a host.
@@ -69,10 +69,10 @@ func newWineHost(t *testing.T) *wineHost {
 			host: host, namespace: system.Namespace, name: name,
 		},
 		before: hosttest.TakeSnapshot(t, host),
-		pool:   sshpool.New(sshpool.Options{}),
-		target: sshpool.Target{
+		pool:   hostssh.New(hostssh.Options{}),
+		target: hostssh.Target{
 			Address: host.Address(), Port: host.Port(), User: host.User(),
-			Credential: sshpool.Credential{ID: "test", Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{host.HostKey()},
+			Credential: hostssh.Credential{ID: "test", Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{host.HostKey()},
 		},
 	}
 	t.Cleanup(func() {

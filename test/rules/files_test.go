@@ -70,7 +70,7 @@ func source(f sourceFile) bool {
 func everywhere(f sourceFile) bool { return !f.generated() }
 
 // sshOutsideThePool is product code outside of the one package that dials hosts.
-func sshOutsideThePool(f sourceFile) bool { return f.product() && !under(f.path, "pkg/sshpool") }
+func sshOutsideThePool(f sourceFile) bool { return f.product() && !under(f.path, "pkg/host/ssh") }
 
 var words = []word{
 	{literal("TO", "DO"), sourceFile.product, "finish it, or leave it out and say so in docs"},
@@ -82,7 +82,7 @@ var words = []word{
 	{regexp.MustCompile("Insecure" + "IgnoreHostKey"), source, "host keys are verified, in tests too"},
 	{regexp.MustCompile("Insecure" + "SkipVerify"), source, "certificates are verified, in tests too"},
 	{regexp.MustCompile("(?i)insecure" + "-?skip-?tls-?verify"), source, "certificates are verified, in tests too"},
-	{regexp.MustCompile(`\bssh\.(Dial|NewClient|NewClient` + `Conn)\(`), sshOutsideThePool, "only pkg/sshpool dials hosts, because it verifies host keys"},
+	{regexp.MustCompile(`\bssh\.(Dial|NewClient|NewClient` + `Conn)\(`), sshOutsideThePool, "only pkg/host/ssh dials hosts, because it verifies host keys"},
 	{regexp.MustCompile("(^|[^A-Za-z0-9_.-])/" + "work/"), everywhere, "no paths of one machine"},
 	{regexp.MustCompile(`(^|[^A-Za-z0-9_.-])/(home|Us` + `ers)/[a-z]`), everywhere, "no paths of one machine"},
 	{regexp.MustCompile(`/ro` + `ot/(go|\.cache)\b`), everywhere, "no paths of one machine"},
@@ -216,8 +216,8 @@ func TestCheckWords(t *testing.T) {
 		{name: "any certificate in a manifest", path: "artifacts/a.yaml", content: "insecure" + "SkipTLSVerify: true\n", want: []string{"artifacts/a.yaml:1"}},
 		{name: "any certificate in a script", path: "hack/a.sh", content: "kubectl --insecure" + "-skip-tls-verify\n", want: []string{"hack/a.sh:1"}},
 		{name: "the word in a document", path: "docs/a.md", content: "never set insecure" + "SkipTLSVerify\n"},
-		{name: "dials a host", path: "pkg/hostaccess/a.go", content: "ssh.Dial" + "(\"tcp\")\n", want: []string{"pkg/hostaccess/a.go:1"}},
-		{name: "the pool dials", path: "pkg/sshpool/a.go", content: "ssh.NewClientConn" + "(c)\n"},
+		{name: "dials a host", path: "pkg/host/a.go", content: "ssh.Dial" + "(\"tcp\")\n", want: []string{"pkg/host/a.go:1"}},
+		{name: "the pool dials", path: "pkg/host/ssh/a.go", content: "ssh.NewClientConn" + "(c)\n"},
 		{name: "machine path", path: "docs/a.md", content: "cd /" + "work/main\n", want: []string{"docs/a.md:1"}},
 		{name: "a path that ends alike", path: "docs/a.md", content: "cd test/" + "work/main and C:/" + "works/\n"},
 		{name: "home directory", path: "hack/a.sh", content: "cd /home" + "/jane/go\n", want: []string{"hack/a.sh:1"}},

@@ -45,24 +45,24 @@ var layers = map[string][]string{
 	// Ideas that know nothing of the API.
 	"pkg/version":      {},
 	"pkg/wmco":         {},
-	"pkg/sshpool":      {},
+	"pkg/host/ssh":     {},
 	"pkg/agent":        {},
 	"pkg/storage/etcd": {},
-	"pkg/winshell":     {},
+	"pkg/host/shell":   {},
 	"pkg/drain":        {},
 	"pkg/csr":          {},
 	// The other end of kubectl exec and kubectl port-forward.
 	"pkg/stream":           {},
 	"pkg/stream/recording": {},
 	// Judges what the agent found.
-	"pkg/preflight": {"pkg/agent", "pkg/wmco"},
+	"pkg/host/preflight": {"pkg/agent", "pkg/wmco"},
 	// What shall be on a host.
 	"pkg/desired/document": {"pkg/agent", "pkg/wmco"},
 	// What is shipped to a host, and how it gets there.
 	"pkg/desired/payload": {},
-	"pkg/transfer":        {"pkg/sshpool"},
+	"pkg/host/transfer":   {"pkg/host/ssh"},
 	// What is done on a host, for the API server and the controller alike.
-	"pkg/hostaccess": {"pkg/apis", "pkg/agent", "pkg/desired/payload", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/version", "pkg/winshell"},
+	"pkg/host": {"pkg/apis", "pkg/agent", "pkg/desired/payload", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/version", "pkg/host/shell"},
 	// What hosts of this cluster shall be like. The controller and the API server must agree.
 	"pkg/desired/cluster": {"pkg/apis", "pkg/agent/api/config", "pkg/desired/document", "pkg/wmco", "pkg/desired/payload"},
 	"pkg/bootstraptoken":  {"pkg/apis"},
@@ -75,8 +75,8 @@ var layers = map[string][]string{
 	"pkg/controller/configmap": {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/apply", "pkg/controller/source"},
 	"pkg/controller/pool":      {"pkg/apis", "pkg/generated", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/hostaccess", "pkg/agent", "pkg/preflight", "pkg/sshpool", "pkg/controller/apply", "pkg/controller/source"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/hostaccess", "pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/preflight", "pkg/sshpool", "pkg/transfer", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/apply", "pkg/controller/source"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/host", "pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/controller/apply", "pkg/controller/source"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/source"},
 	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/source"},
@@ -85,7 +85,7 @@ var layers = map[string][]string{
 	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
 	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/source"},
 	"pkg/controller/services":      {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/source"},
-	"pkg/controller/options":       {"pkg/desired/cluster", "pkg/wmco", "pkg/hostaccess", "pkg/controller"},
+	"pkg/controller/options":       {"pkg/desired/cluster", "pkg/wmco", "pkg/host", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.
@@ -98,7 +98,7 @@ var layers = map[string][]string{
 	"hack":              {"pkg/generated", "pkg/apis", "pkg/desired/payload"},
 	"test/controlplane": {},
 	"test/kubelet":      {},
-	"test/winhost":      {"pkg/agent", "pkg/sshpool"},
+	"test/winhost":      {"pkg/agent", "pkg/host/ssh"},
 	"test":              {"pkg", "test"},
 }
 
@@ -124,7 +124,7 @@ var bans = []ban{
 		why: "it is no library: it drags in a replace line for each of its parts and promises nothing",
 	},
 	{
-		name: "pools of connections know no Kubernetes", from: []string{"pkg/sshpool"},
+		name: "pools of connections know no Kubernetes", from: []string{"pkg/host/ssh"},
 		packages: []string{"k8s.io", "sigs.k8s.io"}, through: true,
 		why: "what is generally useful about SSH stays testable and usable without it",
 	},
@@ -308,23 +308,23 @@ func TestCheckLayers(t *testing.T) {
 		want bool // whether the import is allowed
 	}{
 		{name: "within a layer", from: "pkg/apis/windows/validation", to: "pkg/apis/windows", want: true},
-		{name: "down", from: "pkg/hostaccess", to: "pkg/sshpool", want: true},
+		{name: "down", from: "pkg/host", to: "pkg/host/ssh", want: true},
 		{name: "another module", from: "pkg/apis/windows", to: "k8s.io/apimachinery/pkg/runtime", want: true},
 		{name: "wiring", from: "cmd/controller/app", to: "pkg/controller/instance", want: true},
 		{name: "types import the rest", from: "pkg/apis/windows/v1alpha1", to: "pkg/wmco", want: false},
-		{name: "pool imports types", from: "pkg/sshpool", to: "pkg/apis/windows/v1alpha1", want: false},
-		{name: "agent imports pool", from: "pkg/agent/logs", to: "pkg/sshpool", want: false},
-		{name: "registry reaches hosts", from: "pkg/registry/windowsinstance", to: "pkg/hostaccess", want: false},
+		{name: "pool imports types", from: "pkg/host/ssh", to: "pkg/apis/windows/v1alpha1", want: false},
+		{name: "agent imports pool", from: "pkg/agent/logs", to: "pkg/host/ssh", want: false},
+		{name: "registry reaches hosts", from: "pkg/registry/windowsinstance", to: "pkg/host", want: false},
 		{name: "registry imports controller", from: "pkg/registry/windowsinstance", to: "pkg/controller/apply", want: false},
 		{name: "controller imports registry", from: "pkg/controller/instance", to: "pkg/registry/windowsinstance", want: false},
 		{name: "controller imports controller", from: "pkg/controller/pool", to: "pkg/controller/instance", want: false},
 		{name: "server imports storage", from: "pkg/apiserver", to: "pkg/storage/etcd", want: false},
-		{name: "product imports tests", from: "pkg/hostaccess", to: "test/winhost", want: false},
+		{name: "product imports tests", from: "pkg/host", to: "test/winhost", want: false},
 		{name: "command imports tests", from: "cmd/apiserver/app", to: "test/controlplane", want: false},
 		{name: "command imports command", from: "cmd/controller/app", to: "cmd/apiserver/app", want: false},
-		{name: "the world imports the product", from: "test/controlplane", to: "pkg/sshpool", want: false},
+		{name: "the world imports the product", from: "test/controlplane", to: "pkg/host/ssh", want: false},
 		{name: "no such layer", from: "pkg/new", to: "fmt", want: false},
-		{name: "similar name", from: "pkg/hostaccess", to: "pkg/sshpool2", want: false},
+		{name: "similar name", from: "pkg/host", to: "pkg/sshpool2", want: false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -342,10 +342,10 @@ func TestCheckBans(t *testing.T) {
 		p    goPackage
 		want []string // names of the bans that are broken
 	}{
-		{name: "nothing", p: goPackage{path: "pkg/sshpool", imports: []string{"fmt", "golang.org/x/crypto/ssh"}}},
+		{name: "nothing", p: goPackage{path: "pkg/host/ssh", imports: []string{"fmt", "golang.org/x/crypto/ssh"}}},
 		{name: "kubernetes in depth", p: goPackage{path: "test/e2e", deps: []string{"k8s.io/kubernetes/pkg/api"}}, want: []string{"kubernetes itself"}},
 		{name: "staging is not kubernetes", p: goPackage{path: "cmd/apiserver", deps: []string{"k8s.io/kubernetes2", "k8s.io/apiserver"}}},
-		{name: "apimachinery below the pool", p: goPackage{path: "pkg/sshpool", deps: []string{"k8s.io/apimachinery/pkg/types"}}, want: []string{"pools of connections know no Kubernetes"}},
+		{name: "apimachinery below the pool", p: goPackage{path: "pkg/host/ssh", deps: []string{"k8s.io/apimachinery/pkg/types"}}, want: []string{"pools of connections know no Kubernetes"}},
 		{name: "system calls in the agent", p: goPackage{path: "pkg/agent/windows", deps: []string{"golang.org/x/sys/windows", "os", "pkg/agent"}}},
 		{name: "library in the agent", p: goPackage{path: "cmd/agent", deps: []string{"github.com/spf13/cobra"}}, want: []string{"the agent is small"}},
 		{name: "client in the types", p: goPackage{path: "pkg/apis/windows", imports: []string{"k8s.io/client-go/rest"}}, want: []string{"types only need apimachinery"}},

@@ -23,7 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -77,8 +77,8 @@ func startCluster(t *testing.T) *cluster {
 type host struct {
 	*testing.T
 	winhost.Host
-	pool    *sshpool.Pool
-	target  sshpool.Target
+	pool    *hostssh.Pool
+	target  hostssh.Target
 	payload *payload.Payload
 	agent   string // its path
 }
@@ -93,7 +93,7 @@ func startHost(t *testing.T) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{T: t, pool: sshpool.New(sshpool.Options{})}
+	h := &host{T: t, pool: hostssh.New(hostssh.Options{})}
 	t.Cleanup(func() {
 		if err := h.pool.Close(); err != nil {
 			t.Error(err)
@@ -109,9 +109,9 @@ func startHost(t *testing.T) *host {
 	})
 	signer := hosttest.NewKey(t)
 	h.Host = hosttest.Start(t, winhost.Options{Tier: winhost.TierWine, Network: true, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}, Logf: t.Logf})
-	h.target = sshpool.Target{
+	h.target = hostssh.Target{
 		Address: h.Address(), Port: h.Port(), User: h.User(),
-		Credential: sshpool.Credential{ID: "test", Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{h.HostKey()},
+		Credential: hostssh.Credential{ID: "test", Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{h.HostKey()},
 	}
 	h.agent = h.payload.Manifest.ByRole(payload.RoleAgent)[0].Path
 	return h

@@ -21,8 +21,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // hostOptions are the flags about reaching hosts.
@@ -72,25 +72,25 @@ func (o *hostOptions) validate() error {
 }
 
 // addressRules returns allowed and refused in the form that programs use.
-func (o *hostOptions) addressRules() (hostaccess.AddressRules, error) {
-	return hostaccess.ParseAddressRules(o.allowed, o.refused)
+func (o *hostOptions) addressRules() (host.AddressRules, error) {
+	return host.ParseAddressRules(o.allowed, o.refused)
 }
 
 // access builds what reaches hosts. The returned function ends all connections.
-func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface) (*hostaccess.Access, func(), error) {
+func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface) (*host.Access, func(), error) {
 	rules, err := o.addressRules()
 	if err != nil {
 		return nil, nil, err
 	}
-	ours, err := hostaccess.OurAddresses()
+	ours, err := host.OurAddresses()
 	if err != nil {
 		return nil, nil, err
 	}
-	agents, err := hostaccess.LoadBundle(o.agentDir)
+	agents, err := host.LoadBundle(o.agentDir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--agent-dir: %w", err)
 	}
-	pool := sshpool.New(sshpool.Options{
+	pool := ssh.New(ssh.Options{
 		DialTimeout:      o.dialTimeout,
 		HandshakeTimeout: o.dialTimeout,
 		MaxConns:         o.maxConnections,
@@ -98,7 +98,7 @@ func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface)
 		AllowAddress:     rules.Policy(ours),
 	})
 	registerPoolMetrics(pool)
-	access := hostaccess.New(hostaccess.Options{
+	access := host.New(host.Options{
 		Pool: pool,
 		ReadSecret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 			secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -135,13 +135,13 @@ func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, o
 }
 
 // registerPoolMetrics shows the connections to hosts on /metrics.
-func registerPoolMetrics(pool *sshpool.Pool) {
-	gauge := func(name, help string, value func(sshpool.Stats) int) {
+func registerPoolMetrics(pool *ssh.Pool) {
+	gauge := func(name, help string, value func(ssh.Stats) int) {
 		legacyregistry.RawMustRegister(metrics.NewGaugeFunc(&metrics.GaugeOpts{
 			Namespace: "windows_apiserver", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
 		}, func() float64 { return float64(value(pool.Stats())) }))
 	}
-	gauge("ssh_connections", "SSH connections to hosts that are open.", func(s sshpool.Stats) int { return s.Connections })
-	gauge("ssh_sessions", "Sessions on these connections.", func(s sshpool.Stats) int { return s.Sessions })
-	gauge("ssh_dials_in_flight", "SSH connections being made.", func(s sshpool.Stats) int { return s.Dialing })
+	gauge("ssh_connections", "SSH connections to hosts that are open.", func(s ssh.Stats) int { return s.Connections })
+	gauge("ssh_sessions", "Sessions on these connections.", func(s ssh.Stats) int { return s.Sessions })
+	gauge("ssh_dials_in_flight", "SSH connections being made.", func(s ssh.Stats) int { return s.Dialing })
 }

@@ -11,15 +11,15 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
 	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 // hosts is hostaccess as the registry wants it.
 type hosts struct {
-	access *hostaccess.Access
+	access *host.Access
 	// configurations are nil when nothing but our agent is put on hosts.
 	configurations *configurations
 }
@@ -30,7 +30,7 @@ var _ windowsinstance.Hosts = hosts{}
 func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (windowsinstance.LogStream, error) {
 	stream, err := h.access.Logs(ctx, instance, request)
 	if err != nil {
-		return nil, hostaccess.StatusError(instance.Name, err)
+		return nil, host.StatusError(instance.Name, err)
 	}
 	return stream, nil
 }
@@ -38,13 +38,13 @@ func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 // OpenSession implements [windowsinstance.SessionOpener]. The terminal gets its size from
 // the client, right after it is connected.
 func (h hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (stream.Session, error) {
-	exec := hostaccess.ExecRequest{Command: request.Command}
+	exec := host.ExecRequest{Command: request.Command}
 	if request.TTY {
-		exec.TTY = &sshpool.PTY{}
+		exec.TTY = &ssh.PTY{}
 	}
 	s, err := h.access.Exec(ctx, instance, exec)
 	if err != nil {
-		return nil, hostaccess.StatusError(instance.Name, err)
+		return nil, host.StatusError(instance.Name, err)
 	}
 	return session{s, instance.Name}, nil
 }
@@ -58,7 +58,7 @@ func (h hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance,
 func (h hosts) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 	inspection, err := h.access.Inspect(ctx, instance)
 	if err != nil {
-		return nil, hostaccess.StatusError(instance.Name, err)
+		return nil, host.StatusError(instance.Name, err)
 	}
 	return inspection, nil
 }
@@ -70,7 +70,7 @@ func (h hosts) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v
 
 // session is an SSH session as streamserver wants it.
 type session struct {
-	*sshpool.Session
+	*ssh.Session
 	instance string
 }
 
@@ -86,12 +86,12 @@ func (s session) Stderr() io.Reader { return s.Session.Stderr }
 // Wait implements [stream.Session].
 func (s session) Wait() (exitCode int, err error) {
 	err = s.Session.Wait()
-	var exit *sshpool.ExitError
+	var exit *ssh.ExitError
 	if errors.As(err, &exit) {
 		return exit.Code, nil
 	}
 	if err != nil {
-		return 0, hostaccess.StatusError(s.instance, err)
+		return 0, host.StatusError(s.instance, err)
 	}
 	return 0, nil
 }

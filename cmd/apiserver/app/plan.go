@@ -21,7 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -96,7 +96,7 @@ func (h hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]
 	}
 	changes, err := h.access.Plan(ctx, instance, bundle)
 	if err != nil {
-		return nil, hostaccess.StatusError(instance.Name, err)
+		return nil, host.StatusError(instance.Name, err)
 	}
 	if joins {
 		changes = append(changes, v1alpha1.PlannedChange{

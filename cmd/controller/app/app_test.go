@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -97,9 +97,9 @@ func TestHealthServerIsNotWanted(t *testing.T) {
 
 func TestPoolCollector(t *testing.T) {
 	collector := newPoolCollector(nil)
-	collector.stats = func() sshpool.Stats {
-		return sshpool.Stats{Connections: 5, Idle: 3, Sessions: 2, Dialing: 1, Waiting: 4, Dials: 9, Lost: 6,
-			DialFailures: map[sshpool.Reason]uint64{sshpool.ReasonConnectionRefused: 7}}
+	collector.stats = func() ssh.Stats {
+		return ssh.Stats{Connections: 5, Idle: 3, Sessions: 2, Dialing: 1, Waiting: 4, Dials: 9, Lost: 6,
+			DialFailures: map[ssh.Reason]uint64{ssh.ReasonConnectionRefused: 7}}
 	}
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(collector); err != nil {

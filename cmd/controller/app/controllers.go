@@ -27,14 +27,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
 // controllers adds every controller to a manager.
 type controllers struct {
 	ctrl.Manager
-	hosts    *hostaccess.Access
+	hosts    *host.Access
 	kube     kubernetes.Interface
 	recorder record.EventRecorder
 	// leads says whether this process still leads; nil when there is no election.

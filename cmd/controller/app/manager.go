@@ -34,8 +34,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -49,7 +49,7 @@ var apiGroupVersion = windowsv1alpha1.SchemeGroupVersion.String()
 // runManager runs the controllers until ctx is done. When it returns, nothing of
 // them runs any more.
 func runManager(ctx context.Context, config *rest.Config, o *options.Options, health *healthServer) error {
-	agents, err := hostaccess.LoadBundle(o.AgentDir)
+	agents, err := host.LoadBundle(o.AgentDir)
 	if err != nil {
 		return fmt.Errorf("--agent-dir: %w", err)
 	}
@@ -57,7 +57,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if err != nil {
 		return err
 	}
-	ours, err := hostaccess.OurAddresses()
+	ours, err := host.OurAddresses()
 	if err != nil {
 		return err
 	}
@@ -67,13 +67,13 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if ctx.Err() != nil {
 		return nil
 	}
-	connectionOptions := sshpool.Options{
+	connectionOptions := ssh.Options{
 		DialTimeout:      o.DialTimeout,
 		HandshakeTimeout: o.DialTimeout,
 		MaxConns:         o.MaxHostConnections,
 		AllowAddress:     rules.Policy(ours),
 	}
-	connections := sshpool.New(connectionOptions)
+	connections := ssh.New(connectionOptions)
 	defer func() {
 		if err := connections.Close(); err != nil {
 			klog.ErrorS(err, "Closing the connections to hosts")
@@ -95,7 +95,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 		return err
 	}
 	defer shipped.close()
-	hosts := hostaccess.New(hostaccess.Options{
+	hosts := host.New(host.Options{
 		Pool:               connections,
 		ReadSecret:         secretReader(mgr.GetAPIReader()),
 		ReadPool:           poolReader(mgr.GetClient()),

@@ -6,39 +6,39 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // poolCollector shows the connections to hosts on /metrics.
 type poolCollector struct {
-	stats   func() sshpool.Stats
+	stats   func() ssh.Stats
 	gauges  []poolMetric[int]
 	counts  []poolMetric[uint64]
 	failure *prometheus.Desc
 }
 
-// poolMetric is one number of [sshpool.Stats].
+// poolMetric is one number of [ssh.Stats].
 type poolMetric[T int | uint64] struct {
 	desc  *prometheus.Desc
-	value func(*sshpool.Stats) T
+	value func(*ssh.Stats) T
 }
 
-func newPoolCollector(pool *sshpool.Pool) *poolCollector {
+func newPoolCollector(pool *ssh.Pool) *poolCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("windows_controller_ssh_"+name, help, labels, nil)
 	}
 	return &poolCollector{
 		stats: pool.Stats,
 		gauges: []poolMetric[int]{
-			{desc("connections", "SSH connections to hosts that are open."), func(s *sshpool.Stats) int { return s.Connections }},
-			{desc("idle_connections", "Those of them that nothing uses."), func(s *sshpool.Stats) int { return s.Idle }},
-			{desc("sessions", "Sessions on these connections."), func(s *sshpool.Stats) int { return s.Sessions }},
-			{desc("dials_in_flight", "SSH connections being made."), func(s *sshpool.Stats) int { return s.Dialing }},
-			{desc("waiting", "Callers that wait for a session."), func(s *sshpool.Stats) int { return s.Waiting }},
+			{desc("connections", "SSH connections to hosts that are open."), func(s *ssh.Stats) int { return s.Connections }},
+			{desc("idle_connections", "Those of them that nothing uses."), func(s *ssh.Stats) int { return s.Idle }},
+			{desc("sessions", "Sessions on these connections."), func(s *ssh.Stats) int { return s.Sessions }},
+			{desc("dials_in_flight", "SSH connections being made."), func(s *ssh.Stats) int { return s.Dialing }},
+			{desc("waiting", "Callers that wait for a session."), func(s *ssh.Stats) int { return s.Waiting }},
 		},
 		counts: []poolMetric[uint64]{
-			{desc("dials_total", "SSH connections that were begun."), func(s *sshpool.Stats) uint64 { return s.Dials }},
-			{desc("connections_lost_total", "SSH connections that ended without our doing."), func(s *sshpool.Stats) uint64 { return s.Lost }},
+			{desc("dials_total", "SSH connections that were begun."), func(s *ssh.Stats) uint64 { return s.Dials }},
+			{desc("connections_lost_total", "SSH connections that ended without our doing."), func(s *ssh.Stats) uint64 { return s.Lost }},
 		},
 		failure: desc("dial_failures_total", "SSH connections that could not be made, by reason.", "reason"),
 	}

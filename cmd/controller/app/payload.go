@@ -12,21 +12,21 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
-	"github.com/openshift/windows-instance-api/pkg/transfer"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
 // shipment is what is shipped to hosts, and how. Without a payload all of it is nil.
 type shipment struct {
 	payload *payload.Payload
 	// connections are apart from those for everything else, which must not wait behind a file.
-	connections *sshpool.Pool
-	limits      hostaccess.TransferLimits
+	connections *ssh.Pool
+	limits      host.TransferLimits
 }
 
 // openPayload opens the payload of the flags, if there is one.
-func openPayload(ctx context.Context, connections sshpool.Options, o *options.Options) (*shipment, error) {
+func openPayload(ctx context.Context, connections ssh.Options, o *options.Options) (*shipment, error) {
 	perHost, total, err := o.UploadLimits()
 	if err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func openPayload(ctx context.Context, connections sshpool.Options, o *options.Op
 	klog.InfoS("Hosts are set up with a payload", "name", p.Manifest.Name, "version", p.Manifest.Version, "files", len(p.Manifest.Files))
 	return &shipment{
 		payload:     p,
-		connections: sshpool.New(transfer.PoolOptions(connections)),
-		limits:      hostaccess.TransferLimits{HostBytesPerSecond: perHost, TotalBytesPerSecond: total},
+		connections: ssh.New(transfer.PoolOptions(connections)),
+		limits:      host.TransferLimits{HostBytesPerSecond: perHost, TotalBytesPerSecond: total},
 	}, nil
 }
 

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // failure is an error in the words of the API: which condition it concerns, and
@@ -27,20 +27,20 @@ type failure struct {
 }
 
 // stages say what was being tried in a step.
-var stages = map[step]hostaccess.Stage{
-	stepResolve: hostaccess.StageResolve,
-	stepAdmit:   hostaccess.StageResolve,
-	stepHostKey: hostaccess.StageHostKey,
-	stepLogin:   hostaccess.StageLogin,
-	stepFacts:   hostaccess.StageFacts,
+var stages = map[step]host.Stage{
+	stepResolve: host.StageResolve,
+	stepAdmit:   host.StageResolve,
+	stepHostKey: host.StageHostKey,
+	stepLogin:   host.StageLogin,
+	stepFacts:   host.StageFacts,
 }
 
 // inconclusive says whether an error is about us and tells nothing about the host.
 func inconclusive(err error) bool {
-	if e, ok := sshpool.AsError(err); ok {
+	if e, ok := hostssh.AsError(err); ok {
 		switch e.Reason {
-		case sshpool.ReasonLimitReached, sshpool.ReasonSessionLimitReached, sshpool.ReasonPoolClosed,
-			sshpool.ReasonCanceled, sshpool.ReasonSessionClosed:
+		case hostssh.ReasonLimitReached, hostssh.ReasonSessionLimitReached, hostssh.ReasonPoolClosed,
+			hostssh.ReasonCanceled, hostssh.ReasonSessionClosed:
 			return true
 		}
 		return false
@@ -57,14 +57,14 @@ func classify(at step, err error, instance *windowsv1alpha1.WindowsInstance) fai
 		return failure{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried,
 			fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), "."))}
 	}
-	return failureOf(hostaccess.Diagnose(stages[at], err, instance))
+	return failureOf(host.Diagnose(stages[at], err, instance))
 }
 
 func hostKeyChanged(presented ssh.PublicKey, pinned []ssh.PublicKey, instance *windowsv1alpha1.WindowsInstance) failure {
-	return failureOf(hostaccess.HostKeyChanged(presented, pinned, instance))
+	return failureOf(host.HostKeyChanged(presented, pinned, instance))
 }
 
-func failureOf(d hostaccess.Diagnosis) failure {
+func failureOf(d host.Diagnosis) failure {
 	return failure{d.Condition, d.Status, d.Reason, d.Message}
 }
 
@@ -80,7 +80,7 @@ func isTimeout(reason string) bool {
 // hung says whether the error of a step means that the host did not answer in
 // time, so that looking at it again may take as long again.
 func hung(at step, err error, instance *windowsv1alpha1.WindowsInstance) bool {
-	if e, ok := sshpool.AsError(err); ok && e.Reason == sshpool.ReasonTimedOut && e.Layer != sshpool.LayerDNS {
+	if e, ok := hostssh.AsError(err); ok && e.Reason == hostssh.ReasonTimedOut && e.Layer != hostssh.LayerDNS {
 		return true
 	}
 	return errors.Is(err, context.DeadlineExceeded) || isTimeout(classify(at, err, instance).reason)

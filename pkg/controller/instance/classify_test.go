@@ -12,8 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // Every step is blamed on the condition that it finds out; package hostaccess tests the words.
@@ -50,12 +50,12 @@ func TestHung(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{"no answer", &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionTimedOut}, true},
-		{"silent in the handshake", &sshpool.Error{Layer: sshpool.LayerHandshake, Reason: sshpool.ReasonHandshakeTimedOut}, true},
-		{"silent in a session", &sshpool.Error{Layer: sshpool.LayerSession, Reason: sshpool.ReasonTimedOut}, true},
+		{"no answer", &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionTimedOut}, true},
+		{"silent in the handshake", &ssh.Error{Layer: ssh.LayerHandshake, Reason: ssh.ReasonHandshakeTimedOut}, true},
+		{"silent in a session", &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonTimedOut}, true},
 		{"deadline of the probe", context.DeadlineExceeded, true},
-		{"refused", &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}, false},
-		{"DNS is silent", &sshpool.Error{Layer: sshpool.LayerDNS, Reason: sshpool.ReasonTimedOut}, false},
+		{"refused", &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}, false},
+		{"DNS is silent", &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonTimedOut}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := hung(stepLogin, test.err, newInstance("win-1", "10.1.42.1")); got != test.want {
@@ -66,13 +66,13 @@ func TestHung(t *testing.T) {
 }
 
 func TestReasonsAreFitForConditions(t *testing.T) {
-	for _, reason := range []sshpool.Reason{sshpool.ReasonConnectionRefused, sshpool.ReasonNotSSH, sshpool.ReasonCredentialsRefused} {
-		f := classify(stepLogin, &sshpool.Error{Layer: sshpool.LayerConnect, Reason: reason}, newInstance("win-1", "10.1.42.1"))
+	for _, reason := range []ssh.Reason{ssh.ReasonConnectionRefused, ssh.ReasonNotSSH, ssh.ReasonCredentialsRefused} {
+		f := classify(stepLogin, &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}, newInstance("win-1", "10.1.42.1"))
 		if f.status == metav1.ConditionTrue || f.reason == "" || f.message == "" {
 			t.Errorf("%s: got %+v", reason, f)
 		}
 	}
-	if !inconclusive(&sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonLimitReached}) || inconclusive(&hostaccess.CredentialsError{}) {
+	if !inconclusive(&ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}) || inconclusive(&host.CredentialsError{}) {
 		t.Error("limits of ours tell nothing about a host, and a missing Secret does")
 	}
 }

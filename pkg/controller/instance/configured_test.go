@@ -26,7 +26,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // Revisions of tests.
@@ -62,7 +62,7 @@ func reconfigured(t *testing.T, current string, phase windowsv1alpha1.OperationP
 func TestEvaluateConfigured(t *testing.T) {
 	ready := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	unreachable := &observation{started: testNow, finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
-		err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}
+		err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}
 	missing := errors.New("there is no ConfigMap kube-root-ca.crt: create it")
 	old := setUpWith("", revision1)
 	old.started, old.finished = testNow.Add(-2*time.Minute), testNow.Add(-2*time.Minute)
@@ -245,7 +245,7 @@ func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
 		f.Configuration = agent.ConfigurationFacts{AppliedRevision: revision1, Drift: &engine.Drift{Revision: revision1, Left: left}}
 	})
 	status := evaluate(world{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
-	if got := message(t, &status, windowsv1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
+	if got := messageOf(t, &status, windowsv1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -336,7 +336,7 @@ func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 	f.settle("next")
 	f.expect("next", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
 	status := f.get("next").Status
-	if text := message(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, stands for this host") {
+	if text := messageOf(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, stands for this host") {
 		t.Errorf("got %q", text)
 	}
 

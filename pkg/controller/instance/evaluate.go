@@ -16,8 +16,8 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 )
 
 // world is everything that decides about the status of an instance.
@@ -288,7 +288,7 @@ func (e *evaluation) trusted() {
 		}
 		names := make([]string, len(decision.keys))
 		for i, key := range decision.keys {
-			names[i] = hostaccess.DescribeKey(key)
+			names[i] = host.DescribeKey(key)
 		}
 		if decision.by == windowsv1alpha1.TrustedBySpec {
 			e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonPinned,

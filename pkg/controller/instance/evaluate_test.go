@@ -18,8 +18,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // healthy is what a probe of a host sees that nothing speaks against.
@@ -54,7 +54,7 @@ func operated(t *testing.T, kind windowsv1alpha1.OperationType, phase windowsv1a
 func TestEvaluate(t *testing.T) {
 	readyNode := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	refused := &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
-		err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}
+		err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}
 
 	for _, test := range []struct {
 		name      string
@@ -132,7 +132,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "agent does not run",
 			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, verified: true, loggedIn: true,
-				failed: stepFacts, err: &hostaccess.AgentError{Step: hostaccess.StepUpload, Err: errors.New("disk full")}}},
+				failed: stepFacts, err: &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=Unknown/AgentNotInstalled",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/AgentNotInstalled"},
 			wantPhase: windowsv1alpha1.InstanceFailed,
@@ -140,7 +140,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "no credentials, and whose key it is could not be verified without",
 			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newRSAKey(t),
-				failed: stepLogin, err: &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
+				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=Unknown/NotTried", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/CredentialsMissing"},
 			wantPhase: windowsv1alpha1.InstanceFailed,
@@ -148,7 +148,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "no credentials, and another host key",
 			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newKey(t, "other"),
-				failed: stepLogin, err: &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
+				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=False/HostKeyChanged", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/HostKeyChanged"},
 			wantPhase: windowsv1alpha1.InstanceFailed,
@@ -262,9 +262,9 @@ func TestEvaluateAfterASpecChange(t *testing.T) {
 }
 
 func TestEvaluateHostKeys(t *testing.T) {
-	host, other := newKey(t, "host"), newKey(t, "other")
+	ours, other := newKey(t, "host"), newKey(t, "other")
 	hourAgo := metav1.NewTime(testNow.Add(-time.Hour))
-	firstUse := recordKeys(nil, append(trust(nil, nil, nil).keys, host), windowsv1alpha1.TrustedOnFirstUse, hourAgo)
+	firstUse := recordKeys(nil, append(trust(nil, nil, nil).keys, ours), windowsv1alpha1.TrustedOnFirstUse, hourAgo)
 
 	for _, test := range []struct {
 		name        string
@@ -273,21 +273,21 @@ func TestEvaluateHostKeys(t *testing.T) {
 		observation *observation
 		want        []string // fingerprint, trusted by, first seen
 	}{
-		{"first use", nil, nil, &observation{finished: testNow, presented: host, contacted: true},
+		{"first use", nil, nil, &observation{finished: testNow, presented: ours, contacted: true},
 			[]string{"SHA256 of host by FirstUse now"}},
 		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}},
 		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: stepLogin, err: verifyAs(other, known(t))},
 			[]string{"SHA256 of host by FirstUse an hour ago"}},
-		{"pinned and never reached: not recorded", []string{hostaccess.KeyLine(host)}, nil, &observation{finished: testNow, failed: stepLogin, err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}}, nil},
-		{"pinned and verified", []string{hostaccess.KeyLine(host)}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
-		{"pinned after first use", []string{hostaccess.KeyLine(host)}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
-		{"pinned anew and verified", []string{hostaccess.KeyLine(other)}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
+		{"pinned and never reached: not recorded", []string{host.KeyLine(ours)}, nil, &observation{finished: testNow, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil},
+		{"pinned and verified", []string{host.KeyLine(ours)}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
+		{"pinned after first use", []string{host.KeyLine(ours)}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
+		{"pinned anew and verified", []string{host.KeyLine(other)}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
 			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.recorded
 			status := evaluate(world{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
-			names := map[string]string{recordKeys(nil, append(trust(nil, nil, nil).keys, host), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, nil).keys, other), "", hourAgo)[0].Fingerprint: "other"}
+			names := map[string]string{recordKeys(nil, append(trust(nil, nil, nil).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, nil).keys, other), "", hourAgo)[0].Fingerprint: "other"}
 			var got []string
 			for _, key := range status.HostKeys {
 				when := "now"
@@ -304,8 +304,8 @@ func TestEvaluateHostKeys(t *testing.T) {
 }
 
 func TestEvaluateAddresses(t *testing.T) {
-	unresolved := &observation{finished: testNow, failed: stepResolve, err: &sshpool.Error{Layer: sshpool.LayerDNS, Reason: sshpool.ReasonNameNotResolved}}
-	forbidden := &observation{finished: testNow, failed: stepResolve, err: &sshpool.Error{Layer: sshpool.LayerDNS, Reason: sshpool.ReasonAddressRefused}}
+	unresolved := &observation{finished: testNow, failed: stepResolve, err: &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonNameNotResolved}}
+	forbidden := &observation{finished: testNow, failed: stepResolve, err: &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonAddressRefused}}
 	for _, test := range []struct {
 		name        string
 		observation *observation
@@ -335,7 +335,7 @@ func TestEvaluateNamesEveryFinding(t *testing.T) {
 	status := evaluate(world{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *agent.Facts) {
 		f.Memory.TotalBytes, f.Disks[0].FreeBytes, f.Name.Hostname = gib, gib, "WIN-1"
 	})})
-	got := message(t, &status, windowsv1alpha1.ConditionPreflightPassed)
+	got := messageOf(t, &status, windowsv1alpha1.ConditionPreflightPassed)
 	for _, want := range []string{"The host cannot be a node yet: [MemoryTooSmall]", "; [DiskTooSmall]", "Worth knowing: [HostnameNotLowerCase]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
@@ -354,12 +354,12 @@ func TestTransitions(t *testing.T) {
 	well := status(world{instance: known(t), observation: healthy()})
 	withNode := status(world{instance: known(t), observation: healthy(), node: node})
 	nodeDown := status(world{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)})
-	failing := func(reason sshpool.Reason) windowsv1alpha1.WindowsInstanceStatus {
+	failing := func(reason ssh.Reason) windowsv1alpha1.WindowsInstanceStatus {
 		instance := known(t)
 		instance.Status = well
-		return status(world{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &sshpool.Error{Layer: sshpool.LayerConnect, Reason: reason}}})
+		return status(world{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}}})
 	}
-	refused, timedOut := failing(sshpool.ReasonConnectionRefused), failing(sshpool.ReasonConnectionTimedOut)
+	refused, timedOut := failing(ssh.ReasonConnectionRefused), failing(ssh.ReasonConnectionTimedOut)
 	paused := known(t)
 	paused.Status = well
 	pausedStatus := status(world{instance: paused, paused: "Paused."})

@@ -24,7 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 const (
@@ -108,7 +108,7 @@ func conditionsOf(status *windowsv1alpha1.WindowsInstanceStatus) []string {
 	return out
 }
 
-func message(t testing.TB, status *windowsv1alpha1.WindowsInstanceStatus, condition string) string {
+func messageOf(t testing.TB, status *windowsv1alpha1.WindowsInstanceStatus, condition string) string {
 	t.Helper()
 	c := meta.FindStatusCondition(status.Conditions, condition)
 	if c == nil {
@@ -186,18 +186,18 @@ func (s *scriptedHosts) begin(ctx context.Context, at step, instance *windowsv1a
 	h, ok := s.byAddress[instance.Spec.Address]
 	if !ok {
 		s.mu.Unlock()
-		return scriptedHost{}, &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonHostUnreachable}
+		return scriptedHost{}, &hostssh.Error{Layer: hostssh.LayerConnect, Reason: hostssh.ReasonHostUnreachable}
 	}
 	copied, err := *h, h.fail[at]
 	s.mu.Unlock()
 	if copied.hang && at != stepResolve {
 		s.entered <- instance.Spec.Address
 		<-ctx.Done()
-		reason := sshpool.ReasonCanceled
+		reason := hostssh.ReasonCanceled
 		if ctx.Err() == context.DeadlineExceeded {
-			reason = sshpool.ReasonTimedOut
+			reason = hostssh.ReasonTimedOut
 		}
-		return copied, &sshpool.Error{Layer: sshpool.LayerConnect, Reason: reason, Err: ctx.Err()}
+		return copied, &hostssh.Error{Layer: hostssh.LayerConnect, Reason: reason, Err: ctx.Err()}
 	}
 	return copied, err
 }
@@ -266,10 +266,10 @@ func verifyAs(presented ssh.PublicKey, instance *windowsv1alpha1.WindowsInstance
 		}
 	}
 	if len(pinned) == 0 {
-		return &sshpool.Error{Layer: sshpool.LayerHostKey, Reason: sshpool.ReasonHostKeyUnknown, Err: &sshpool.HostKeyError{Presented: presented}}
+		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyUnknown, Err: &hostssh.HostKeyError{Presented: presented}}
 	}
 	if !slices.ContainsFunc(pinned, func(k ssh.PublicKey) bool { return sameKey(k, presented) }) {
-		return &sshpool.Error{Layer: sshpool.LayerHostKey, Reason: sshpool.ReasonHostKeyChanged, Err: &sshpool.HostKeyError{Presented: presented, Pinned: pinned}}
+		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyChanged, Err: &hostssh.HostKeyError{Presented: presented, Pinned: pinned}}
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // Indexes of the cache. Their names are long as all controllers of a process share them.
@@ -250,9 +250,9 @@ func describeDuplicate(instance, other *windowsv1alpha1.WindowsInstance) string 
 		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
 	}
 	if !other.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. It is waited for; its condition Removed says how far that is.", other.Name, hostaccess.Endpoint(other))
+		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. It is waited for; its condition Removed says how far that is.", other.Name, host.Endpoint(other))
 	}
-	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, hostaccess.Endpoint(other))
+	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, host.Endpoint(other))
 }
 
 // describeOwned is describeDuplicate for a host whose Node another instance has.

@@ -130,7 +130,7 @@ func TestNodeBelongsToOne(t *testing.T) {
 	f := newFixture(t, first, second, newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
 	look := func(name string) world {
 		t.Helper()
-		w, err := f.r.look(t.Context(), f.get(name), nil, host{})
+		w, err := f.r.look(t.Context(), f.get(name), nil, remembered{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 )
 
 // step is a step of a probe.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // admitFunc says whether the host behind the addresses may be contacted for an
@@ -118,7 +118,7 @@ func (a *attempt) login(ctx context.Context) error {
 		a.seen.contacted, a.seen.verified, a.seen.loggedIn = true, true, true
 		return nil
 	}
-	sshErr, ok := sshpool.AsError(err)
+	sshErr, ok := ssh.AsError(err)
 	if !ok && ctx.Err() == nil {
 		// Something was missing to try it, for example the Secret. Whether the host can
 		// be reached is worth knowing all the same, and comes first.
@@ -130,9 +130,9 @@ func (a *attempt) login(ctx context.Context) error {
 	}
 	if ok {
 		switch sshErr.Layer {
-		case sshpool.LayerHostKey:
+		case ssh.LayerHostKey:
 			a.seen.contacted = true
-		case sshpool.LayerAuth, sshpool.LayerSession, sshpool.LayerShell:
+		case ssh.LayerAuth, ssh.LayerSession, ssh.LayerShell:
 			a.seen.contacted, a.seen.verified = true, true
 		}
 	}

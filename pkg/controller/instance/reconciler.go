@@ -142,7 +142,7 @@ func (r *Reconciler) pool(ctx context.Context, instance *windowsv1alpha1.Windows
 
 // remember notes the object and drops what was known of a host that is now to be
 // contacted in another way.
-func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) host {
+func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) remembered {
 	known, replaced := r.tracker.sync(key, instance, contactDigest(instance, pool), func() history {
 		if r.Desired != nil && unsettled(instance) {
 			return history{} // it waits for what this look finds out
@@ -157,7 +157,7 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha
 }
 
 // look gathers what decides about the status. It reads the cache only.
-func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known host) (world, error) {
+func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known remembered) (world, error) {
 	w := world{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
 	if known.last != nil && applies(known.last, instance) {
 		w.observation = known.last
@@ -240,7 +240,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *windowsv1alpha1.
 
 // proceed has the host looked at if it is time, else says when it will be.
 // instance is the object as it is stored, with everything that was recorded.
-func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, w world, known host, before *windowsv1alpha1.WindowsInstanceStatus) reconcile.Result {
+func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, w world, known remembered, before *windowsv1alpha1.WindowsInstanceStatus) reconcile.Result {
 	if w.paused != "" {
 		r.prober.cancel(key)
 		r.tracker.renew(key) // it is looked at as soon as the pause ends
@@ -275,7 +275,7 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 }
 
 // lookedAt is since when what the last look at a host saw is valid.
-func lookedAt(known host) time.Time {
+func lookedAt(known remembered) time.Time {
 	if known.last != nil && known.last.finished.Equal(known.history.at) {
 		return known.last.started
 	}
@@ -289,7 +289,7 @@ func lostNode(before, after *windowsv1alpha1.WindowsInstanceStatus) bool {
 }
 
 // probe submits a look at a host.
-func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, known host) {
+func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, known remembered) {
 	l := laneFast
 	if known.history.hung {
 		l = laneSlow

@@ -30,8 +30,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // fixture is a reconciler with a fake cluster and scripted hosts.
@@ -265,7 +265,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 
 func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
 	instance := newInstance("win-1", "10.1.42.1")
-	instance.Spec.HostKeys = []string{hostaccess.KeyLine(newKey(t, "host"))}
+	instance.Spec.HostKeys = []string{host.KeyLine(newKey(t, "host"))}
 	f := newFixture(t, instance)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 
@@ -307,8 +307,8 @@ func TestReconcileWritesNothingWhenNothingChanges(t *testing.T) {
 }
 
 func TestReconcileFailures(t *testing.T) {
-	sshErr := func(layer sshpool.Layer, reason sshpool.Reason) error {
-		return &sshpool.Error{Layer: layer, Reason: reason, Address: "10.1.42.1:22", Err: errors.New("cause")}
+	sshErr := func(layer ssh.Layer, reason ssh.Reason) error {
+		return &ssh.Error{Layer: layer, Reason: reason, Address: "10.1.42.1:22", Err: errors.New("cause")}
 	}
 	for _, test := range []struct {
 		name      string
@@ -318,19 +318,19 @@ func TestReconcileFailures(t *testing.T) {
 		wantPhase windowsv1alpha1.WindowsInstancePhase
 		wantCalls []string
 	}{
-		{"DNS", stepResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonNameNotResolved), "Resolved=False/NameNotResolved", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
-		{"address policy", stepResolve, sshErr(sshpool.LayerDNS, sshpool.ReasonAddressRefused), "Resolved=False/AddressRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1"}},
-		{"refused", stepLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"timed out", stepLogin, sshErr(sshpool.LayerConnect, sshpool.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"no SSH", stepLogin, sshErr(sshpool.LayerHandshake, sshpool.ReasonNotSSH), "Reachable=False/NotSSH", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"DNS", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonNameNotResolved), "Resolved=False/NameNotResolved", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
+		{"address policy", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonAddressRefused), "Resolved=False/AddressRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1"}},
+		{"refused", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"timed out", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no SSH", stepLogin, sshErr(ssh.LayerHandshake, ssh.ReasonNotSSH), "Reachable=False/NotSSH", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
 		{"another host key", stepLogin, verifyAs(newKey(t, "other"), known(t)), "HostKeyTrusted=False/HostKeyChanged", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"no Secret", stepLogin, &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
-		{"credentials refused", stepLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"silent while logging in", stepLogin, sshErr(sshpool.LayerAuth, sshpool.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"no session", stepLogin, sshErr(sshpool.LayerSession, sshpool.ReasonSessionRefused), "Authenticated=False/SessionRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"lost", stepFacts, sshErr(sshpool.LayerSession, sshpool.ReasonConnectionLost), "Authenticated=False/ConnectionLost", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"no agent", stepFacts, &hostaccess.AgentError{Step: hostaccess.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"agent failed", stepFacts, &hostaccess.AgentError{Step: hostaccess.StepRun, Err: &sshpool.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"no Secret", stepLogin, &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
+		{"credentials refused", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"silent while logging in", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no session", stepLogin, sshErr(ssh.LayerSession, ssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"lost", stepFacts, sshErr(ssh.LayerSession, ssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"no agent", stepFacts, &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"agent failed", stepFacts, &host.AgentError{Step: host.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, newInstance("win-1", "10.1.42.1"))
@@ -381,7 +381,7 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.settle("win-1")
 	f.expect("win-1", windowsv1alpha1.InstanceFailed, "HostKeyTrusted=False/HostKeyChanged", "Authenticated=Unknown/NotTried")
 	status := f.get("win-1").Status
-	if text := message(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, hostaccess.KeyLine(presented)) {
+	if text := messageOf(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, host.KeyLine(presented)) {
 		t.Errorf("the message does not say how to accept the key: %s", text)
 	}
 	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, nil).keys, presented), "", metav1.Now())[0].Key {
@@ -390,7 +390,7 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.journal.take()
 	f.hosts.takeForgotten()
 
-	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{hostaccess.KeyLine(presented)} })
+	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{host.KeyLine(presented)} })
 	f.settle("win-1") // at once, without waiting for the backoff
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
 	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned")
@@ -456,7 +456,7 @@ func TestReconcileDuplicate(t *testing.T) {
 	f.expectJournal("write newer", "Resolve newer", "write newer", "event newer Warning DuplicateHost")
 	f.expect("newer", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "NodeReady=Unknown/NotTried")
 	status := f.get("newer").Status
-	if text := message(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already stands for this host") {
+	if text := messageOf(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already stands for this host") {
 		t.Errorf("got %q", text)
 	}
 	f.settle("literal")
@@ -570,7 +570,7 @@ func TestReconcileHungHostGoesToTheSlowLane(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
 		h.key = newKey(t, "host")
-		h.fail[stepHostKey] = &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionTimedOut}
+		h.fail[stepHostKey] = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionTimedOut}
 	})
 	f.clock.Step(f.settle("win-1").RequeueAfter)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
@@ -635,7 +635,7 @@ func TestReconcileOurOwnLimitsSayNothingAboutAHost(t *testing.T) {
 	f.settle("win-1")
 	f.journal.take()
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
-		h.fail[stepLogin] = &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonLimitReached}
+		h.fail[stepLogin] = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}
 	})
 	f.clock.Step(10 * time.Minute)
 	result := f.settle("win-1")

@@ -13,7 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 )
 
 // bootTimeTolerance is by how much the boot time of a host that was not restarted

@@ -11,9 +11,9 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// host is what this process remembers of an instance. It is the part of what is
+// remembered is what this process remembers of an instance. It is the part of what is
 // known that is not worth a write to the API: times, counts and the last observation.
-type host struct {
+type remembered struct {
 	uid     types.UID
 	contact string
 	// instance is the object as it was last contacted or seen; it names the connections to close.
@@ -25,27 +25,27 @@ type host struct {
 // tracker remembers hosts. It is safe for concurrent use; what it hands out are copies.
 type tracker struct {
 	mu    sync.Mutex
-	hosts map[types.NamespacedName]*host
+	hosts map[types.NamespacedName]*remembered
 }
 
 func newTracker() *tracker {
-	return &tracker{hosts: map[types.NamespacedName]*host{}}
+	return &tracker{hosts: map[types.NamespacedName]*remembered{}}
 }
 
 // sync notes the present object and returns what is remembered of it. When the
 // host is to be contacted in another way than before, what is remembered is
 // worthless: replaced is the object with which it was contacted until now.
-func (t *tracker) sync(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, contact string, start func() history) (h host, replaced *windowsv1alpha1.WindowsInstance) {
+func (t *tracker) sync(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, contact string, start func() history) (h remembered, replaced *windowsv1alpha1.WindowsInstance) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, ok := t.hosts[key]
 	switch {
 	case !ok:
-		known = &host{uid: instance.UID, contact: contact, history: start()}
+		known = &remembered{uid: instance.UID, contact: contact, history: start()}
 		t.hosts[key] = known
 	case known.uid != instance.UID || known.contact != contact:
 		replaced = known.instance
-		known = &host{uid: instance.UID, contact: contact}
+		known = &remembered{uid: instance.UID, contact: contact}
 		t.hosts[key] = known
 	}
 	known.instance = instance

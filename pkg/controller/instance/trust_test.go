@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 func TestTrust(t *testing.T) {
@@ -35,16 +35,16 @@ func TestTrust(t *testing.T) {
 		{name: "recorded, not presented yet", status: recorded(firstUse, old), want: verdictVerify, wantBy: firstUse},
 		{name: "recorded and presented", status: recorded(firstUse, old), presented: old, want: verdictMatch, wantBy: firstUse},
 		{name: "changed since first use", status: recorded(firstUse, old), presented: other, want: verdictChanged, wantBy: firstUse},
-		{name: "pinned, not presented yet", spec: []string{hostaccess.KeyLine(old)}, want: verdictVerify, wantBy: spec},
-		{name: "pinned and presented", spec: []string{hostaccess.KeyLine(old)}, presented: old, want: verdictMatch, wantBy: spec},
-		{name: "one of several that are pinned", spec: []string{hostaccess.KeyLine(old), hostaccess.KeyLine(other)}, presented: other, want: verdictMatch, wantBy: spec},
-		{name: "not the pinned one", spec: []string{hostaccess.KeyLine(old)}, presented: other, want: verdictChanged, wantBy: spec},
-		{name: "the spec takes the trust of the recorded key away", spec: []string{hostaccess.KeyLine(other)}, status: recorded(firstUse, old), presented: old, want: verdictChanged, wantBy: spec},
+		{name: "pinned, not presented yet", spec: []string{host.KeyLine(old)}, want: verdictVerify, wantBy: spec},
+		{name: "pinned and presented", spec: []string{host.KeyLine(old)}, presented: old, want: verdictMatch, wantBy: spec},
+		{name: "one of several that are pinned", spec: []string{host.KeyLine(old), host.KeyLine(other)}, presented: other, want: verdictMatch, wantBy: spec},
+		{name: "not the pinned one", spec: []string{host.KeyLine(old)}, presented: other, want: verdictChanged, wantBy: spec},
+		{name: "the spec takes the trust of the recorded key away", spec: []string{host.KeyLine(other)}, status: recorded(firstUse, old), presented: old, want: verdictChanged, wantBy: spec},
 		{name: "what was pinned stays trusted without the spec", status: recorded(spec, old), presented: old, want: verdictMatch, wantBy: spec},
 		{name: "what was pinned and recorded is no first use", status: recorded(spec, old), presented: other, want: verdictChanged, wantBy: spec},
-		{name: "a comment after the key does not matter", spec: []string{hostaccess.KeyLine(old) + " root@win-1"}, presented: old, want: verdictMatch, wantBy: spec},
-		{name: "a key of a type that is not pinned says nothing", spec: []string{hostaccess.KeyLine(newRSAKey(t))}, presented: old, want: verdictVerify, wantBy: spec},
-		{name: "an unreadable pin trusts nothing", spec: []string{hostaccess.KeyLine(old), "ssh-ed25519 AAAA"}, presented: old, want: verdictUnusable},
+		{name: "a comment after the key does not matter", spec: []string{host.KeyLine(old) + " root@win-1"}, presented: old, want: verdictMatch, wantBy: spec},
+		{name: "a key of a type that is not pinned says nothing", spec: []string{host.KeyLine(newRSAKey(t))}, presented: old, want: verdictVerify, wantBy: spec},
+		{name: "an unreadable pin trusts nothing", spec: []string{host.KeyLine(old), "ssh-ed25519 AAAA"}, presented: old, want: verdictUnusable},
 		{name: "an unreadable record trusts nothing", status: []windowsv1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "!"}}, presented: old, want: verdictUnusable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestRecordKeysKeepsWhenAKeyWasFirstSeen(t *testing.T) {
 	got := recordKeys(recorded, []ssh.PublicKey{other, old, other}, windowsv1alpha1.TrustedBySpec, now)
 
 	want := []windowsv1alpha1.HostKeyStatus{
-		{Type: "ssh-ed25519", Fingerprint: ssh.FingerprintSHA256(other), Key: hostaccess.KeyLine(other)[len("ssh-ed25519 "):], FirstSeen: now, TrustedBy: windowsv1alpha1.TrustedBySpec},
-		{Type: "ssh-ed25519", Fingerprint: ssh.FingerprintSHA256(old), Key: hostaccess.KeyLine(old)[len("ssh-ed25519 "):], FirstSeen: before, TrustedBy: windowsv1alpha1.TrustedBySpec},
+		{Type: "ssh-ed25519", Fingerprint: ssh.FingerprintSHA256(other), Key: host.KeyLine(other)[len("ssh-ed25519 "):], FirstSeen: now, TrustedBy: windowsv1alpha1.TrustedBySpec},
+		{Type: "ssh-ed25519", Fingerprint: ssh.FingerprintSHA256(old), Key: host.KeyLine(old)[len("ssh-ed25519 "):], FirstSeen: before, TrustedBy: windowsv1alpha1.TrustedBySpec},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -20,8 +20,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/transfer"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
 const (
@@ -182,8 +182,8 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 // agentBroke says whether the agent ended without a result, as when it is killed, or was
 // in use when it was to be removed. Both may be gone the next time.
 func agentBroke(err error) bool {
-	var agent *hostaccess.AgentError
-	return errors.As(err, &agent) && (agent.Step == hostaccess.StepRun || agent.Step == hostaccess.StepRemove)
+	var agent *host.AgentError
+	return errors.As(err, &agent) && (agent.Step == host.StepRun || agent.Step == host.StepRemove)
 }
 
 // changing records what the agent is doing.

@@ -20,7 +20,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // short writes the states of steps as one letter each, in their order: S succeeded,
@@ -194,7 +194,7 @@ func TestConfigure(t *testing.T) {
 		},
 		{
 			name: "the agent is killed again and again", set: func(f *fixture, _ *scriptedConfiguration) {
-				f.failWith("Apply", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: errors.New("exit code 0xc0000005")})
+				f.failWith("Apply", &host.AgentError{Step: host.StepRun, Err: errors.New("exit code 0xc0000005")})
 			},
 			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"0xc0000005", "Node win-1 stays cordoned until"}, wantCordoned: true,
 		},

@@ -20,7 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/transfer"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
 // configured is the part of the host of the tests that is configured. Its state is what

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 const (
@@ -33,25 +33,25 @@ func blip(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
-	e, ok := sshpool.AsError(err)
+	e, ok := ssh.AsError(err)
 	if !ok {
 		return false
 	}
 	switch e.Layer {
-	case sshpool.LayerDNS, sshpool.LayerConnect, sshpool.LayerHandshake, sshpool.LayerSession:
-		return e.Reason != sshpool.ReasonAddressRefused
+	case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerSession:
+		return e.Reason != ssh.ReasonAddressRefused
 	}
-	return e.Reason == sshpool.ReasonConnectionLost || e.Reason == sshpool.ReasonConnectionReset || e.Reason == sshpool.ReasonTimedOut
+	return e.Reason == ssh.ReasonConnectionLost || e.Reason == ssh.ReasonConnectionReset || e.Reason == ssh.ReasonTimedOut
 }
 
 // unsentFor says whether an error of a request to a host means that the request has
 // surely not been carried out: the host was not even logged in to, or it said no.
 func unsentFor(err error) bool {
-	var agent *hostaccess.AgentError
-	var credentials *hostaccess.CredentialsError
-	if e, ok := sshpool.AsError(err); ok {
+	var agent *host.AgentError
+	var credentials *host.CredentialsError
+	if e, ok := ssh.AsError(err); ok {
 		switch e.Layer {
-		case sshpool.LayerDNS, sshpool.LayerConnect, sshpool.LayerHandshake, sshpool.LayerHostKey, sshpool.LayerAuth:
+		case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerHostKey, ssh.LayerAuth:
 			return true
 		}
 		return false
@@ -60,9 +60,9 @@ func unsentFor(err error) bool {
 }
 
 // stages of the steps whose errors are not about looking at the host.
-var stages = map[string]hostaccess.Stage{
-	stepPlan: hostaccess.StagePlan, stepTransfer: hostaccess.StageTransfer, stepApply: hostaccess.StageApply,
-	stepFinish: hostaccess.StageApply, stepNetwork: hostaccess.StageApply, stepCleanup: hostaccess.StageCleanup,
+var stages = map[string]host.Stage{
+	stepPlan: host.StagePlan, stepTransfer: host.StageTransfer, stepApply: host.StageApply,
+	stepFinish: host.StageApply, stepNetwork: host.StageApply, stepCleanup: host.StageCleanup,
 }
 
 // diagnose puts an error of [Hosts] into the words of the conditions, with the layer
@@ -70,9 +70,9 @@ var stages = map[string]hostaccess.Stage{
 func (e *execution) diagnose(err error) string {
 	stage, ok := stages[e.current]
 	if !ok {
-		stage = hostaccess.StageFacts
+		stage = host.StageFacts
 	}
-	d := hostaccess.Diagnose(stage, err, e.instance)
+	d := host.Diagnose(stage, err, e.instance)
 	if d.Condition == windowsv1alpha1.ConditionConfigured || d.Condition == windowsv1alpha1.ConditionRemoved {
 		return d.Message // the reason says what failed, and that is known here
 	}

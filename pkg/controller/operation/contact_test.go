@@ -12,13 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 func TestErrorsOfHosts(t *testing.T) {
-	ssh := func(layer sshpool.Layer, reason sshpool.Reason) error {
-		return fmt.Errorf("x: %w", &sshpool.Error{Layer: layer, Reason: reason})
+	failed := func(layer ssh.Layer, reason ssh.Reason) error {
+		return fmt.Errorf("x: %w", &ssh.Error{Layer: layer, Reason: reason})
 	}
 	tests := []struct {
 		name       string
@@ -26,17 +26,17 @@ func TestErrorsOfHosts(t *testing.T) {
 		wantBlip   bool
 		wantUnsent bool
 	}{
-		{"no address", ssh(sshpool.LayerDNS, sshpool.ReasonNameNotResolved), true, true},
-		{"address not allowed", ssh(sshpool.LayerConnect, sshpool.ReasonAddressRefused), false, true},
-		{"down", ssh(sshpool.LayerConnect, sshpool.ReasonConnectionRefused), true, true},
-		{"starting", ssh(sshpool.LayerHandshake, sshpool.ReasonConnectionReset), true, true},
-		{"another host key", ssh(sshpool.LayerHostKey, sshpool.ReasonHostKeyChanged), false, true},
-		{"credentials", ssh(sshpool.LayerAuth, sshpool.ReasonCredentialsRefused), false, true},
-		{"silent while logging in", ssh(sshpool.LayerAuth, sshpool.ReasonTimedOut), true, true},
-		{"broken while it ran", ssh(sshpool.LayerSession, sshpool.ReasonConnectionLost), true, false},
-		{"no Secret", &hostaccess.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
-		{"the agent says no", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: errors.New("exit code 1")}, false, true},
-		{"the agent is silent", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: context.DeadlineExceeded}, true, false},
+		{"no address", failed(ssh.LayerDNS, ssh.ReasonNameNotResolved), true, true},
+		{"address not allowed", failed(ssh.LayerConnect, ssh.ReasonAddressRefused), false, true},
+		{"down", failed(ssh.LayerConnect, ssh.ReasonConnectionRefused), true, true},
+		{"starting", failed(ssh.LayerHandshake, ssh.ReasonConnectionReset), true, true},
+		{"another host key", failed(ssh.LayerHostKey, ssh.ReasonHostKeyChanged), false, true},
+		{"credentials", failed(ssh.LayerAuth, ssh.ReasonCredentialsRefused), false, true},
+		{"silent while logging in", failed(ssh.LayerAuth, ssh.ReasonTimedOut), true, true},
+		{"broken while it ran", failed(ssh.LayerSession, ssh.ReasonConnectionLost), true, false},
+		{"no Secret", &host.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
+		{"the agent says no", &host.AgentError{Step: host.StepRun, Err: errors.New("exit code 1")}, false, true},
+		{"the agent is silent", &host.AgentError{Step: host.StepRun, Err: context.DeadlineExceeded}, true, false},
 		{"silence", context.DeadlineExceeded, true, false},
 		{"anything else", errors.New("x"), false, false},
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/sshpool"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 const (
@@ -88,9 +88,9 @@ type scriptedHost struct {
 var (
 	_ Hosts = (*scriptedHost)(nil)
 
-	errRefusedPort = &sshpool.Error{Layer: sshpool.LayerConnect, Reason: sshpool.ReasonConnectionRefused}
-	errLost        = &sshpool.Error{Layer: sshpool.LayerSession, Reason: sshpool.ReasonConnectionLost}
-	errNoLogin     = &sshpool.Error{Layer: sshpool.LayerAuth, Reason: sshpool.ReasonCredentialsRefused}
+	errRefusedPort = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}
+	errLost        = &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonConnectionLost}
+	errNoLogin     = &ssh.Error{Layer: ssh.LayerAuth, Reason: ssh.ReasonCredentialsRefused}
 )
 
 // ask notes a question. Callers hold mu.

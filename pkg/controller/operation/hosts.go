@@ -13,7 +13,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/transfer"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
 // Hosts is what operations need of the way to hosts. Its methods are called

@@ -22,7 +22,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/source"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 func TestOperations(t *testing.T) {
@@ -103,7 +103,7 @@ func TestOperations(t *testing.T) {
 		{
 			name: "the host refuses to restart", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
 			set: func(f *fixture) {
-				f.failWith("Restart", &hostaccess.AgentError{Step: hostaccess.StepRun, Err: errors.New("a required privilege is not held")})
+				f.failWith("Restart", &host.AgentError{Step: host.StepRun, Err: errors.New("a required privilege is not held")})
 			},
 			want:        failed,
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Failed Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",

@@ -16,7 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // connect makes sure that the host can be worked with before anything is changed: a
@@ -188,7 +188,7 @@ const slowBoot = 3 * time.Minute
 // ordinary says whether a host that restarts gives this error in the course of it: it
 // cannot be reached, or stops programs while it goes down.
 func ordinary(err error) bool {
-	var agent *hostaccess.AgentError
+	var agent *host.AgentError
 	return blip(err) || errors.As(err, &agent)
 }
 

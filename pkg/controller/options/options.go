@@ -25,7 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
-	"github.com/openshift/windows-instance-api/pkg/hostaccess"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -247,8 +247,8 @@ func (o *Options) Validate() error {
 }
 
 // AddressRules returns AllowedHostCIDRs and RefusedHostCIDRs in the form that programs use.
-func (o *Options) AddressRules() (hostaccess.AddressRules, error) {
-	return hostaccess.ParseAddressRules(o.AllowedHostCIDRs, o.RefusedHostCIDRs)
+func (o *Options) AddressRules() (host.AddressRules, error) {
+	return host.ParseAddressRules(o.AllowedHostCIDRs, o.RefusedHostCIDRs)
 }
 
 // checkBindAddress accepts 0, for none, and host:port.

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// Where the agent lives on a host. The paths have no space, so that they can be
+// run from cmd.exe and from PowerShell alike, as they are. Below C:\Windows only
+// administrators can create anything: in C:\ProgramData or in the root of the drive
+// any user could make the directory first and put a program of his own into it,
+// which we would then run as administrator.
+var agentDirs = map[platform]string{
+	windows: `C:\Windows\windows-node-agent`,
+	unix:    "/var/lib/windows-node-agent",
+}
+
+// unixDrive is the directory that is drive C on a host that runs no Windows; see package
+// hostagent/platform. What is sent to such a host goes below it.
+const unixDrive = "/var/lib/windows-node-agent/c"
+
+const (
+	// uploadTimeout bounds putting the agent, a few MiB, on a host.
+	uploadTimeout = 3 * time.Minute
+	// verifyTimeout bounds the agent's reading of its own file. A host on which programs
+	// do not start must not hold up the next try for as long as an upload may take.
+	verifyTimeout = 30 * time.Second
+	// factsTimeout bounds collecting facts, which takes well under a second on a healthy host.
+	factsTimeout = time.Minute
+)
+
+// placeKey identifies the host, whatever the credentials.
+func placeKey(t ssh.Target) string { return fmt.Sprintf("%s|%d", t.Address, t.Port) }
+
+// drivePath matches how an SFTP server on Windows names its directories.
+var drivePath = regexp.MustCompile(`^/?[A-Za-z]:`)
+
+// ensureAgent makes sure that the agent is on the host and returns its path in the
+// form of the host's shell. Callers for the same host share the work.
+func (a *Access) ensureAgent(ctx context.Context, target ssh.Target) (string, error) {
+	key := placeKey(target)
+	a.mu.Lock()
+	command, ok := a.placed[key]
+	a.mu.Unlock()
+	if ok {
+		return command, nil
+	}
+	// The work goes on when the first of several callers leaves: it has a deadline of its own.
+	done := a.ensure.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTimeout)
+		defer cancel()
+		command, err := a.placeAgent(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		a.placed[key] = command
+		a.mu.Unlock()
+		return command, nil
+	})
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return "", result.Err
+		}
+		return result.Val.(string), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// placeAgent looks for the agent on the host, and uploads it when it is not there.
+func (a *Access) placeAgent(ctx context.Context, target ssh.Target) (string, error) {
+	client, err := a.options.Pool.SFTP(ctx, target)
+	if err != nil {
+		return "", err
+	}
+	// Closing gives the session back; what it could report was reported before.
+	defer func() { _ = client.Close() }()
+	p, build, err := a.buildFor(client)
+	if err != nil {
+		return "", err
+	}
+	name := agentName(p, build)
+	command := commandPath(p, name)
+	remote := sftpPath(p, name)
+
+	if info, err := client.Stat(remote); err == nil && info.Size() == build.size {
+		if a.verifyAgent(ctx, target, command, build) == nil {
+			return command, nil
+		}
+	}
+	if err := a.uploadAgent(ctx, target, client, p, build); err != nil {
+		return "", err
+	}
+	return command, nil
+}
+
+// buildFor returns the build of the agent for the host's operating system.
+func (a *Access) buildFor(client *ssh.SFTP) (platform, agentBuild, error) {
+	home, err := client.RealPath(".")
+	if err != nil {
+		return "", agentBuild{}, &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+	}
+	p := unix
+	if drivePath.MatchString(home) {
+		p = windows
+	}
+	build, ok := a.options.Agents.builds[p]
+	if !ok {
+		return "", agentBuild{}, &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+	}
+	return p, build, nil
+}
+
+// uploadAgent writes the build under a temporary name, has the host compute its
+// digest, and only then gives it its name.
+func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, p platform, build agentBuild) error {
+	fail := func(doing string, err error) error {
+		return &AgentError{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
+	}
+	dir := sftpPath(p, "")
+	if err := client.MkdirAll(dir); err != nil {
+		return fail("creating "+agentDirs[p], err)
+	}
+	suffix := make([]byte, 4)
+	if _, err := rand.Read(suffix); err != nil {
+		return fail("choosing a temporary name", err)
+	}
+	temporary := "upload-" + hex.EncodeToString(suffix) + "-" + agentName(p, build)
+	remote := sftpPath(p, temporary)
+	// A failure here leaves a file behind that the next upload does not stumble over.
+	defer func() { _ = client.Remove(remote) }()
+
+	local, err := os.Open(build.path)
+	if err != nil {
+		return fail("opening our copy", err)
+	}
+	defer local.Close()
+	file, err := client.OpenFile(remote, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return fail("creating a file in "+agentDirs[p], err)
+	}
+	if _, err := file.ReadFrom(local); err != nil {
+		_ = file.Close()
+		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+	}
+	if err := file.Close(); err != nil {
+		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+	}
+	if p == unix {
+		if err := client.Chmod(remote, 0o755); err != nil {
+			return fail("making it executable", err)
+		}
+	}
+	if err := a.verifyAgent(ctx, target, commandPath(p, temporary), build); err != nil {
+		return err
+	}
+	final := sftpPath(p, agentName(p, build))
+	if err := client.PosixRename(remote, final); err != nil {
+		// Another replica was faster: a program that runs cannot be replaced on
+		// Windows, and need not be, as its name is that of its content.
+		if info, statErr := client.Stat(final); statErr == nil && info.Size() == build.size {
+			return nil
+		}
+		return fail("renaming it", err)
+	}
+	return nil
+}
+
+// verifyAgent has the agent at command compute the digest of its own file.
+func (a *Access) verifyAgent(ctx context.Context, target ssh.Target, command string, build agentBuild) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", agent.CommandVersion), limit: maxVersionAnswer}
+	if err := a.options.Pool.Run(ctx, target, command+" "+agent.CommandVersion, nil, &out); err != nil {
+		return &AgentError{Step: StepVerify, Err: err}
+	}
+	var answer agent.Version
+	if err := decodeAnswer(out.Bytes(), &answer, usual); err != nil {
+		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
+	}
+	if answer.SHA256 != build.sha256 {
+		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", answer.SHA256, build.sha256)}
+	}
+	return nil
+}
+
+// Facts has the agent look at the host. Errors are [CredentialsError]s,
+// [ssh.Error]s and [AgentError]s.
+func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*agent.Facts, error) {
+	facts := &agent.Facts{}
+	if _, err := a.ask(ctx, instance, askFacts, facts); err != nil {
+		return nil, err
+	}
+	return facts, nil
+}
+
+// askFacts is the question for facts.
+var askFacts = question{command: agent.CommandFacts, timeout: factsTimeout}
+
+// mayBeGone says whether err could mean that the agent is no longer on the host,
+// where it was once: then it is worth putting it there again. An agent that is
+// silent, or does not stop talking, is there.
+func mayBeGone(err error) bool {
+	var failed *AgentError
+	var tooLarge *tooLargeError
+	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &tooLarge)
+}
+
+// doubt forgets that the agent is on a host, and its shell: somebody may have removed the agent, or
+// the host may have been set up anew.
+func (a *Access) doubt(target ssh.Target) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.placed, placeKey(target))
+	delete(a.shells, placeKey(target))
+}
+
+// agentFailure tells a broken connection from a program that failed.
+func agentFailure(err error) error {
+	var exit *ssh.ExitError
+	var tooLarge *tooLargeError
+	switch {
+	case errors.As(err, &exit):
+		return &AgentError{Step: StepRun, Err: err}
+	case errors.As(err, &tooLarge):
+		return &AgentError{Step: StepRun, Err: tooLarge}
+	}
+	return err
+}
+
+func isAgentError(err error) bool {
+	var failed *AgentError
+	return errors.As(err, &failed)
+}
+
+func agentName(p platform, build agentBuild) string {
+	name := "windows-node-agent-" + build.revision()
+	if p == windows {
+		name += ".exe"
+	}
+	return name
+}
+
+// commandPath is the path of a file of ours as the shell of the host wants it.
+func commandPath(p platform, name string) string {
+	if p == windows {
+		return agentDirs[p] + `\` + name
+	}
+	return path.Join(agentDirs[p], name)
+}
+
+// sftpPath is the same as SFTP wants it.
+func sftpPath(p platform, name string) string {
+	dir := agentDirs[p]
+	if p == windows {
+		dir = "/" + strings.ReplaceAll(dir, `\`, "/")
+	}
+	return path.Join(dir, name)
+}

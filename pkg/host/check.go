@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// Layers of a check, in their order.
+const (
+	CheckResolve      = "Resolve"
+	CheckConnect      = "Connect"
+	CheckHandshake    = "Handshake"
+	CheckHostKey      = "HostKey"
+	CheckAuthenticate = "Authenticate"
+	CheckSession      = "Session"
+	CheckAgent        = "Agent"
+	CheckPreflight    = "Preflight"
+)
+
+// checkLayers are the names of the layers in their order.
+var checkLayers = []string{CheckResolve, CheckConnect, CheckHandshake, CheckHostKey, CheckAuthenticate, CheckSession, CheckAgent, CheckPreflight}
+
+// traced are the layers of a trace by their names in a check.
+var traced = map[ssh.Layer]string{
+	ssh.LayerDNS:       CheckResolve,
+	ssh.LayerConnect:   CheckConnect,
+	ssh.LayerHandshake: CheckHandshake,
+	ssh.LayerHostKey:   CheckHostKey,
+	ssh.LayerAuth:      CheckAuthenticate,
+	ssh.LayerSession:   CheckSession,
+}
+
+// stageOf is what a layer is blamed on when its error says nothing.
+var stageOf = map[string]Stage{
+	CheckResolve:      StageResolve,
+	CheckConnect:      StageHostKey,
+	CheckHandshake:    StageHostKey,
+	CheckHostKey:      StageHostKey,
+	CheckAuthenticate: StageLogin,
+	CheckSession:      StageLogin,
+	CheckAgent:        StageFacts,
+	CheckPreflight:    StageFacts,
+}
+
+// checkTimeout bounds a whole check: the API server answers requests within 34 seconds.
+const checkTimeout = 30 * time.Second
+
+// check is a check in the making.
+type check struct {
+	instance *v1alpha1.WindowsInstance
+	status   v1alpha1.WindowsInstanceCheckStatus
+	// ended says why no further layer is tried. Empty: it is.
+	ended string
+}
+
+// Check tries the way to the host now, layer by layer, over a connection of its own. It
+// changes nothing on the host: an agent that is not there is not put there. It answers
+// within half a minute, whatever the host does. What fails has the reason and the advice
+// that the conditions of the instance would have. A check in which nothing failed has
+// passed, also when the agent is not there yet and says nothing of the host.
+func (a *Access) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	c := &check{instance: instance}
+	a.check(ctx, c)
+	for _, name := range checkLayers[len(c.status.Layers):] {
+		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: c.ended})
+	}
+	// A layer is skipped because one before it failed, or because the agent is not there yet:
+	// that is how a host begins, and nothing that anybody has to put right.
+	c.status.Passed = !slices.ContainsFunc(c.status.Layers, func(l v1alpha1.CheckLayer) bool { return l.Result == v1alpha1.CheckFailed })
+	return &c.status
+}
+
+func (a *Access) check(ctx context.Context, c *check) {
+	target := address(c.instance)
+	keys, keysErr := TrustedKeys(c.instance)
+	target.HostKeys = keys
+	began := time.Now()
+	credential, credentialErr := a.credential(ctx, c.instance)
+	readSecret := time.Since(began)
+	target.Credential = credential
+
+	trace := a.options.Pool.Trace(ctx, target, ssh.TraceOptions{WithoutLogin: credentialErr != nil})
+	defer trace.Close()
+	for _, step := range trace.Steps {
+		name := traced[step.Layer]
+		switch {
+		case name == CheckHostKey && keysErr != nil:
+			c.failed(name, step.Duration, v1alpha1.ReasonNotTried, fmt.Sprintf("No key is trusted: %s.", cause(keysErr)))
+		case step.Err != nil:
+			c.diagnosed(name, step.Duration, step.Err, trace)
+		default:
+			c.passed(name, step.Duration, c.describe(name, trace))
+		}
+		if c.ended != "" {
+			return
+		}
+	}
+	if credentialErr != nil {
+		c.diagnosed(CheckAuthenticate, readSecret, credentialErr, trace)
+		return
+	}
+	a.over(trace.Pool).checkAgent(ctx, c, target)
+}
+
+// over is an Access that uses the connections of another pool.
+func (a *Access) over(pool *ssh.Pool) *Access {
+	o := a.options
+	o.Pool = pool
+	return New(o)
+}
+
+// checkAgent looks for the agent, and has it look at the host if it is there.
+func (a *Access) checkAgent(ctx context.Context, c *check, target ssh.Target) {
+	began := time.Now()
+	command, build, err := a.findAgent(ctx, target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent of revision %s, which looks at the host, is not there yet: the controller puts it there, or the next request that needs it.", build.revision()))
+		return
+	case err != nil:
+		c.diagnosed(CheckAgent, time.Since(began), err, nil)
+		return
+	}
+	c.passed(CheckAgent, time.Since(began), fmt.Sprintf("revision %s", build.revision()))
+
+	a.placed[placeKey(target)] = command // so that it is not put there
+	asked := time.Now()
+	facts := &agent.Facts{}
+	_, err = a.askOnce(ctx, target, askFacts, facts)
+	received := time.Now()
+	if err != nil {
+		c.diagnosed(CheckPreflight, received.Sub(asked), err, nil)
+		return
+	}
+	c.judged(facts, asked, received)
+}
+
+// findAgent returns the path of the agent on the host, having verified it. Where it is not
+// there the error is [fs.ErrNotExist].
+func (a *Access) findAgent(ctx context.Context, target ssh.Target) (string, agentBuild, error) {
+	client, err := a.options.Pool.SFTP(ctx, target)
+	if err != nil {
+		return "", agentBuild{}, err
+	}
+	// Closing gives the session back; what it could report was reported before.
+	defer func() { _ = client.Close() }()
+	p, build, err := a.buildFor(client)
+	if err != nil {
+		return "", build, err
+	}
+	command := commandPath(p, agentName(p, build))
+	info, err := client.Stat(sftpPath(p, agentName(p, build)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", build, fs.ErrNotExist
+	case err != nil:
+		return "", build, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", command, err)}
+	case info.Size() != build.size:
+		return "", build, &AgentError{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", command, info.Size(), build.size)}
+	}
+	return command, build, a.verifyAgent(ctx, target, command, build)
+}
+
+func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {
+	layer.Message = cleanLine(layer.Message, maxText)
+	layer.Duration = metav1.Duration{Duration: took.Round(100 * time.Microsecond)}
+	c.status.Layers = append(c.status.Layers, layer)
+}
+
+func (c *check) passed(name string, took time.Duration, message string) {
+	c.add(v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckPassed, Message: message}, took)
+}
+
+func (c *check) skipped(name, message string) {
+	c.add(v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: message}, 0)
+	c.ended = fmt.Sprintf("It needs the layer %s, which was skipped; check again when that is there.", name)
+}
+
+func (c *check) failed(name string, took time.Duration, reason, message string) {
+	c.add(v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckFailed, Reason: reason, Message: message}, took)
+	c.ended = fmt.Sprintf("It needs the layer %s, which failed.", name)
+}
+
+// diagnosed is failed by an error. The trace may be nil.
+func (c *check) diagnosed(name string, took time.Duration, err error, trace *ssh.Trace) {
+	d := Diagnose(stageOf[name], err, c.instance)
+	message := d.Message
+	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonHostKeyUnknown && trace != nil && trace.HostKey != nil {
+		message = fmt.Sprintf("%s It presents %s.", message, DescribeKey(trace.HostKey))
+	}
+	c.failed(name, took, d.Reason, message)
+}
+
+// describe is what is worth knowing of a layer that passed.
+func (c *check) describe(name string, trace *ssh.Trace) string {
+	switch name {
+	case CheckResolve:
+		list := make([]string, len(trace.Addresses))
+		for i, address := range trace.Addresses {
+			list[i] = address.Unmap().String()
+		}
+		return strings.Join(list, ", ")
+	case CheckConnect:
+		return netip.AddrPortFrom(trace.Peer.Addr().Unmap(), trace.Peer.Port()).String()
+	case CheckHandshake:
+		return trace.ServerVersion // known only when logged in
+	case CheckHostKey:
+		if len(c.instance.Spec.HostKeys) > 0 {
+			return DescribeKey(trace.HostKey) + ", pinned in spec.hostKeys"
+		}
+		return DescribeKey(trace.HostKey) + ", recorded in status.hostKeys"
+	case CheckAuthenticate:
+		return "user " + c.instance.Spec.Username
+	}
+	return ""
+}
+
+// severityOrder puts first what is in the way.
+var severityOrder = map[preflight.Severity]int{preflight.Error: 0, preflight.Warning: 1}
+
+// judged ends the check with what preflight says.
+func (c *check) judged(facts *agent.Facts, asked, received time.Time) {
+	findings := preflight.Evaluate(facts, asked, received)
+	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {
+		return severityOrder[a.Severity] - severityOrder[b.Severity]
+	})
+	inTheWay := 0
+	for _, f := range findings {
+		severity := v1alpha1.FindingWarning
+		if f.Severity == preflight.Error {
+			severity = v1alpha1.FindingError
+			inTheWay++
+		}
+		c.status.Findings = append(c.status.Findings, v1alpha1.CheckFinding{Code: f.Code, Severity: severity, Message: f.Message})
+	}
+	took := received.Sub(asked)
+	if inTheWay > 0 {
+		c.failed(CheckPreflight, took, v1alpha1.ReasonFindings, fmt.Sprintf("The host cannot be a node yet, %d of %d findings are in the way; see findings.", inTheWay, len(findings)))
+		return
+	}
+	message := "The host is fit to be a node."
+	if len(findings) > 0 {
+		message += fmt.Sprintf(" %d findings are worth knowing; see findings.", len(findings))
+	}
+	c.passed(CheckPreflight, took, message)
+}

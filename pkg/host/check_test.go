@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// results writes the layers of a check up to the one that did not pass, with its reason.
+// All after it must be skipped.
+func results(t *testing.T, status *v1alpha1.WindowsInstanceCheckStatus) string {
+	t.Helper()
+	var names []string
+	out := "everything"
+	for _, l := range status.Layers {
+		names = append(names, l.Name)
+		switch {
+		case out != "everything":
+			if l.Result != v1alpha1.CheckSkipped || !strings.Contains(l.Message, "which") || l.Duration.Duration != 0 {
+				t.Errorf("after the one that did not pass: %+v", l)
+			}
+		case l.Result == v1alpha1.CheckFailed:
+			out = l.Name + " " + l.Reason
+			if l.Reason == "" || l.Message == "" {
+				t.Errorf("%+v says nothing", l)
+			}
+		case l.Result == v1alpha1.CheckSkipped:
+			out = l.Name + " skipped"
+		}
+	}
+	if diff := cmp.Diff(checkLayers, names); diff != "" {
+		t.Errorf("layers (-want +got):\n%s", diff)
+	}
+	if status.Passed != (out == "everything" || out == "Agent skipped") {
+		t.Errorf("passed is %t", status.Passed)
+	}
+	return out
+}
+
+func layer(status *v1alpha1.WindowsInstanceCheckStatus, name string) v1alpha1.CheckLayer {
+	i := slices.IndexFunc(status.Layers, func(l v1alpha1.CheckLayer) bool { return l.Name == name })
+	return status.Layers[i]
+}
+
+func TestCheckPasses(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{Facts: func(f *agent.Facts) { f.PendingReboot.Pending = true }})
+	// Before the agent is there nothing is put there.
+	status := s.access.Check(t.Context(), s.instance)
+	if got := results(t, status); got != "Agent skipped" {
+		t.Errorf("without the agent: %s", got)
+	}
+	if l := layer(status, CheckAgent); !strings.HasPrefix(l.Message, "The way to the host works.") || l.Reason != "" {
+		t.Errorf("without the agent it says %+v", l)
+	}
+	if _, err := os.Stat(s.agentPath(t)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the check put the agent on the host: %v", err)
+	}
+	if commands := s.host.Commands(); len(commands) > 0 {
+		t.Errorf("the check ran %q", commands)
+	}
+
+	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+		t.Fatal(err)
+	}
+	pooled := s.host.Connections()
+	status = s.access.Check(t.Context(), s.instance)
+	if got := results(t, status); got != "everything" {
+		t.Errorf("with the agent: %s", got)
+	}
+	if want := []v1alpha1.CheckFinding{{Code: "RebootPending", Severity: v1alpha1.FindingWarning, Message: "Windows waits for a restart (it does not say why)"}}; !cmp.Equal(want, status.Findings) {
+		t.Errorf("findings (-want +got):\n%s", cmp.Diff(want, status.Findings))
+	}
+	for name, says := range map[string]string{
+		CheckResolve: s.host.Address(), CheckConnect: s.host.Address() + ":", CheckHandshake: "OpenSSH_for_Windows",
+		CheckHostKey: DescribeKey(s.host.HostKey()) + ", pinned", CheckAuthenticate: "user Administrator",
+		CheckAgent: "revision ", CheckPreflight: "1 findings are worth knowing",
+	} {
+		if got := layer(status, name).Message; !strings.Contains(got, says) {
+			t.Errorf("%s says %q, want %q in it", name, got, says)
+		}
+	}
+	// The connection of the check is gone, and that of the pool is not.
+	if s.pool.Stats().Connections != pooled {
+		t.Errorf("the pool has %d connections, before it had %d", s.pool.Stats().Connections, pooled)
+	}
+}
+
+func TestCheckFails(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fault  winhost.Fault
+		change func(*site)
+		want   string
+		says   string
+	}{
+		{name: "closed port", fault: winhost.Fault{RefuseTCP: true}, want: "Connect ConnectionRefused", says: "install and start the OpenSSH server"},
+		{name: "credentials refused", fault: winhost.Fault{DenyAuth: true}, want: "Authenticate CredentialsRefused", says: "administrators_authorized_keys"},
+		{name: "host key changed", change: func(s *site) { s.instance.Spec.HostKeys = []string{KeyLine(hostKeyOf(t, "other"))} }, want: "HostKey HostKeyChanged", says: "kubectl patch"},
+		{name: "first contact", change: func(s *site) { s.instance.Spec.HostKeys = nil }, want: "HostKey NotTried", says: "It presents ssh-ed25519 SHA256:"},
+		{name: "recorded key that cannot be read", change: func(s *site) { s.instance.Spec.HostKeys = []string{"nonsense"} }, want: "HostKey NotTried", says: "nonsense"},
+		{name: "no Secret", change: func(s *site) { delete(s.secrets, "operator/cloud-private-key") }, want: "Authenticate CredentialsMissing", says: "operator/cloud-private-key"},
+		{name: "no name", change: func(s *site) { s.instance.Spec.Address = "nowhere.invalid" }, want: "Resolve NameNotResolved", says: "nowhere.invalid"},
+		{name: "agent that is another one", change: func(s *site) { truncateAgent(t, s) }, want: "Agent AgentNotInstalled", says: "bytes on the host"},
+		{name: "agent that fails", fault: winhost.Fault{ExecMatch: "facts$", ExecExit: 3}, want: "Preflight AgentFailed", says: "3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t, winhost.InProcessOptions{})
+			if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+				t.Fatal(err)
+			}
+			// Credentials that were read before are known for a while.
+			s.access = s.newAccess(t)
+			setFault(t, s, tt.fault)
+			if tt.change != nil {
+				tt.change(s)
+			}
+			status := s.access.Check(t.Context(), s.instance)
+			if got := results(t, status); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			name, _, _ := strings.Cut(tt.want, " ")
+			if got := layer(status, name).Message; !strings.Contains(got, tt.says) {
+				t.Errorf("%s says %q, want %q in it", name, got, tt.says)
+			}
+		})
+	}
+}
+
+func truncateAgent(t *testing.T, s *site) {
+	t.Helper()
+	if err := os.Truncate(s.agentPath(t), 100); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckFindsWhatIsInTheWay(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{Facts: func(f *agent.Facts) {
+		f.PendingReboot.Pending = true
+		f.Memory.TotalBytes = 1 << 30
+	}})
+	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+		t.Fatal(err)
+	}
+	status := s.access.Check(t.Context(), s.instance)
+	if got := results(t, status); got != "Preflight Findings" {
+		t.Errorf("got %s", got)
+	}
+	var codes []string
+	for _, f := range status.Findings {
+		codes = append(codes, string(f.Severity)+" "+f.Code)
+	}
+	if diff := cmp.Diff([]string{"Error MemoryTooSmall", "Warning RebootPending"}, codes); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+}
+
+// TestCheckAnswers: a host that says nothing does not keep anybody waiting longer than the
+// caller allows.
+func TestCheckAnswers(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	setFault(t, s, winhost.Fault{HangAtAccept: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if got := results(t, s.access.Check(ctx, s.instance)); got != "Handshake HandshakeTimedOut" {
+		t.Errorf("got %s", got)
+	}
+}

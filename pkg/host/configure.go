@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// planTimeout bounds a plan: the agent may compute the digests of some hundred MiB.
+const planTimeout = 3 * time.Minute
+
+// PlanConfiguration says what [Access.Apply] would do. It puts the agent on the host if need be, and
+// changes nothing else there. Errors are [CredentialsError]s, [ssh.Error]s and [AgentError]s.
+func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*engine.Plan, error) {
+	encoded, err := bundle.Encode()
+	if err != nil {
+		return nil, err
+	}
+	plan := &engine.Plan{}
+	q := question{command: agent.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: ofPlan}
+	if _, err := a.ask(ctx, instance, q, plan); err != nil {
+		return nil, err
+	}
+	if err := checkPlan(plan, bundle); err != nil {
+		return nil, &AgentError{Step: StepRun, Err: err}
+	}
+	return plan, nil
+}
+
+// Apply makes the host as the bundle of the request says. It returns how that ended, which
+// may be a failure: an error means that nobody knows how it ended, because no result came. Then, as
+// after every failure, the same can be applied again. As long as the first one goes on, the host
+// answers that it is locked, a failure with the reason [engine.ReasonLocked].
+//
+// The end of ctx ends the SSH session. What becomes of the agent then is up to the SSH
+// server. OpenSSH for Windows leaves a program without a terminal alone
+// (https://github.com/PowerShell/Win32-OpenSSH/issues/1751), so that it gets to its end with
+// nobody to listen, but for its transcript; others end it. Both leave the host in a state
+// from which the same can be applied again.
+//
+// report, if it is not nil, gets what happens while it happens, several times a second
+// maybe; it is called by the goroutine that called Apply, and holds the host up while it
+// blocks. Errors are [CredentialsError]s, [ssh.Error]s and [AgentError]s.
+func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *engine.Request, report func(engine.Event)) (*engine.Result, error) {
+	encoded, err := request.Encode()
+	if err != nil {
+		return nil, err
+	}
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	return a.change(ctx, target, change{command: agent.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
+}
+
+// Cleanup takes everything off the host that was put on it, and puts back what was there
+// before. Where the host need not be restarted for that, which the result says, it takes
+// the agent and its directory off the host as well, unless that is the only thing that
+// fails: then there is an error. Otherwise the agent stays for the restart; call Cleanup
+// again after it. It can be repeated at any time.
+//
+// Events, errors and the end of ctx are as with [Access.Apply].
+func (a *Access) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	result, err := a.change(ctx, target, change{command: agent.CommandCleanup, report: report})
+	if err != nil || result.Outcome != engine.OutcomeRemoved || len(result.Reboot) > 0 {
+		return result, err
+	}
+	a.doubt(target)
+	if err := a.removeAgent(ctx, target); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+// change is a change of a host.
+type change struct {
+	// command is the sub-command of the agent, and input what it reads.
+	command string
+	input   []byte
+	// bundle is what is applied. Nil: everything is removed.
+	bundle *config.Bundle
+	// report gets what happens. Nil: nobody.
+	report func(engine.Event)
+}
+
+// change has the agent change the host, after putting it there if need be.
+func (a *Access) change(ctx context.Context, target ssh.Target, c change) (*engine.Result, error) {
+	begun := false
+	report := c.report
+	c.report = func(e engine.Event) {
+		begun = true
+		if report != nil {
+			report(e)
+		}
+	}
+	result, err := a.changeOnce(ctx, target, c)
+	if !begun && mayBeGone(err) {
+		a.doubt(target)
+		result, err = a.changeOnce(ctx, target, c)
+	}
+	return result, err
+}
+
+func (a *Access) changeOnce(ctx context.Context, target ssh.Target, c change) (*engine.Result, error) {
+	program, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	ctx, watch := newWatch(ctx, a.patience.silence, a.patience.change)
+	defer watch.end()
+	process, err := a.options.Pool.Start(ctx, target, program+" "+c.command)
+	if err != nil {
+		return nil, watch.explain(err)
+	}
+	defer func() { _ = process.Close() }()
+	// The agent reads everything before it says anything. Why it does not, it says by itself.
+	_, _ = process.Stdin.Write(c.input)
+	_ = process.Stdin.Close()
+
+	hide := redactorOf(c.bundle)
+	result, err := readProgress(process.Stdout, hide, func(e engine.Event) {
+		watch.pause() // what the caller does with it is not the host's silence
+		c.report(e)
+		watch.heard()
+	})
+	if err != nil {
+		return nil, watch.explain(hide.failure(ending(process, err)))
+	}
+	a.awaitEnd(process)
+	if err := checkResult(result, c.bundle); err != nil {
+		return nil, &AgentError{Step: StepRun, Err: err}
+	}
+	return result, nil
+}
+
+// ending prefers what the program or the connection said to what was noticed of it.
+func ending(process *ssh.Process, noticed error) error {
+	if _, lost := ssh.AsError(noticed); lost {
+		return noticed
+	}
+	if errors.Is(noticed, errNoResult) {
+		if waited := process.Wait(); waited != nil {
+			return agentFailure(waited)
+		}
+	}
+	return &AgentError{Step: StepRun, Err: noticed}
+}
+
+// awaitEnd waits until the agent has ended. Its exit code says nothing that the result does not.
+func (a *Access) awaitEnd(process *ssh.Process) {
+	timer := time.AfterFunc(a.patience.end, func() { _ = process.Close() })
+	defer timer.Stop()
+	_, _ = io.Copy(io.Discard, process.Stdout)
+	_ = process.Wait()
+}

@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+)
+
+// Files of the payload of configurable sites: one that is sent compressed, one that is not.
+const (
+	compressible = "kubelet.exe"
+	random       = "containerd.exe"
+	megabytes    = 4
+)
+
+// secretToken is in the bundle of configurable sites, in what a kubeconfig looks like.
+const secretToken = "abcdef.0123456789abcdef"
+
+// configurable is a site with a payload, and a bundle for its host.
+type configurable struct {
+	*site
+	payloadDir string
+	bundle     config.Bundle
+}
+
+func newConfigurable(t *testing.T, o winhost.InProcessOptions) *configurable {
+	t.Helper()
+	return newConfigurableOn(t, winhost.Options{InProcess: o})
+}
+
+func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
+	t.Helper()
+	s := newSiteOn(t, o)
+	if o.Tier != "" {
+		s.useRealAgent(t)
+	}
+	c := &configurable{site: s, payloadDir: filepath.Join(t.TempDir(), "payload")}
+	noise := make([]byte, megabytes<<20)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	sources := t.TempDir()
+	var list []payload.Source
+	for name, content := range map[string][]byte{compressible: bytes.Repeat([]byte("MZ kubelet "), 100_000), random: noise} {
+		local := filepath.Join(sources, name)
+		if err := os.WriteFile(local, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, payload.Source{LocalPath: local, File: payload.File{Slot: payload.Slot{Name: name, Path: `C:\k\` + name, Role: payload.RoleKubelet}}})
+	}
+	manifest := payload.Manifest{Name: "test", Version: "v1", OS: "windows", Architecture: "amd64"}
+	if err := payload.Build(t.Context(), c.payloadDir, manifest, list); err != nil {
+		t.Fatal(err)
+	}
+	open, err := payload.Open(t.Context(), c.payloadDir, payload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := open.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.access.options.Payload = open
+	none := config.OnChange{Impact: config.ImpactNone}
+	restart := config.OnChange{Impact: config.ImpactRestart, Services: []string{"kubelet"}}
+	text := "kind: KubeletConfiguration\n"
+	document := config.Document{
+		Version:     config.SchemaVersion,
+		Directories: []config.Directory{{Path: `C:\var\log\kubelet`}},
+		Files: []config.File{
+			{Path: `C:\k\kubelet.conf`, Role: config.RoleConfiguration, Source: config.Source{Text: &text}, Digest: config.Digest([]byte(text)), OnChange: restart},
+			{Path: `C:\k\bootstrap-kubeconfig`, Role: config.RoleCredential, Source: config.Source{Secret: "bootstrap"}, Digest: "hmac-sha256:" + strings.Repeat("0", 64), Access: config.AccessAdministrators, OnChange: none},
+		},
+		Services: []config.Service{{
+			Name: "kubelet", Description: config.Description("kubelet"), BinaryPath: `C:\k\` + compressible, StartType: config.StartAutomatic, OnChange: restart,
+		}},
+	}
+	for _, f := range open.Manifest.Files {
+		document.Files = append(document.Files, config.File{
+			Path: f.Path, Role: config.RoleProgram, Source: config.Source{Payload: f.Name, Size: f.Size}, Digest: "sha256:" + f.SHA256, OnChange: restart,
+		})
+	}
+	c.bundle = config.Bundle{Document: document, Secrets: config.Secrets{"bootstrap": []byte("users:\n- user:\n    token: " + secretToken + "\n")}}
+	if err := c.bundle.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// useRealAgent has the site put the agent on the host that is built from this tree.
+func (s *site) useRealAgent(t *testing.T) {
+	t.Helper()
+	for p, name := range agentFiles {
+		program, err := winhost.BuildProgram(t.Context(), "cmd/agent", string(p), runtime.GOARCH)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(s.agentDir, name), program, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.access = s.newAccess(t)
+}
+
+// request allows everything.
+func (c *configurable) request() *engine.Request {
+	return &engine.Request{Allow: config.ImpactReboot, Bundle: c.bundle}
+}
+
+// missing is what the host needs of the payload.
+func (c *configurable) missing(t *testing.T) []engine.PayloadFile {
+	t.Helper()
+	plan, err := c.access.PlanConfiguration(t.Context(), c.instance, &c.bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Payload
+}
+
+// local is where a path of drive C is on this machine.
+func (c *configurable) local(t *testing.T, windowsPath string) string {
+	t.Helper()
+	p := windows
+	if c.host.Tier() == winhost.TierOpenSSH {
+		p = unix
+	}
+	local, err := c.host.LocalPath(toHost(p, windowsPath))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return local
+}
+
+// content is that of a file of the host; nil: there is none.
+func (c *configurable) content(t *testing.T, hostPath string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(c.local(t, hostPath))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// withoutPayload is the bundle without what would have to be sent.
+func (c *configurable) withoutPayload() *engine.Request {
+	r := c.request()
+	r.Bundle.Document.Services = nil
+	r.Bundle.Document.Files = slices.DeleteFunc(slices.Clone(r.Bundle.Document.Files), func(f config.File) bool { return f.Source.Payload != "" })
+	for i := range r.Bundle.Document.Files {
+		r.Bundle.Document.Files[i].OnChange = config.OnChange{Impact: config.ImpactNone}
+	}
+	return r
+}
+
+// waiting is a request that the host does not get to the end of: nothing makes the network
+// that its service needs.
+func (c *configurable) waiting() *engine.Request {
+	r := c.withoutPayload()
+	r.Bundle.Document.HNS = &config.HNS{Networks: []string{"net"}}
+	r.Bundle.Document.Variables = []config.Variable{{Name: "SUBNET", Source: config.SourceHNSSubnet, Network: "net"}}
+	r.Bundle.Document.Services = []config.Service{{
+		Name: "proxy", Description: config.Description("proxy"), BinaryPath: `C:\k\kubelet.conf`, Arguments: []string{"$(SUBNET)"},
+		StartType: config.StartAutomatic, OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{"proxy"}},
+	}}
+	return r
+}
+
+// TestConfigure is the life of a host, from nothing to a node and back. On the hosts that
+// are not made up it is the agent itself that runs.
+func TestConfigure(t *testing.T) {
+	for _, tier := range winhost.Tiers() {
+		t.Run(tier, func(t *testing.T) {
+			o := winhost.Options{Tier: tier}
+			if tier == winhost.TierInProcess {
+				o.Tier = ""
+			}
+			testConfigure(t, newConfigurableOn(t, o))
+		})
+	}
+}
+
+func testConfigure(t *testing.T, c *configurable) {
+	if c.host.Tier() == winhost.TierWine {
+		// Its services are real ones, and these programs are none.
+		c.bundle.Document.Services = nil
+		for i := range c.bundle.Document.Files {
+			c.bundle.Document.Files[i].OnChange = config.OnChange{Impact: config.ImpactNone}
+		}
+	}
+	revision, err := c.bundle.Document.Revision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.access.PlanConfiguration(t.Context(), c.instance, &c.bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Revision != revision || len(plan.Items) < 6 || len(plan.Payload) != 2 {
+		t.Errorf("the plan is %+v", plan)
+	}
+	// Without what it needs.
+	result, err := c.access.Apply(t.Context(), c.instance, c.request(), nil)
+	if err != nil || result.Outcome != engine.OutcomeFailed || result.Reason != engine.ReasonPayload {
+		t.Errorf("before anything was sent: %+v, %v", result, err)
+	}
+	var last transfer.Progress
+	if err := c.access.Deliver(t.Context(), c.instance, plan.Payload, func(p transfer.Progress) { last = p }); err != nil {
+		t.Fatal(err)
+	}
+	if len(last.Files) != 2 || last.Sent != last.Total || last.Sent < megabytes<<20 || last.Sent > megabytes<<20+200_000 {
+		t.Errorf("sent %+v", last)
+	}
+	for range 2 { // of which the second one finds it done
+		if left := c.missing(t); len(left) > 0 {
+			t.Errorf("still missing: %v", left)
+		}
+		if err := c.access.Deliver(t.Context(), c.instance, plan.Payload, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	result, err = c.access.Apply(t.Context(), c.instance, &engine.Request{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
+	if err != nil || result.Outcome != engine.OutcomeImpactExceeded && result.Outcome != engine.OutcomeApplied {
+		t.Errorf("with nothing allowed: %+v, %v", result, err)
+	}
+	var events []engine.Event
+	result, err = c.access.Apply(t.Context(), c.instance, c.request(), func(e engine.Event) { events = append(events, e) })
+	if err != nil || result.Revision != revision || result.Outcome != engine.OutcomeApplied && result.Outcome != engine.OutcomeUnchanged {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	for i, e := range events {
+		if e.Item == "" || e.Time.IsZero() || e.Step > e.Steps || i > 0 && e.Step < events[i-1].Step {
+			t.Errorf("event %d is %+v after %+v", i, e, events[max(0, i-1)])
+		}
+	}
+	for _, f := range c.bundle.Document.Files {
+		if f.Source.Secret == "" && config.Digest(c.content(t, f.Path)) != f.Digest {
+			t.Errorf("%s is not what it should be", f.Path)
+		}
+	}
+	if result, err = c.access.Apply(t.Context(), c.instance, c.request(), nil); err != nil || result.Outcome != engine.OutcomeUnchanged {
+		t.Errorf("again: %+v, %v", result, err)
+	}
+	inspection, err := c.access.Inspect(t.Context(), c.instance)
+	if err != nil || inspection.Configuration.AppliedRevision != revision {
+		t.Errorf("the host says that it has %+v, %v", inspection, err)
+	}
+
+	for range 2 { // the second one puts the agent there and takes it away again
+		result, err = c.access.Cleanup(t.Context(), c.instance, nil)
+		if err != nil || result.Outcome != engine.OutcomeRemoved {
+			t.Fatalf("cleaning: %+v, %v", result, err)
+		}
+		for _, gone := range []string{engine.Root, `C:\k`, `C:\var\log\kubelet`} {
+			local := c.local(t, gone)
+			if _, err := os.Stat(local); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is left: %v", gone, err)
+			}
+		}
+	}
+	if uploads := c.uploads(); uploads != 2 {
+		t.Errorf("the agent was put there %d times", uploads)
+	}
+}
+
+// TestApplyLocked: of two at once, the second one is told so by the host.
+func TestApplyLocked(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	begun := make(chan struct{}, 1)
+	go func() {
+		_, err := c.access.Apply(ctx, c.instance, c.waiting(), func(engine.Event) {
+			select {
+			case begun <- struct{}{}:
+			default:
+			}
+		})
+		first <- err
+	}()
+	<-begun
+	result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+	if err != nil || result.Outcome != engine.OutcomeFailed || result.Reason != engine.ReasonLocked || !strings.Contains(result.Error, `"apply" changes this host`) {
+		t.Errorf("the second one: %+v, %v", result, err)
+	}
+	// The end of its context ends the first one, and nothing else on the connection.
+	cancel()
+	if err := <-first; sshReason(err) != ssh.ReasonCanceled {
+		t.Errorf("the first one: %v", err)
+	}
+	c.applies(t)
+}
+
+// applies repeats what may be held up by one before it, until that has ended.
+func (c *configurable) applies(t *testing.T) {
+	t.Helper()
+	hosttest.Eventually(t, "the host is set up", func() bool {
+		result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Outcome == engine.OutcomeFailed && result.Reason != engine.ReasonLocked {
+			t.Fatalf("got %+v", result)
+		}
+		return result.Outcome == engine.OutcomeApplied || result.Outcome == engine.OutcomeUnchanged
+	})
+}
+
+// TestApplyConnectionLost: whoever loses the connection asks again.
+func TestApplyConnectionLost(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	var once bool
+	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(engine.Event) {
+		if once {
+			return
+		}
+		once = true
+		if err := errors.Join(c.host.PowerOff(), c.host.PowerOn()); err != nil {
+			t.Error(err)
+		}
+	})
+	if reason := sshReason(err); reason != ssh.ReasonConnectionLost {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	c.applies(t)
+	if got := c.content(t, `C:\k\kubelet.conf`); len(got) == 0 {
+		t.Error("the host is not set up")
+	}
+}
+
+// TestApplyAgentGone: somebody may have removed the agent since it was put there.
+func TestApplyAgentGone(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(c.agentPath(t)); err != nil {
+		t.Fatal(err)
+	}
+	result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+	if err != nil || result.Outcome != engine.OutcomeApplied {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
+// TestSilence: a host that tells nothing new is not waited for.
+func TestSilence(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name     string
+		patience patience
+		want     string
+	}{
+		{"silent", patience{silence: 200 * time.Millisecond, change: time.Hour}, "it told nothing new for 200ms"},
+		{"without an end", patience{silence: time.Hour, change: 200 * time.Millisecond}, "it did not get to its end within 200ms"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c.access.patience = tt.patience
+			setFault(t, c.site, winhost.Fault{ExecHang: true, ExecMatch: "apply$"})
+			_, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+			var failed *AgentError
+			if !errors.As(err, &failed) || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestHostileProgress: a host can tell anything of what it does.
+func TestHostileProgress(t *testing.T) {
+	const event = `{"event":{"item":"x","state":"Done"}}` + "\n"
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	revision, err := c.withoutPayload().Bundle.Document.Revision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		answer func(w io.Writer)
+		want   string // part of the error; empty: there is a result
+	}{
+		{"as it should be", say(event + `{"result":{"revision":"` + revision + `","outcome":"Applied","changed":[]}}` + "\n" + "and more"), ""},
+		{"nothing", say(""), "ended without a result"},
+		{"events only", say(strings.Repeat(event, 3)), "ended without a result"},
+		{"half a result", say(`{"result":{"outcome":"Applied"`), "ended without a result"},
+		{"garbage", say("\x00\xff\n"), "does not answer as the agent does"},
+		{"another document of JSON", say(`{"id":"one"}` + "\n"), "neither an event nor a result"},
+		{"both", say(`{"event":{},"result":{}}` + "\n"), "or both"},
+		{"unknown outcome", say(`{"result":{"outcome":"Perfect"}}` + "\n"), `outcome is "Perfect"`},
+		{"outcome of a cleanup", say(`{"result":{"outcome":"Removed"}}` + "\n"), `outcome is "Removed"`},
+		{"another revision", say(`{"result":{"outcome":"Applied","revision":"other"}}` + "\n"), `answers for the revision "other"`},
+		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "not what it would do"},
+		{"a line without an end", endless, "a line has more than 1048576 bytes"},
+		{"events without an end", func(w io.Writer) { flood(w, strings.Repeat(event, 1000)) }, "more than 8388608 bytes"},
+		{"more objects than there can be", say(`{"result":{"changed":[` + strings.Repeat("{},", ofPlan.objects) + `{}]}}` + "\n"), "objects, more than"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newHostileSite(t, tt.answer)
+			r := c.withoutPayload()
+			encoded, err := r.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Asked once: the second time our agent would have been put there.
+			result, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: agent.CommandApply, input: encoded, bundle: &r.Bundle, report: func(engine.Event) {}})
+			if tt.want == "" {
+				if err != nil || result.Outcome != engine.OutcomeApplied {
+					t.Errorf("got %+v, %v", result, err)
+				}
+				return
+			}
+			if failed := (*AgentError)(nil); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+// say answers with a text.
+func say(text string) func(w io.Writer) {
+	return func(w io.Writer) { _, _ = io.WriteString(w, text) }
+}
+
+// flood answers with a text again and again.
+func flood(w io.Writer, text string) {
+	for {
+		if _, err := io.WriteString(w, text); err != nil {
+			return
+		}
+	}
+}
+
+// TestHostileText: what a host says is bounded and clean, and has no secret.
+func TestHostileText(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	r := c.withoutPayload()
+	long := strings.Repeat("x", 3*maxText)
+	var got []engine.Event
+	result, err := readProgress(strings.NewReader(fmt.Sprintf(
+		`{"event":{"item":"\u001b[2J\n","state":"Note","message":"token %s","step":-1,"steps":99999999999}}`+"\n"+`{"result":{"outcome":"Failed","error":"bearer %s %s"}}`+"\n",
+		secretToken, secretToken, long)), redactorOf(&r.Bundle), func(e engine.Event) { got = append(got, e) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []engine.Event{{Item: "?[2J ", State: engine.EventNote, Message: "token [redacted]", Steps: maxSteps}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if len(result.Error) > maxText || !strings.HasPrefix(result.Error, "bearer [redacted] xxx") {
+		t.Errorf("the error has %d bytes: %.40q", len(result.Error), result.Error)
+	}
+}
+
+// TestSecretsStay: what fails says nothing of the bundle, even where a host repeats it.
+func TestSecretsStay(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
+		b, _ := io.ReadAll(c.Stdin)
+		_, _ = c.Stderr.Write(b)
+		return 1, true
+	}})
+	encoded, err := c.request().Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.access.placed[placeKey(address(c.instance))] = "hostile"
+	target := mustTarget(t, c.site)
+	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
+		_, applied := c.access.changeOnce(t.Context(), target, change{command: agent.CommandApply, input: input, bundle: &c.bundle})
+		_, planned := c.access.askOnce(t.Context(), target, question{command: agent.CommandPlan, encoded: input, bundle: &c.bundle}, &engine.Plan{})
+		for _, err := range []error{applied, planned} {
+			if err == nil || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString(c.bundle.Secrets["bootstrap"])) || !strings.Contains(err.Error(), redacted) {
+				t.Errorf("got %v", err)
+			}
+		}
+	}
+}
+
+// TestHostilePlan: a host can ask for anything to be sent anywhere.
+func TestHostilePlan(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	revision, err := c.bundle.Document.Revision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(c.bundle.Document.Files, func(f config.File) bool { return f.Source.Payload == compressible })
+	file := c.bundle.Document.Files[i]
+	for _, tt := range []struct {
+		name string
+		plan engine.Plan
+		want string // part of the error; empty: none
+	}{
+		{"path of its own", engine.Plan{Payload: []engine.PayloadFile{{Name: file.Source.Payload, Digest: file.Digest, Path: `C:\Windows\System32\sethc.exe`, URL: "http://169.254.169.254/", Size: -1}}}, ""},
+		{"another file", engine.Plan{Payload: []engine.PayloadFile{{Name: "other.exe", Digest: file.Digest}}}, "other.exe"},
+		{"another digest", engine.Plan{Payload: []engine.PayloadFile{{Name: file.Source.Payload, Digest: "sha256:0"}}}, "which it was not asked to have"},
+		{"what is no file of the payload", engine.Plan{Payload: []engine.PayloadFile{{Digest: c.bundle.Document.Files[0].Digest}}}, "which it was not asked to have"},
+		{"another revision", engine.Plan{Revision: "other"}, `"other"`},
+		{"unknown impact", engine.Plan{Impact: "Little"}, `impact "Little"`},
+		{"unknown impact of an item", engine.Plan{Items: []engine.Item{{Action: engine.ActionCreate}}}, `impact ""`},
+		{"unknown action", engine.Plan{Items: []engine.Item{{Action: "Explode", Impact: config.ImpactNone}}}, `action "Explode"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := tt.plan
+			if p.Revision == "" {
+				p.Revision = revision
+			}
+			if p.Impact == "" {
+				p.Impact = config.ImpactNone
+			}
+			err := checkPlan(&p, &c.bundle)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+			for _, f := range p.Payload {
+				if err == nil && f != (engine.PayloadFile{Name: file.Source.Payload, Digest: file.Digest, Size: file.Source.Size, Path: engine.PayloadPath(file.Digest)}) {
+					t.Errorf("got %+v", f)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+)
+
+// Deliver sends files of the payload to where the host needs them, as its plan says. Each
+// one is read and its digest computed before the host is told anything, and again while it
+// is sent, and on the host before it gets its name. A file with a URL is downloaded by this
+// process, whose payload says from where, and sent like the others.
+//
+// It can be repeated: what is on the host already is not sent again, and what was cut off
+// goes on where it was. progress, if it is not nil, is called now and then, and must not block.
+//
+// Errors are [PayloadError]s, and those of [transfer.Transfer.Put]: [transfer.Error]s, and
+// what wraps an [ssh.Error], a [CredentialsError] or an [AgentError].
+//
+// [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
+// [transfer.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#Error
+// [transfer.Transfer.Put]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#Transfer.Put
+func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []engine.PayloadFile, progress func(transfer.Progress)) error {
+	if len(files) == 0 {
+		return nil
+	}
+	items, err := a.items(ctx, files)
+	if err != nil {
+		return err
+	}
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return err
+	}
+	program, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		items[i].HostPath = toHost(platformOf(program), items[i].HostPath)
+	}
+	watchedContext, watch := newWatch(ctx, a.patience.silence, 0)
+	defer watch.end()
+	var last transfer.Progress
+	err = a.transfer.Put(watchedContext, target, items, func(p transfer.Progress) {
+		if p.Sent != last.Sent || !slices.Equal(p.Files, last.Files) {
+			watch.heard()
+		}
+		last = p
+		if progress != nil {
+			progress(p)
+		}
+	})
+	if err != nil {
+		return watch.explain(err)
+	}
+	return nil
+}
+
+// items are the files as they are sent, with their paths on Windows. A file that has two names is
+// sent once.
+func (a *Access) items(ctx context.Context, files []engine.PayloadFile) ([]transfer.Item, error) {
+	var items []transfer.Item
+	sent := map[string]bool{}
+	for _, f := range files {
+		item, err := a.item(ctx, f)
+		if err != nil {
+			return nil, &PayloadError{Name: f.Name, Err: err}
+		}
+		if !sent[item.SHA256] {
+			sent[item.SHA256] = true
+			items = append(items, item)
+		}
+	}
+	return items, nil
+}
+
+// digestPrefix begins the digests of a document.
+const digestPrefix = "sha256:"
+
+func (a *Access) item(ctx context.Context, f engine.PayloadFile) (transfer.Item, error) {
+	if a.options.Payload == nil {
+		return transfer.Item{}, errors.New("and this process has no payload")
+	}
+	have := a.options.Payload.Manifest.File(f.Name)
+	if have == nil {
+		return transfer.Item{}, errors.New("which the payload of this process does not have")
+	}
+	content := have.Effective()
+	if digestPrefix+content.SHA256 != f.Digest {
+		return transfer.Item{}, fmt.Errorf("with the digest %s, and the payload of this process has it with the digest %s", f.Digest, digestPrefix+content.SHA256)
+	}
+	if f.Path != engine.PayloadPath(f.Digest) {
+		return transfer.Item{}, fmt.Errorf("and wants it at %q, where no file of the payload goes", f.Path)
+	}
+	open := func() (io.ReadSeekCloser, error) { return a.options.Payload.Open(ctx, f.Name) }
+	item := transfer.Item{Name: f.Name, HostPath: f.Path, SHA256: content.SHA256, Size: content.Size, Open: open}
+	if compressed := have.Compressed(); compressed != nil {
+		open = func() (io.ReadSeekCloser, error) { return a.options.Payload.OpenGzip(f.Name) }
+		item.Gzip = &transfer.Gzip{SHA256: compressed.SHA256, Size: compressed.Size, Open: open}
+	}
+	if err := a.verify(ctx, content, open, item.Gzip != nil); err != nil {
+		return transfer.Item{}, fmt.Errorf("which cannot be read from the payload of this process: %w", err)
+	}
+	return item, nil
+}
+
+// verify reads what is about to be sent, once in the life of this process, and makes sure
+// that it is the content that it should be.
+func (a *Access) verify(ctx context.Context, want payload.Content, open func() (io.ReadSeekCloser, error), compressed bool) error {
+	a.mu.Lock()
+	known := a.verified[want.SHA256]
+	a.mu.Unlock()
+	if known {
+		return nil
+	}
+	in, err := open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	plain := io.Reader(contextReader{ctx, in})
+	if compressed {
+		if plain, err = gzip.NewReader(plain); err != nil {
+			return fmt.Errorf("unpacking it: %w", err)
+		}
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(plain, want.Size+1))
+	if err == nil {
+		// What the payload says of the compressed content is checked at its end.
+		_, err = io.Copy(io.Discard, contextReader{ctx, in})
+	}
+	if err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); n != want.Size || got != want.SHA256 {
+		return fmt.Errorf("it unpacks to something else than %d bytes with the digest %s", want.Size, want.SHA256)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.verified[want.SHA256] = true
+	return nil
+}
+
+// contextReader ends with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements [io.Reader].
+func (c contextReader) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(b)
+}
+
+// platformOf is the operating system of a host on which the agent has this path.
+func platformOf(program string) platform {
+	if drivePath.MatchString(program) {
+		return windows
+	}
+	return unix
+}
+
+// toHost is where a path of drive C is on a host: on Windows there, elsewhere below the
+// directory that is the drive.
+func toHost(p platform, windowsPath string) string {
+	if p == windows {
+		return windowsPath
+	}
+	return path.Join(unixDrive, strings.ReplaceAll(windowsPath[len(`C:\`):], `\`, "/"))
+}
+
+// toAgent is the path of drive C, as the agent has it on every host, for what toHost returned.
+func toAgent(hostPath string) string {
+	if rest, ok := strings.CutPrefix(hostPath, unixDrive+"/"); ok {
+		return `C:\` + strings.ReplaceAll(rest, "/", `\`)
+	}
+	return hostPath
+}
+
+// remote does with the agent what a transfer needs done on a host.
+type remote struct{ a *Access }
+
+var _ transfer.Remote = remote{}
+
+const (
+	// filesAtOnce is how many files the agent is asked about at a time: it reads no more
+	// than 64 KiB of a request.
+	filesAtOnce = 100
+	// hostReads is how many bytes per second a host reads, unpacks and writes at least. A
+	// slow disk that a scanner shares does ten times as much.
+	hostReads = 2 << 20
+)
+
+// reading is how long a host may take for work on so many bytes.
+func reading(bytes int64) time.Duration {
+	return askTimeout + time.Duration(bytes/hostReads)*time.Second
+}
+
+// Inspect implements [transfer.Remote].
+func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer.Wanted) ([]transfer.State, error) {
+	states := make([]transfer.State, 0, len(files))
+	for some := range slices.Chunk(files, filesAtOnce) {
+		var request agent.FilesRequest
+		var size int64
+		for _, f := range some {
+			request.Files = append(request.Files, agent.WantedFile{Path: toAgent(f.Path), Size: f.Size})
+			size += f.Size
+		}
+		var answer agent.FilesAnswer
+		q := question{command: agent.CommandFiles, request: request, timeout: reading(size)}
+		if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
+			return nil, err
+		}
+		if len(answer.Files) != len(some) {
+			return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("it was asked about %d files and answers for %d", len(some), len(answer.Files))}
+		}
+		for _, f := range answer.Files {
+			states = append(states, transfer.State(f))
+		}
+	}
+	return states, nil
+}
+
+// Commit implements [transfer.Remote].
+func (r remote) Commit(ctx context.Context, target ssh.Target, c transfer.Commit) error {
+	request := agent.CommitRequest{Temporary: toAgent(c.Temporary), Path: toAgent(c.Path), Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
+	var answer agent.CommitAnswer
+	q := question{command: agent.CommandCommit, request: request, timeout: reading(c.Size)}
+	if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
+		return err
+	}
+	if answer.Error == nil {
+		return nil
+	}
+	switch answer.Error.Reason {
+	case agent.CommitDigestMismatch:
+		return fmt.Errorf("%w: %s", transfer.ErrDigest, answer.Error.Message)
+	case agent.CommitDiskFull:
+		return fmt.Errorf("%w: %s", transfer.ErrDiskFull, answer.Error.Message)
+	case agent.CommitInUse:
+		return fmt.Errorf("%w: %s", transfer.ErrInUse, answer.Error.Message)
+	}
+	return &AgentError{Step: StepRun, Err: errors.New(answer.Error.Message)}
+}

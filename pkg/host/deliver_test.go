@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// file is what a host needs of the payload.
+func (c *configurable) file(t *testing.T, name string) engine.PayloadFile {
+	t.Helper()
+	f := c.access.options.Payload.Manifest.File(name)
+	if f == nil {
+		t.Fatalf("%s is not in the payload", name)
+	}
+	digest := digestPrefix + f.SHA256
+	return engine.PayloadFile{Name: name, Digest: digest, Size: f.Size, Path: engine.PayloadPath(digest)}
+}
+
+// TestDeliverNothing: what this process cannot send, or must not, is told before the host is contacted.
+func TestDeliverNothing(t *testing.T) {
+	other := config.Digest([]byte("other"))
+	for _, tt := range []struct {
+		name    string
+		wants   string // name of the file
+		change  func(*engine.PayloadFile)
+		prepare func(t *testing.T, c *configurable)
+		want    string
+	}{
+		{
+			name: "no payload", wants: random, prepare: func(_ *testing.T, c *configurable) { c.access.options.Payload = nil },
+			want: "the host needs containerd.exe, and this process has no payload",
+		},
+		{
+			name: "unknown", wants: random, change: func(f *engine.PayloadFile) { f.Name = "csi-proxy.exe" },
+			want: "the host needs csi-proxy.exe, which the payload of this process does not have",
+		},
+		{
+			name: "another build", wants: random, change: func(f *engine.PayloadFile) { f.Digest, f.Path = other, engine.PayloadPath(other) },
+			want: "with the digest " + other + ", and the payload of this process has it with the digest sha256:",
+		},
+		{
+			name: "elsewhere", wants: random, change: func(f *engine.PayloadFile) { f.Path = `C:\Windows\System32\sethc.exe` },
+			want: "where no file of the payload goes",
+		},
+		{
+			name: "damaged", wants: random,
+			prepare: func(t *testing.T, c *configurable) { damage(t, filepath.Join(c.payloadDir, "files", random)) },
+			want:    "which cannot be read from the payload of this process: containerd.exe has the SHA-256 digest",
+		},
+		{
+			name: "compressed and damaged", wants: compressible,
+			prepare: func(t *testing.T, c *configurable) {
+				damage(t, filepath.Join(c.payloadDir, "files", compressible+".gz"))
+			},
+			want: "which cannot be read from the payload of this process: ",
+		},
+		{
+			name: "gone", wants: random,
+			prepare: func(t *testing.T, c *configurable) {
+				if err := os.Remove(filepath.Join(c.payloadDir, "files", random)); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: "no such file",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newConfigurable(t, winhost.InProcessOptions{})
+			f := c.file(t, tt.wants)
+			if tt.change != nil {
+				tt.change(&f)
+			}
+			if tt.prepare != nil {
+				tt.prepare(t, c)
+			}
+			err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{f}, nil)
+			if missing := (*PayloadError)(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q in it", err, tt.want)
+			}
+			if n := c.pool.Stats().Connections; n > 0 {
+				t.Errorf("the host was contacted: %d connections", n)
+			}
+		})
+	}
+}
+
+// damage changes a byte in the middle of a file.
+func damage(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 0xff
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeliverResumes: what was cut off goes on where it was, and not from its beginning.
+func TestDeliverResumes(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+		t.Fatal(err)
+	}
+	files := []engine.PayloadFile{c.file(t, random)}
+	c.pool.Forget(address(c.instance))
+	setFault(t, c.site, winhost.Fault{CutAfterBytes: 3 << 20})
+	cut := false
+	err := c.access.Deliver(t.Context(), c.instance, files, func(p transfer.Progress) {
+		if !cut && p.Sent > 0 {
+			cut = true
+			if err := c.host.PowerOff(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if _, ok := ssh.AsError(err); !ok || !cut {
+		t.Fatalf("got %v, which is no error of the connection", err)
+	}
+	if got := c.content(t, files[0].Path); got != nil {
+		t.Errorf("a file of %d bytes has its name already", len(got))
+	}
+	setFault(t, c.site, winhost.Fault{})
+	if err := c.host.PowerOn(); err != nil {
+		t.Fatal(err)
+	}
+	local, err := c.host.LocalPath(files[0].Path + "." + strings.TrimPrefix(files[0].Digest, digestPrefix)[:16] + ".part")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := os.Stat(local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The last 2 MiB may have holes, so they are sent again.
+	least := part.Size() - 65*32<<10
+	if least <= 0 {
+		t.Fatalf("only %d bytes had arrived", part.Size())
+	}
+	first := int64(-1)
+	if err := c.access.Deliver(t.Context(), c.instance, files, func(p transfer.Progress) {
+		if first < 0 {
+			first = p.Sent
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if first < least {
+		t.Errorf("it went on at byte %d of %d", first, part.Size())
+	}
+	if config.Digest(c.content(t, files[0].Path)) != files[0].Digest {
+		t.Error("what arrived is not what was sent")
+	}
+}
+
+// TestDeliverFailures: what the host says of a file is said of it here.
+func TestDeliverFailures(t *testing.T) {
+	state := func(free string) string {
+		return `{"files":[{"exists":false,"volume":"C:","freeBytes":` + free + `}]}` + "\n"
+	}
+	for _, tt := range []struct {
+		name    string
+		answers map[string]string // by command
+		want    error             // nil: an AgentError
+		says    string
+	}{
+		{"no room", map[string]string{"files": state("1048576")}, transfer.ErrDiskFull, "C: has 1.0 MiB free"},
+		{"no room to unpack", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"DiskFull","message":"no space left"}}` + "\n"}, transfer.ErrDiskFull, "no space left"},
+		{"other content", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"DigestMismatch","message":"it has the digest x"}}` + "\n"}, transfer.ErrDigest, "it has the digest x"},
+		{"in use", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"InUse","message":"it runs"}}` + "\n"}, transfer.ErrInUse, "it runs"},
+		{"anything else", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"?","message":"\u001b[2J"}}` + "\n"}, nil, "?[2J"},
+		{"fewer answers than files", map[string]string{"files": "{}\n"}, nil, "asked about 1 files and answers for 0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newConfigurable(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
+				_, command, _ := strings.Cut(c.Line, " ")
+				say(tt.answers[command])(c.Stdout)
+				return 0, true
+			}})
+			c.access.placed[placeKey(address(c.instance))] = `C:\hostile`
+			err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{c.file(t, random)}, nil)
+			if failed := (*AgentError)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("got a %T: %v", err, err)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v, want %q in it", err, tt.says)
+			}
+		})
+	}
+}
+
+// TestDeliverDiskFull: a write that fails is no reason to go on for ever.
+func TestDeliverDiskFull(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+		t.Fatal(err)
+	}
+	setFault(t, c.site, winhost.Fault{DiskFull: true})
+	err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{c.file(t, random)}, nil)
+	// SFTP has no word for a full disk, and the disk that is behind the host has room.
+	if !errors.Is(err, transfer.ErrWrite) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDeliverSilence: a transfer that does not get on is given up.
+func TestDeliverSilence(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+		t.Fatal(err)
+	}
+	c.access.patience.silence = 300 * time.Millisecond
+	setFault(t, c.site, winhost.Fault{ExecHang: true, ExecMatch: "files$"})
+	err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{c.file(t, random)}, nil)
+	if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "told nothing new") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestUnixDrive: on a host that runs no Windows, drive C is a directory, for SFTP too.
+func TestUnixDrive(t *testing.T) {
+	path := engine.PayloadPath(config.Digest(nil))
+	for _, tt := range []struct {
+		p    platform
+		want string
+	}{
+		{windows, path},
+		{unix, "/var/lib/windows-node-agent/c/Windows/windows-node-agent/payload/" + strings.TrimPrefix(config.Digest(nil), digestPrefix)},
+	} {
+		got := toHost(tt.p, path)
+		if got != tt.want || toAgent(got) != path {
+			t.Errorf("%s: got %s, and back %s", tt.p, got, toAgent(got))
+		}
+	}
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+)
+
+// Stage is what was being tried when an error occurred.
+type Stage string
+
+// Stages, in the order in which a host becomes a node, and ceases to be one.
+const (
+	// StageResolve is finding the addresses of the host.
+	StageResolve Stage = "Resolve"
+	// StageHostKey is reading its host key.
+	StageHostKey Stage = "HostKey"
+	// StageLogin is logging in and opening a session.
+	StageLogin Stage = "Login"
+	// StageFacts is having the agent look at the host.
+	StageFacts Stage = "Facts"
+	// StagePlan is having the agent compare the host with what it shall be like.
+	StagePlan Stage = "Plan"
+	// StageTransfer is sending it the files that it needs.
+	StageTransfer Stage = "Transfer"
+	// StageApply is having the agent change the host.
+	StageApply Stage = "Apply"
+	// StageCleanup is taking everything off the host that was put on it.
+	StageCleanup Stage = "Cleanup"
+)
+
+// Diagnosis is an error in the words of the API: which condition it concerns, and
+// what somebody can do about it.
+type Diagnosis struct {
+	// Condition is the type of the condition, Status and Reason what it becomes.
+	Condition string
+	Status    metav1.ConditionStatus
+	Reason    string
+	// Message says what is wrong and what to do.
+	Message string
+}
+
+// Diagnose puts an error of [Access] into the words of the API. The message is the
+// same as long as the cause is the same, so that a host that keeps failing in the
+// same way causes no writes.
+func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis {
+	sshErr, isSSH := hostssh.AsError(err)
+	var agent *AgentError
+	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
+		return diagnoseAgent(at, agent, instance)
+	}
+	var credentials *CredentialsError
+	if errors.As(err, &credentials) {
+		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing,
+			"There are no usable credentials: %s.", cause(credentials))
+	}
+	if d, ok := diagnoseDelivery(err, instance); ok {
+		return d
+	}
+	if isSSH {
+		return diagnoseSSH(at, sshErr, instance)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return diagnoseSilence(at, instance)
+	}
+	// An error of no known kind is blamed on the stage that met it.
+	switch at {
+	case StageResolve:
+		return failed(v1alpha1.ConditionResolved, v1alpha1.ReasonNameNotResolved, "%s cannot be resolved: %s.", instance.Spec.Address, cause(err))
+	case StageHostKey:
+		return failed(v1alpha1.ConditionReachable, v1alpha1.ReasonHandshakeFailed, "The host key of %s cannot be read: %s.", Endpoint(instance), cause(err))
+	case StageLogin:
+		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing, "Logging in cannot be tried: %s.", cause(err))
+	}
+	return afterLogin(at, "%s: %s.", doing[at], cause(err))
+}
+
+func diagnoseSSH(at Stage, e *hostssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
+	const (
+		resolved      = v1alpha1.ConditionResolved
+		reachable     = v1alpha1.ConditionReachable
+		authenticated = v1alpha1.ConditionAuthenticated
+	)
+	to := Endpoint(instance)
+	if e.Reason == hostssh.ReasonTimedOut {
+		return diagnoseTimeout(at, e, instance)
+	}
+	switch e.Reason {
+	case hostssh.ReasonNameNotResolved:
+		return failed(resolved, v1alpha1.ReasonNameNotResolved,
+			"DNS knows no address for %s: correct spec.address, or add the name to the DNS that the cluster uses.", instance.Spec.Address)
+	case hostssh.ReasonAddressRefused:
+		return failed(resolved, v1alpha1.ReasonAddressRefused,
+			"Connections to %s are not allowed: %s. Use another address, or have the administrator of the cluster change the flags --allowed-host-cidrs and --refused-host-cidrs of the controller and the API server.", instance.Spec.Address, cause(e.Err))
+	case hostssh.ReasonConnectionRefused:
+		return failed(reachable, v1alpha1.ReasonConnectionRefused,
+			"Nothing listens on %s: install and start the OpenSSH server (service sshd), and open TCP port %d in the firewall.", to, instance.Spec.Port)
+	case hostssh.ReasonConnectionTimedOut:
+		return failed(reachable, v1alpha1.ReasonConnectionTimedOut,
+			"%s does not answer: check that the host is running, and that no firewall or security group drops TCP port %d on the way from the cluster.", to, instance.Spec.Port)
+	case hostssh.ReasonHostUnreachable:
+		return failed(reachable, v1alpha1.ReasonHostUnreachable,
+			"There is no route to %s: check spec.address, that the host is running, and the network between the cluster and the host.", to)
+	case hostssh.ReasonConnectionReset:
+		if e.Layer == hostssh.LayerAuth {
+			// The host has proven its key: it can be reached, and breaks off at the login.
+			return connectionLost(to)
+		}
+		return failed(reachable, v1alpha1.ReasonConnectionReset,
+			"%s closes the connection before SSH has begun: see the log of sshd (Get-WinEvent OpenSSH/Operational); MaxStartups, a firewall or a service that is starting or failing does this.", to)
+	case hostssh.ReasonHandshakeTimedOut:
+		return handshakeTimedOut(to)
+	case hostssh.ReasonNotSSH:
+		return failed(reachable, v1alpha1.ReasonNotSSH,
+			"Something other than an SSH server answers on %s: correct spec.port, or stop what holds the port.", to)
+	case hostssh.ReasonHandshakeFailed:
+		return failed(reachable, v1alpha1.ReasonHandshakeFailed,
+			"%s and our SSH client cannot agree on how to talk SSH: %s. Update OpenSSH on the host, or take restrictions on algorithms out of its sshd_config.", to, cause(e.Err))
+	case hostssh.ReasonHostKeyUnknown:
+		// The key is recorded by the next probe.
+		return unknown(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonNotTried, "The host key of %s has not been recorded yet.", to)
+	case hostssh.ReasonHostKeyChanged:
+		return diagnoseHostKey(e, instance)
+	case hostssh.ReasonCredentialsRefused:
+		return failed(authenticated, v1alpha1.ReasonCredentialsRefused,
+			"%s does not accept the credentials for user %s: for an administrator the public key belongs into C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username)
+	case hostssh.ReasonSessionRefused:
+		return failed(authenticated, v1alpha1.ReasonSessionRefused,
+			"%s accepts the credentials of user %s and then refuses a session: %s. Check MaxSessions, ForceCommand and the DefaultShell of OpenSSH.", to, instance.Spec.Username, cause(e.Err))
+	case hostssh.ReasonConnectionLost:
+		return connectionLost(to)
+	}
+	// The set of reasons may grow; the layer still says which condition is concerned.
+	switch e.Layer {
+	case hostssh.LayerDNS:
+		return failed(resolved, v1alpha1.ReasonNameNotResolved, "%s cannot be resolved: %s.", instance.Spec.Address, cause(e))
+	case hostssh.LayerConnect:
+		return failed(reachable, v1alpha1.ReasonHostUnreachable, "%s cannot be connected to: %s.", to, cause(e))
+	case hostssh.LayerHandshake:
+		return failed(reachable, v1alpha1.ReasonHandshakeFailed, "The SSH handshake with %s fails: %s.", to, cause(e))
+	case hostssh.LayerHostKey:
+		return diagnoseHostKey(e, instance)
+	case hostssh.LayerAuth:
+		return failed(authenticated, v1alpha1.ReasonCredentialsRefused, "Logging in to %s fails: %s.", to, cause(e))
+	}
+	if isAfterLogin(at) {
+		return afterLogin(at, "%s: %s.", doing[at], cause(e))
+	}
+	return failed(authenticated, v1alpha1.ReasonSessionRefused, "No session can be opened on %s: %s.", to, cause(e))
+}
+
+// diagnoseTimeout is for a deadline that passed; the layer says waiting for what.
+func diagnoseTimeout(at Stage, e *hostssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
+	switch e.Layer {
+	case hostssh.LayerDNS:
+		return diagnoseSilence(StageResolve, instance)
+	case hostssh.LayerConnect:
+		return diagnoseSSH(at, &hostssh.Error{Layer: e.Layer, Reason: hostssh.ReasonConnectionTimedOut, Address: e.Address, Err: e.Err}, instance)
+	case hostssh.LayerHandshake, hostssh.LayerHostKey:
+		return handshakeTimedOut(Endpoint(instance))
+	}
+	if isAfterLogin(at) && e.Layer != hostssh.LayerAuth {
+		return diagnoseSilence(at, instance)
+	}
+	return diagnoseSilence(StageLogin, instance)
+}
+
+// diagnoseSilence is for a stage that did not end in time.
+func diagnoseSilence(at Stage, instance *v1alpha1.WindowsInstance) Diagnosis {
+	to := Endpoint(instance)
+	switch at {
+	case StageResolve:
+		return failed(v1alpha1.ConditionResolved, v1alpha1.ReasonNameNotResolved,
+			"DNS does not answer for %s: check the DNS server that is responsible for the name.", instance.Spec.Address)
+	case StageHostKey:
+		return handshakeTimedOut(to)
+	}
+	if isAfterLogin(at) {
+		return afterLogin(at, "The program windows-node-agent did not answer in time on %s: the host may be overloaded; it is tried again.", to)
+	}
+	return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonAuthenticationTimedOut,
+		"%s went silent while user %s was logging in: the host may be overloaded or starting, or cannot reach its domain controller.", to, instance.Spec.Username)
+}
+
+func handshakeTimedOut(to string) Diagnosis {
+	return failed(v1alpha1.ConditionReachable, v1alpha1.ReasonHandshakeTimedOut,
+		"%s accepts connections and then does not complete the SSH handshake: restart the service sshd; if that does not help, the host is overloaded or hangs.", to)
+}
+
+func connectionLost(to string) Diagnosis {
+	return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonConnectionLost,
+		"The connection to %s broke after the host key was verified: the host may be restarting; it is tried again.", to)
+}
+
+func diagnoseHostKey(e *hostssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
+	var keys *hostssh.HostKeyError
+	if !errors.As(e, &keys) {
+		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged,
+			"%s does not present the trusted host key: %s.", Endpoint(instance), cause(e))
+	}
+	return HostKeyChanged(keys.Presented, keys.Pinned, instance)
+}
+
+// HostKeyChanged says everything that somebody needs in order to decide about the
+// new key. presented may be nil, see [ssh.HostKeyError].
+func HostKeyChanged(presented ssh.PublicKey, pinned []ssh.PublicKey, instance *v1alpha1.WindowsInstance) Diagnosis {
+	trusted := make([]string, len(pinned))
+	for i, key := range pinned {
+		trusted[i] = DescribeKey(key)
+	}
+	origin := "recorded in status.hostKeys"
+	if len(instance.Spec.HostKeys) > 0 {
+		origin = "set in spec.hostKeys"
+	}
+	var b strings.Builder
+	if presented == nil {
+		fmt.Fprintf(&b, "%s presents no host key of a trusted type; trusted is %s (%s). ", Endpoint(instance), strings.Join(trusted, ", "), origin)
+		fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
+		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
+	}
+	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", Endpoint(instance), DescribeKey(presented), strings.Join(trusted, ", "), origin)
+	fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. ")
+	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
+	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
+}
+
+// acceptCommand is the command that trusts key, and no other, from now on. Object
+// names and keys hold no character that a shell would touch within the quotes.
+func acceptCommand(instance *v1alpha1.WindowsInstance, key ssh.PublicKey) string {
+	return fmt.Sprintf(`kubectl patch windowsinstances.%s %s -n %s --type=merge -p '{"spec":{"hostKeys":["%s"]}}'`,
+		v1alpha1.GroupName, instance.Name, instance.Namespace, KeyLine(key))
+}
+
+// hostKeyFile is where OpenSSH on Windows keeps the public half of its key of a type.
+func hostKeyFile(keyType string) string {
+	switch {
+	case keyType == ssh.KeyAlgoED25519:
+		return "ssh_host_ed25519_key.pub"
+	case strings.HasPrefix(keyType, "ecdsa-"):
+		return "ssh_host_ecdsa_key.pub"
+	}
+	return "ssh_host_rsa_key.pub"
+}
+
+// doing says what cannot be done, for the stages after the login.
+var doing = map[Stage]string{
+	StageFacts:    "The host cannot be looked at",
+	StagePlan:     "The host cannot be compared with what it shall be like",
+	StageTransfer: "The files that the host needs cannot be sent",
+	StageApply:    "The host cannot be set up",
+	StageCleanup:  "The host cannot be cleaned",
+}
+
+func isAfterLogin(at Stage) bool { return doing[at] != "" }
+
+// afterLogin is a failure of a stage after the login.
+func afterLogin(at Stage, format string, args ...any) Diagnosis {
+	switch at {
+	case StagePlan, StageTransfer, StageApply:
+		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...)
+	case StageCleanup:
+		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed, format, args...)
+	}
+	return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentFailed, format, args...)
+}
+
+// diagnoseDelivery is for what only sending files can meet.
+func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis, bool) {
+	say := func(format string, args ...any) (Diagnosis, bool) {
+		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...), true
+	}
+	var missing *PayloadError
+	switch {
+	case errors.As(err, &missing):
+		return say("The host cannot be sent what it needs: %s. Hosts are set up with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
+	case errors.Is(err, transfer.ErrDiskFull):
+		return say("There is no room on the host for the programs of a node: %s. Free space on its drive C, or make it larger.", cause(err))
+	case errors.Is(err, transfer.ErrDigest):
+		return say("What arrives on the host is not what was sent: %s. Its disk or its memory cannot be trusted, or a program on it changes files: check both, and what its security software does.", cause(err))
+	case errors.Is(err, transfer.ErrInUse):
+		return say("A file on the host cannot be replaced, because a program has it open: %s. Find out which one, for example security software, and have it leave C:\\Windows\\windows-node-agent alone.", cause(err))
+	case errors.Is(err, transfer.ErrSourceChanged):
+		return say("The payload changed while it was sent: %s. Nobody may write to a payload that is in use: restart the controller with one that is whole.", cause(err))
+	case errors.Is(err, transfer.ErrWrite):
+		return say("The host does not let files be written: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and the disk must have room.", cause(err), instance.Spec.Username)
+	}
+	return Diagnosis{}, false
+}
+
+func diagnoseAgent(at Stage, agent *AgentError, instance *v1alpha1.WindowsInstance) Diagnosis {
+	switch agent.Step {
+	case StepRun:
+		return afterLogin(at, "The program windows-node-agent failed on the host: %s.", cause(agent.Err))
+	case StepRemove:
+		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed,
+			"The host was cleaned, but for the program windows-node-agent: %s. It is tried again; end what uses the file, or remove it by hand.", cause(agent.Err))
+	}
+	return unknown(v1alpha1.ConditionPreflightPassed, v1alpha1.ReasonAgentNotInstalled,
+		"The program windows-node-agent could not be put on the host: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and security software must let the program be there and run.", cause(agent.Err), instance.Spec.Username)
+}
+
+// beforeSession says whether a layer comes before a session is open, so that an
+// error there is about the connection, whatever it was wanted for.
+func beforeSession(layer hostssh.Layer) bool {
+	switch layer {
+	case hostssh.LayerDNS, hostssh.LayerConnect, hostssh.LayerHandshake, hostssh.LayerHostKey, hostssh.LayerAuth:
+		return true
+	}
+	return false
+}
+
+func failed(condition, reason, format string, args ...any) Diagnosis {
+	return Diagnosis{condition, metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
+}
+
+func unknown(condition, reason, format string, args ...any) Diagnosis {
+	return Diagnosis{condition, metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
+}
+
+// Endpoint is where the host of an instance is contacted, for people.
+func Endpoint(instance *v1alpha1.WindowsInstance) string {
+	return net.JoinHostPort(instance.Spec.Address, strconv.Itoa(int(instance.Spec.Port)))
+}
+
+// localEnd matches our end of a connection in an error of package net: its port
+// differs from one try to the next.
+var localEnd = regexp.MustCompile(`\[?[0-9A-Za-z:.%]+\]?:\d+->`)
+
+// maxCause bounds how much of a foreign error gets into a message.
+const maxCause = 1024
+
+// cause is the text of an error without what differs from try to try, on one line.
+func cause(err error) string {
+	if err == nil {
+		return "no cause is known"
+	}
+	text := strings.Join(strings.Fields(localEnd.ReplaceAllString(err.Error(), "")), " ")
+	return strings.TrimRight(cleanLine(text, maxCause), ".")
+}
+
+// KeyLine is a key as spec.hostKeys wants it.
+func KeyLine(key ssh.PublicKey) string {
+	return key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
+}
+
+// DescribeKey is type and fingerprint of a key, as ssh-keygen -l shows it.
+func DescribeKey(key ssh.PublicKey) string {
+	return key.Type() + " " + ssh.FingerprintSHA256(key)
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"fmt"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// CredentialsError means that the credentials for a host are missing or cannot be
+// used. Nothing was sent to the host.
+type CredentialsError struct {
+	// Secret is the namespace and name of the Secret; where they are not known, whose it is.
+	Secret string
+	// Err says what is wrong with it. It never holds anything of its content.
+	Err error
+}
+
+// Error implements error.
+func (e *CredentialsError) Error() string { return fmt.Sprintf("Secret %s: %v", e.Secret, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *CredentialsError) Unwrap() error { return e.Err }
+
+// Steps of an [AgentError].
+const (
+	// StepUpload is putting the agent on the host.
+	StepUpload = "Upload"
+	// StepVerify is comparing its digest on the host.
+	StepVerify = "Verify"
+	// StepRun is running it.
+	StepRun = "Run"
+	// StepRemove is taking it off the host.
+	StepRemove = "Remove"
+)
+
+// AgentError means that the agent could not be put on a host or failed there.
+type AgentError struct {
+	// Step is one of the Step constants.
+	Step string
+	// Err is the failure.
+	Err error
+}
+
+// Error implements error.
+func (e *AgentError) Error() string {
+	return fmt.Sprintf("agent: %s: %v", map[string]string{
+		StepUpload: "putting it on the host",
+		StepVerify: "verifying it on the host",
+		StepRun:    "running it on the host",
+		StepRemove: "removing it from the host",
+	}[e.Step], e.Err)
+}
+
+// Unwrap returns the failure.
+func (e *AgentError) Unwrap() error { return e.Err }
+
+// PayloadError means that a host needs a file that this process cannot send. Nothing was sent.
+type PayloadError struct {
+	// Name is that of the file in the payload.
+	Name string
+	// Err says why.
+	Err error
+}
+
+// Error implements error.
+func (e *PayloadError) Error() string { return fmt.Sprintf("the host needs %s, %v", e.Name, e.Err) }
+
+// Unwrap returns the reason.
+func (e *PayloadError) Unwrap() error { return e.Err }
+
+// LogRefusedError means that the host answered and refuses to show a log.
+type LogRefusedError struct {
+	// Refusal says why.
+	Refusal agent.LogError
+}
+
+// Error implements error.
+func (e *LogRefusedError) Error() string { return e.Refusal.Error() }
+
+// ShellError means that the login shell of a host is none that we know how to quote for. Nothing was run but the question for it.
+type ShellError struct {
+	// Err has what the shell said.
+	Err error
+}
+
+// Error implements error.
+func (e *ShellError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what the shell said.
+func (e *ShellError) Unwrap() error { return e.Err }
+
+// CommandError means that a request cannot be carried out on the host as it is, whatever the state of the host. Nothing was run.
+type CommandError struct {
+	// Err says why, and what to do instead.
+	Err error
+}
+
+// Error implements error.
+func (e *CommandError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *CommandError) Unwrap() error { return e.Err }
+
+func errNoPort(port int) error { return fmt.Errorf("port %d is not between 1 and 65535", port) }
+
+// PortError means that the host was reached and connected to no port of its own.
+type PortError struct {
+	// Port is what was asked for.
+	Port int
+	// Err is the refusal, an [ssh.Error].
+	Err error
+}
+
+// Error implements error.
+func (e *PortError) Error() string {
+	if failed, ok := ssh.AsError(e.Err); ok && failed.Reason == ssh.ReasonSessionRefused {
+		return fmt.Sprintf("port %d: the SSH server of the host does not allow port forwarding, see AllowTcpForwarding and PermitOpen in its sshd_config: %v", e.Port, e.Err)
+	}
+	return fmt.Sprintf("port %d: nothing on the host accepts connections there, at 127.0.0.1: %v", e.Port, e.Err)
+}
+
+// Unwrap returns the refusal.
+func (e *PortError) Unwrap() error { return e.Err }

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/openshift/windows-instance-api/pkg/host/shell"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+)
+
+// shells are hosts with every login shell that a tier has.
+var shells = []struct {
+	name    string
+	options winhost.Options
+}{
+	{"cmd.exe, made up", winhost.Options{}},
+	{"PowerShell, made up", winhost.Options{InProcess: winhost.InProcessOptions{PowerShell: true}}},
+	{"sh", winhost.Options{Tier: winhost.TierOpenSSH}},
+	{"cmd.exe of Wine", winhost.Options{Tier: winhost.TierWine}},
+}
+
+func (s *site) exec(t *testing.T, ctx context.Context, tty *ssh.PTY, command ...string) *ssh.Session {
+	t.Helper()
+	session, err := s.access.Exec(ctx, s.instance, ExecRequest{Command: command, TTY: tty})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// finish reads all of a session and returns how it ended.
+func finish(t *testing.T, s *ssh.Session) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(&out, s.Stdout) }) // errors are those of Wait
+	wg.Go(func() { _, _ = io.Copy(&errs, s.Stderr) })
+	wg.Wait()
+	err := s.Wait()
+	var exit *ssh.ExitError
+	switch {
+	case errors.As(err, &exit):
+		code = exit.Code
+	case err != nil:
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), code
+}
+
+// arguments must reach a program as they are.
+var arguments = []string{
+	"a", "", "b c", `C:\Program Files\`, `\\server\share\`, `"`, `say "hi" now`, `\"`, `x\" & hostname & " y`,
+	"%OS%", "%", "100%%", "%cd:~,%", "^%OS^%", "&", "|", ">nul", "<nul", "^", "(a)", "!OS!", "@;,=",
+	"$env:OS", "$(hostname)", "`", "it's", "’", "{0}", "-Path", "-a.b", "--%", "/c", "a  b", "grüße",
+}
+
+// TestExecArguments runs the quoted lines through shells. sh is the real one. Wine's cmd.exe is not that of Windows: it agrees
+// with it on how the quotes around the line, carets and the empty part of a variable are
+// read, which are what our lines use, and shows that a Windows program splits what is left as we mean it. It
+// does not show that nothing else is special to the real one; the models of package winshell say what is
+// known of that. The made-up shells only show that the shell that was found is the one that is quoted for.
+func TestExecArguments(t *testing.T) {
+	for _, tt := range shells {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSiteOn(t, tt.options)
+			program := s.argsProgram(t)
+			for _, tty := range []*ssh.PTY{nil, {}} {
+				if tty != nil && s.host.Tier() == winhost.TierWine {
+					continue // without PowerShell no quoted argument reaches cmd.exe on a terminal
+				}
+				var got []string
+				stdout, stderr, code := finish(t, s.exec(t, t.Context(), tty, append(program, arguments...)...))
+				for arg := range strings.SplitSeq(strings.TrimRight(stdout, "\r\n\x00"), "\x00") {
+					got = append(got, strings.TrimPrefix(arg, "\r\n"))
+				}
+				if len(got) == 1 {
+					got = strings.Split(got[0], "\r\n")
+				}
+				if d := cmp.Diff(arguments, got); d != "" || code != 0 || stderr != "" {
+					t.Errorf("terminal %v, code %d, %q: %s", tty != nil, code, stderr, d)
+				}
+			}
+		})
+	}
+}
+
+// argsProgram is a program of the host that prints its arguments, on Wine under a name that needs quotes.
+func (s *site) argsProgram(t *testing.T) []string {
+	t.Helper()
+	switch s.host.Tier() {
+	case winhost.TierInProcess:
+		return []string{"args"}
+	case winhost.TierOpenSSH:
+		return []string{"printf", `%s\0`}
+	}
+	program, err := winhost.BuildProgram(t.Context(), "test/winhost/hosttest/testdata/args", "windows", "amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = `C:\Program Files\100% (x86)\args.exe`
+	local, err := s.host.LocalPath(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(local), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(local, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []string{path}
+}
+
+func TestExecStreams(t *testing.T) {
+	const size = 4 << 20
+	for _, tt := range shells[:3] {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSiteOn(t, tt.options)
+			fail, digest := []string{"fail", "42", "it  broke"}, []string{"digest"}
+			if s.host.Tier() == winhost.TierOpenSSH {
+				fail, digest = []string{"sh", "-c", "echo 'it  broke' >&2; exit 42"}, []string{"sha256sum"}
+			}
+			if stdout, stderr, code := finish(t, s.exec(t, t.Context(), nil, fail...)); stdout != "" || !strings.Contains(stderr, "it  broke") || code != 42 {
+				t.Errorf("got %q, %q and code %d", stdout, stderr, code)
+			}
+			session := s.exec(t, t.Context(), nil, digest...)
+			data := bytes.Repeat([]byte("\x00\r\n\x03\x1a\xff"), size/6)
+			go func() {
+				_, _ = session.Stdin.Write(data)
+				_ = session.Stdin.Close()
+			}()
+			if stdout, _, _ := finish(t, session); !strings.Contains(stdout, fmt.Sprintf("%x", sha256.Sum256(data))) {
+				t.Errorf("another input arrived: %q", stdout)
+			}
+		})
+	}
+}
+
+func TestExecBuiltins(t *testing.T) {
+	for _, tt := range shells {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSiteOn(t, tt.options)
+			stdout, stderr, code := finish(t, s.exec(t, t.Context(), nil, "echo", "hello", "world & all"))
+			// A made-up PowerShell has the echo of cmd.exe, which prints the quotes.
+			if got := strings.ReplaceAll(strings.TrimRight(stdout, "\r\n"), `"`, ""); got != "hello world & all" || stderr != "" || code != 0 {
+				t.Errorf("got %q, %q and code %d", stdout, stderr, code)
+			}
+			if _, stderr, code := finish(t, s.exec(t, t.Context(), nil, "nosuchprogram", "a b")); code == 0 || !strings.Contains(stderr, "nosuchprogram") {
+				t.Errorf("a program that is not there: %q and code %d", stderr, code)
+			}
+		})
+	}
+}
+
+// TestExecShell talks to the login shell itself.
+func TestExecShell(t *testing.T) {
+	for _, tt := range shells {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, tty := range []*ssh.PTY{nil, {Columns: 101, Rows: 37}} {
+				s := newSiteOn(t, tt.options)
+				session := s.exec(t, t.Context(), tty)
+				lines := bufio.NewReader(session.Stdout)
+				say := func(line, want string) (answer string) {
+					t.Helper()
+					if _, err := io.WriteString(session.Stdin, line+"\r\n"); err != nil {
+						t.Fatal(err)
+					}
+					for want != "" {
+						got, err := lines.ReadString('\n')
+						if err != nil {
+							t.Fatalf("waiting for %q: %q, %v", want, got, err)
+						}
+						if strings.Contains(got, want) && !strings.Contains(got, line) {
+							return got
+						}
+					}
+					return ""
+				}
+				switch s.host.Tier() {
+				case winhost.TierOpenSSH:
+					// The terminal makes a line feed of each carriage return; a pipe does not.
+					if tty != nil {
+						say("stty size", "37 101")
+					}
+					say("echo $((6*7)) #", "42")
+					say("exit 3 #", "")
+				case winhost.TierWine:
+					// Wine's cmd.exe loses a line that comes from a pipe together with another, so wait for an answer.
+					say("echo ready-%OS%", "ready-Windows_NT")
+					say("exit 3", "")
+				default:
+					if tty != nil {
+						say("mode con", "Columns:        101")
+						if err := session.Resize(55, 22); err != nil {
+							t.Fatal(err)
+						}
+						hosttest.Eventually(t, "the terminal has the new size", func() bool {
+							return strings.Contains(say("mode con", "Lines:"), " 22")
+						})
+					}
+					say("hostname", s.host.Name())
+					say("exit 3", "")
+				}
+				if _, _, code := finish(t, session); code != 3 {
+					t.Errorf("exit code %d", code)
+				}
+			}
+		})
+	}
+}
+
+// TestExecLeavesNothing proves that nothing runs on once its session is over, whoever ended it.
+func TestExecLeavesNothing(t *testing.T) {
+	for _, tt := range shells {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSiteOn(t, tt.options)
+			command := map[string][]string{winhost.TierOpenSSH: {"cat"}, winhost.TierWine: {"more"}}[s.host.Tier()]
+			if command == nil {
+				command = []string{"ping", "-t", "127.0.0.1"}
+			}
+			for _, tty := range []*ssh.PTY{nil, {}} {
+				for _, command := range [][]string{command, nil} {
+					for _, cancels := range []bool{false, true} {
+						ctx, cancel := context.WithCancel(t.Context())
+						session := s.exec(t, ctx, tty, command...)
+						hosttest.Eventually(t, "it runs", func() bool { return s.host.Running() > 0 })
+						if !cancels {
+							_ = session.Close()
+						}
+						cancel()
+						if err := session.Wait(); err == nil {
+							t.Error("it ended by itself")
+						}
+						hosttest.Eventually(t, "nothing runs", func() bool { return s.host.Running() == 0 })
+					}
+				}
+			}
+			hosttest.Eventually(t, "the sessions are given back", func() bool { return s.pool.Stats().Sessions == 0 })
+		})
+	}
+}
+
+func TestExecInterrupt(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	session := s.exec(t, t.Context(), &ssh.PTY{}, "ping", "-t", "127.0.0.1")
+	if _, err := bufio.NewReader(session.Stdout).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(session.Stdin, "\x03"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, code := finish(t, session); code != 0xC000013A {
+		t.Errorf("exit code %#x", code)
+	}
+}
+
+// probes is how often the host was asked for its shell.
+func (s *site) probes() int {
+	n := 0
+	for _, command := range s.host.Commands() {
+		if command == shell.Probe() {
+			n++
+		}
+	}
+	return n
+}
+
+func TestExecAsksForTheShellOnce(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			session, err := s.access.Exec(t.Context(), s.instance, ExecRequest{Command: []string{"hostname"}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = session.Close()
+		})
+	}
+	wg.Wait()
+	if n := s.probes(); n != 1 {
+		t.Errorf("the host was asked %d times", n)
+	}
+	finish(t, s.exec(t, t.Context(), nil, "hostname"))
+	if n := s.probes(); n != 1 {
+		t.Errorf("the host was asked %d times", n)
+	}
+	s.access.Forget(s.instance)
+	finish(t, s.exec(t, t.Context(), nil, "hostname"))
+	if n := s.probes(); n != 2 {
+		t.Errorf("a host that was forgotten was asked %d times", n)
+	}
+	s.access.Forget(s.instance)
+	session := s.exec(t, t.Context(), nil)
+	_ = session.Close()
+	if n := s.probes(); n != 2 {
+		t.Error("a shell was asked for that nothing is quoted for")
+	}
+}
+
+// TestExecWithoutAgent: a session is what repairs a host on which the agent cannot be put.
+func TestExecWithoutAgent(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	setFault(t, s, winhost.Fault{DiskFull: true})
+	if _, err := s.access.Facts(t.Context(), s.instance); err == nil {
+		t.Fatal("the agent was put on a full disk, so this proves nothing")
+	}
+	if stdout, _, _ := finish(t, s.exec(t, t.Context(), nil, "hostname")); !strings.Contains(stdout, s.host.Name()) {
+		t.Errorf("got %q", stdout)
+	}
+}
+
+func TestExecErrors(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	exec := func(command ...string) error {
+		session, err := s.access.Exec(t.Context(), s.instance, ExecRequest{Command: command})
+		if err == nil {
+			_ = session.Close()
+		}
+		return err
+	}
+	var command *CommandError
+	if err := exec("echo", "a\nb"); !errors.As(err, &command) || !apierrors.IsBadRequest(StatusError("win-1", err)) || !strings.Contains(err.Error(), "argument 1") {
+		t.Errorf("a line break for cmd.exe: %v", err)
+	}
+
+	s.access.Forget(s.instance)
+	setFault(t, s, winhost.Fault{ExecExit: 5})
+	var shell *ShellError
+	if err := exec("hostname"); !errors.As(err, &shell) {
+		t.Errorf("a shell that prints nothing: %v", err)
+	}
+	setFault(t, s, winhost.Fault{})
+	if err := exec("hostname"); err != nil {
+		t.Errorf("a failure was kept: %v", err)
+	}
+
+	for key := range s.secrets {
+		delete(s.secrets, key)
+	}
+	var credentials *CredentialsError
+	if err := exec(); !errors.As(err, &credentials) {
+		t.Errorf("without credentials: %v", err)
+	}
+	if _, err := s.access.Dial(t.Context(), s.instance, 80); !errors.As(err, &credentials) {
+		t.Errorf("without credentials: %v", err)
+	}
+}
+
+func TestDial(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	for _, tt := range []winhost.Options{{}, {Tier: winhost.TierOpenSSH}} {
+		t.Run(tt.Tier, func(t *testing.T) {
+			s := newSiteOn(t, tt)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			conn, err := s.access.Dial(ctx, s.instance, port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "ping"); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, 4)
+			if _, err := io.ReadFull(conn, got); err != nil || string(got) != "ping" {
+				t.Fatalf("got %q, %v", got, err)
+			}
+			cancel()
+			if _, err := conn.Read(got); err == nil {
+				t.Error("the connection outlives its context")
+			}
+
+			refused, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			free := refused.Addr().(*net.TCPAddr).Port
+			refused.Close()
+			_, err = s.access.Dial(t.Context(), s.instance, free)
+			var failed *PortError
+			if !errors.As(err, &failed) || failed.Port != free || sshReason(err) != ssh.ReasonConnectionRefused || !strings.Contains(err.Error(), fmt.Sprintf("port %d: nothing on the host", free)) {
+				t.Errorf("a port where nothing listens: %v", err)
+			}
+			var command *CommandError
+			for _, port := range []int{-1, 0, 65536} {
+				if _, err := s.access.Dial(t.Context(), s.instance, port); !errors.As(err, &command) {
+					t.Errorf("port %d: %v", port, err)
+				}
+			}
+			hosttest.Eventually(t, "the connections are given back", func() bool { return s.pool.Stats().Forwards == 0 })
+			if n := len(s.host.Commands()); n > 0 {
+				t.Errorf("%d commands were run", n)
+			}
+		})
+	}
+}

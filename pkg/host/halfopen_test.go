@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"testing"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+)
+
+// onWatchedConnections makes connections notice within a second, and not within a minute,
+// that the other side is gone without a word. Files move slowly enough to be in the middle
+// of one.
+func (c *configurable) onWatchedConnections(t *testing.T) {
+	t.Helper()
+	if err := c.pool.Close(); err != nil {
+		t.Error(err)
+	}
+	c.pool = ssh.New(ssh.Options{KeepAliveInterval: 200 * time.Millisecond, KeepAliveMisses: 3}) // closed with the site
+	files := c.access.options.Payload
+	c.access = c.newAccess(t)
+	c.access.options.Payload = files
+	c.access.transfer = transfer.New(transfer.Options{
+		Pool: c.pool, Remote: remote{c.access}, HostBytesPerSecond: megabytes << 20 / 2, ProgressInterval: 10 * time.Millisecond, RetryDelay: 10 * time.Millisecond,
+	})
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil { // which puts the agent there
+		t.Fatal(err)
+	}
+}
+
+// TestDeliverHalfOpen: the host is gone in the middle of a file, and nobody is told. That is
+// noticed, and the file goes on where it was over another connection.
+func TestDeliverHalfOpen(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	c.onWatchedConnections(t)
+	file := c.file(t, random)
+	before := c.pool.Stats()
+	frozen, back := int64(-1), false
+	err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{file}, func(p transfer.Progress) {
+		switch {
+		case frozen < 0 && p.Sent > 0 && p.Sent < p.Total:
+			frozen = p.Sent
+			setFault(t, c.site, winhost.Fault{Freeze: true})
+		case frozen >= 0 && !back && c.pool.Stats().Lost > before.Lost:
+			back = true
+			setFault(t, c.site, winhost.Fault{})
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frozen < 0 || !back {
+		t.Fatalf("stopped at byte %d, and noticed: %t", frozen, back)
+	}
+	if after := c.pool.Stats(); after.Dials == before.Dials {
+		t.Error("no other connection was made")
+	}
+	if config.Digest(c.content(t, file.Path)) != file.Digest {
+		t.Error("what arrived is not what was sent")
+	}
+}
+
+// TestApplyHalfOpen: the host is gone while it is being changed, and nobody is told. That is
+// noticed long before a host that only says nothing is given up, and the same is applied again.
+func TestApplyHalfOpen(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	c.onWatchedConnections(t)
+	frozen := false
+	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(engine.Event) {
+		if !frozen {
+			frozen = true
+			setFault(t, c.site, winhost.Fault{Freeze: true})
+		}
+	})
+	if reason := sshReason(err); !frozen || reason != ssh.ReasonConnectionLost {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	setFault(t, c.site, winhost.Fault{})
+	hosttest.Eventually(t, "the host notices that nobody listens", func() bool { return c.host.Running() == 0 })
+	c.applies(t)
+	if len(c.content(t, `C:\k\kubelet.conf`)) == 0 {
+		t.Error("the host is not set up")
+	}
+}

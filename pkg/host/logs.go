@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+const (
+	// headerTimeout is how long the agent gets to find what is asked for.
+	headerTimeout = 30 * time.Second
+	// failureGrace is how long a program that did not answer as the agent gets to say why.
+	failureGrace = 2 * time.Second
+	// maxHeader bounds the header line; real ones have a few hundred bytes.
+	maxHeader = 64 << 10
+	// streamBuffer holds the header. What follows is passed on without it, see WriteTo;
+	// thousands of followers are open at one time, and each has one.
+	streamBuffer = 1 << 10
+)
+
+// LogStream is a log on its way from a host.
+type LogStream struct {
+	process *ssh.Process
+	reader  *bufio.Reader
+	cancel  context.CancelFunc
+	stop    sync.Once
+	wait    sync.WaitGroup
+}
+
+// Logs opens a log on the host of the instance. It returns once the host has found
+// what is asked for. The stream ends with ctx. Errors are [CredentialsError]s,
+// [ssh.Error]s, [AgentError]s and [LogRefusedError]s.
+func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (*LogStream, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := a.openLog(ctx, target, request)
+	if mayBeGone(err) {
+		a.doubt(target)
+		stream, err = a.openLog(ctx, target, request)
+	}
+	return stream, err
+}
+
+func (a *Access) openLog(ctx context.Context, target ssh.Target, request agent.LogRequest) (_ *LogStream, err error) {
+	command, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	line, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the log request: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	process, err := a.options.Pool.Start(ctx, target, command+" "+agent.CommandLogs)
+	if err != nil {
+		return nil, err
+	}
+	s := &LogStream{process: process, reader: bufio.NewReaderSize(process.Stdout, streamBuffer), cancel: cancel}
+	defer func() {
+		if err != nil {
+			_ = s.Close()
+		}
+	}()
+	if _, err := process.Stdin.Write(append(line, '\n')); err != nil {
+		return nil, s.failure(fmt.Errorf("sending the log request: %w", err))
+	}
+	if !request.Follow {
+		// Nothing more will be said.
+		_ = process.Stdin.Close()
+	}
+	if err := s.readHeader(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readHeader waits for the first line of the answer.
+func (s *LogStream) readHeader() error {
+	timer := time.AfterFunc(headerTimeout, func() { _ = s.process.Close() })
+	line, err := readLine(s.reader, maxHeader)
+	if timedOut := !timer.Stop(); timedOut && err != nil {
+		return &AgentError{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", headerTimeout, context.DeadlineExceeded)}
+	}
+	if err != nil {
+		return s.failure(fmt.Errorf("reading the answer: %w", err))
+	}
+	refusal, err := decodeLogHeader(line)
+	switch {
+	case err != nil:
+		return s.failure(err)
+	case refusal != nil:
+		return &LogRefusedError{Refusal: *refusal}
+	}
+	return nil
+}
+
+// failure prefers what the program or the connection said to what we noticed of it. What
+// answers nonsense may never end by itself.
+func (s *LogStream) failure(noticed error) error {
+	_ = s.process.Stdin.Close()
+	timer := time.AfterFunc(failureGrace, func() { _ = s.process.Close() })
+	waited := s.process.Wait()
+	if !timer.Stop() {
+		return &AgentError{Step: StepRun, Err: noticed}
+	}
+	var exit *ssh.ExitError
+	switch {
+	case errors.As(waited, &exit):
+		return &AgentError{Step: StepRun, Err: waited}
+	case waited != nil:
+		return waited
+	}
+	return &AgentError{Step: StepRun, Err: noticed}
+}
+
+// Read implements [io.Reader]. At the end it is io.EOF only if the host said that
+// the log is complete.
+func (s *LogStream) Read(p []byte) (int, error) {
+	n, err := s.reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		if waited := s.process.Wait(); waited != nil {
+			return n, agentFailure(waited)
+		}
+	}
+	return n, err
+}
+
+// WriteTo implements [io.WriterTo], which saves a large log a copy. It ends as Read does.
+func (s *LogStream) WriteTo(w io.Writer) (int64, error) {
+	n, err := s.reader.WriteTo(w)
+	if err == nil {
+		if waited := s.process.Wait(); waited != nil {
+			err = agentFailure(waited)
+		}
+	}
+	return n, err
+}
+
+// Stop asks the host to end a follow in good order: what is readable is still sent,
+// then the line with the cursor. It does not wait for it.
+func (s *LogStream) Stop() {
+	s.stop.Do(func() {
+		s.wait.Go(func() {
+			// A connection that is gone ends the stream by itself.
+			_, _ = io.WriteString(s.process.Stdin, agent.StopLine+"\n")
+			_ = s.process.Stdin.Close()
+		})
+	})
+}
+
+// Close ends the stream at once.
+func (s *LogStream) Close() error {
+	s.cancel()
+	err := s.process.Close()
+	s.wait.Wait()
+	return err
+}
+
+// readLine reads a line without its end, of at most limit bytes.
+func readLine(r *bufio.Reader, limit int) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if len(line) > limit {
+			return nil, &tooLargeError{"a line", limit}
+		}
+		if err == nil {
+			return line[:len(line)-1], nil
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Plan says what would be done to bring the host to what the bundle says, and does none of
+// it. A nil bundle asks for nothing but the agent. Without the agent nobody can look at the
+// host, so that it is the only change of a plan in which it is missing. Errors are
+// [CredentialsError]s, [ssh.Error]s and [AgentError]s.
+//
+// [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
+func (a *Access) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) ([]v1alpha1.PlannedChange, error) {
+	agent, err := a.planAgent(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	if agent != nil {
+		if bundle != nil {
+			agent.Message += " What else would change is not known before it is there, as it is what looks at the host."
+		}
+		return []v1alpha1.PlannedChange{*agent}, nil
+	}
+	if bundle == nil {
+		return nil, nil
+	}
+	plan, err := a.PlanConfiguration(ctx, instance, bundle)
+	if err != nil {
+		return nil, err
+	}
+	return plannedChanges(plan, instance.Spec.Address), nil
+}
+
+// planAgent is what would be done to the agent on the host; nil: nothing.
+func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.PlannedChange, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return nil, err
+	}
+	client, err := a.options.Pool.SFTP(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	// Closing gives the session back; what it could report was reported before.
+	defer func() { _ = client.Close() }()
+	p, build, err := a.buildFor(client)
+	if err != nil {
+		return nil, err
+	}
+	name := agentName(p, build)
+	change := &v1alpha1.PlannedChange{Kind: string(engine.KindFile), Name: commandPath(p, name), Impact: v1alpha1.ImpactNone}
+	info, err := client.Stat(sftpPath(p, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		change.Action = string(engine.ActionCreate)
+		change.Message = fmt.Sprintf("The agent of revision %s, %d bytes, is not on the host.", build.revision(), build.size)
+	case err != nil:
+		return nil, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
+	case info.Size() != build.size || a.verifyAgent(ctx, target, commandPath(p, name), build) != nil:
+		change.Action = string(engine.ActionUpdate)
+		change.Message = fmt.Sprintf("What is there is not the agent of revision %s: it has %d bytes of %d, or another digest.", build.revision(), info.Size(), build.size)
+	default:
+		return nil, nil //nolint:nilnil // nothing to do is what one hopes for
+	}
+	return change, nil
+}
+
+// KindHost is the kind of a planned change that is about the host as a whole: a restart
+// that has to come before anything else.
+const KindHost = "Host"
+
+// plannedChanges is a plan in the words of the API.
+func plannedChanges(plan *engine.Plan, address string) []v1alpha1.PlannedChange {
+	changes := make([]v1alpha1.PlannedChange, 0, len(plan.Items)+1)
+	if len(plan.Reboot) > 0 {
+		changes = append(changes, v1alpha1.PlannedChange{
+			Kind: KindHost, Name: address, Action: string(engine.ActionUpdate), Impact: v1alpha1.ImpactReboot,
+			Message: fmt.Sprintf("It has to be restarted before anything else is done, for %s. What follows is what is known to be done then.", strings.Join(plan.Reboot, ", ")),
+		})
+	}
+	for _, i := range plan.Items {
+		change := v1alpha1.PlannedChange{Kind: string(i.Kind), Name: i.Name, Action: string(i.Action), Impact: v1alpha1.ChangeImpact(i.Impact), Message: i.Reason}
+		if len(i.Services) > 0 {
+			change.Message += fmt.Sprintf("; restarted for it: %s", strings.Join(i.Services, ", "))
+		}
+		changes = append(changes, change)
+	}
+	return changes
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	actions := func() []string {
+		t.Helper()
+		plan, err := s.newAccess(t).Plan(t.Context(), s.instance, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var actions []string
+		for _, change := range plan {
+			if change.Impact != v1alpha1.ImpactNone || change.Message == "" {
+				t.Errorf("got %+v", change)
+			}
+			actions = append(actions, change.Action+" "+change.Kind)
+		}
+		return actions
+	}
+	check := func(when string, want []string) {
+		t.Helper()
+		if diff := cmp.Diff(want, actions()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	check("before the first contact", []string{"Create File"})
+	if _, err := os.Stat(s.agentPath(t)); !os.IsNotExist(err) {
+		t.Errorf("a plan put the agent on the host: %v", err)
+	}
+	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+		t.Fatal(err)
+	}
+	check("with the agent there", nil)
+	if err := os.WriteFile(s.agentPath(t), []byte("MZ, cut"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("with another file in its place", []string{"Update File"})
+	s.secrets["operator/cloud-private-key"] = nil
+	if _, err := s.newAccess(t).Plan(t.Context(), s.instance, nil); err == nil {
+		t.Error("a plan without credentials: got no error")
+	}
+}
+
+// TestPlanConfiguration: what a host would be set up with is known once the agent is there.
+func TestPlanConfiguration(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	changes, err := c.access.Plan(t.Context(), c.instance, &c.bundle)
+	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Message, "What else would change is not known before it is there") {
+		t.Errorf("without the agent: %+v, %v", changes, err)
+	}
+	if _, err := os.Stat(c.agentPath(t)); !os.IsNotExist(err) {
+		t.Errorf("a plan put the agent on the host: %v", err)
+	}
+	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+		t.Fatal(err)
+	}
+	changes, err = c.access.Plan(t.Context(), c.instance, &c.bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, change := range changes {
+		if change.Message == "" || change.Impact == "" || strings.Contains(change.Message, secretToken) {
+			t.Errorf("got %+v", change)
+		}
+		got[change.Name] = change.Action + " " + change.Kind
+	}
+	want := map[string]string{
+		"kubelet": "Create Service", `C:\k`: "Create Directory", `C:\var\log\kubelet`: "Create Directory", `C:\k\kubelet.conf`: "Create File",
+		`C:\k\bootstrap-kubeconfig`: "Create File", `C:\k\` + compressible: "Create File", `C:\k\` + random: "Create File",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := c.content(t, `C:\k\kubelet.conf`); got != nil {
+		t.Errorf("a plan wrote a file: %s", got)
+	}
+}
+
+func TestPlannedChanges(t *testing.T) {
+	got := plannedChanges(&engine.Plan{
+		Reboot: []string{"Create Feature Containers", "Create Hostname win-1"},
+		Items:  []engine.Item{{Kind: engine.KindFile, Name: `C:\k\x`, Action: engine.ActionUpdate, Impact: config.ImpactDrain, Services: []string{"kubelet", "kube-proxy"}, Reason: "its content differs"}},
+	}, "10.1.42.1")
+	want := []v1alpha1.PlannedChange{
+		{Kind: KindHost, Name: "10.1.42.1", Action: "Update", Impact: v1alpha1.ImpactReboot,
+			Message: "It has to be restarted before anything else is done, for Create Feature Containers, Create Hostname win-1. What follows is what is known to be done then."},
+		{Kind: "File", Name: `C:\k\x`, Action: "Update", Impact: v1alpha1.ImpactDrain, Message: "its content differs; restarted for it: kubelet, kube-proxy"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAgentPath(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	_, revision := s.access.Revision()
+	if got, want := s.access.AgentPath(), `C:\Windows\windows-node-agent\windows-node-agent-`+revision+".exe"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := New(Options{Pool: s.pool}).AgentPath(); got != "" {
+		t.Errorf("without an agent: got %s", got)
+	}
+}

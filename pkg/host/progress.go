@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+)
+
+const (
+	// maxProgressLine bounds one line of what "apply" and "cleanup" answer. The longest is
+	// a result with hundreds of items; events have some hundred bytes.
+	maxProgressLine = 1 << 20
+	// maxProgress bounds all of it. A host that is set up from scratch tells some hundred events.
+	maxProgress = 8 << 20
+	// maxSteps bounds how many steps a host may say that there are.
+	maxSteps = 1 << 16
+)
+
+// errNoResult means that the agent ended without saying how it ended.
+var errNoResult = errors.New("it ended without a result")
+
+// readProgress reads what "apply" and "cleanup" answer, up to the result, without secrets.
+// Each event is passed on at once. An error of r is returned as it is, its end as errNoResult.
+func readProgress(r io.Reader, hide redactor, event func(engine.Event)) (*engine.Result, error) {
+	lines := bufio.NewReader(&boundedReader{r: r, left: maxProgress})
+	for {
+		line, err := readLine(lines, maxProgressLine)
+		if errors.Is(err, io.EOF) {
+			return nil, errNoResult
+		}
+		if err != nil {
+			return nil, err
+		}
+		var p agent.Progress
+		if err := decodeAnswer([]byte(hide.text(string(line))), &p, ofPlan); err != nil {
+			return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
+		}
+		switch {
+		case p.Result != nil && p.Event == nil:
+			return p.Result, nil
+		case p.Event != nil && p.Result == nil:
+			p.Event.Step, p.Event.Steps = between(p.Event.Step, 0, maxSteps), between(p.Event.Steps, 0, maxSteps)
+			event(*p.Event)
+		default:
+			return nil, errors.New("it does not answer as the agent does: a line has neither an event nor a result, or both")
+		}
+	}
+}
+
+// boundedReader fails when there is more to read than left.
+type boundedReader struct {
+	r    io.Reader
+	left int
+}
+
+// Read implements [io.Reader].
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p[:min(len(p), b.left+1)])
+	if b.left -= n; b.left < 0 {
+		return 0, &tooLargeError{"what it tells of its progress", maxProgress}
+	}
+	return n, err
+}
+
+// Outcomes that each command may have.
+var (
+	applyOutcomes   = []engine.Outcome{engine.OutcomeUnchanged, engine.OutcomeApplied, engine.OutcomeRebootRequired, engine.OutcomeImpactExceeded, engine.OutcomeFailed}
+	cleanupOutcomes = []engine.Outcome{engine.OutcomeRemoved, engine.OutcomeFailed}
+)
+
+// checkResult refuses a result on which nobody could act. bundle is what was to be applied;
+// nil: everything was to be removed.
+func checkResult(r *engine.Result, bundle *config.Bundle) error {
+	outcomes := applyOutcomes
+	if bundle == nil {
+		outcomes = cleanupOutcomes
+	}
+	if !slices.Contains(outcomes, r.Outcome) {
+		return fmt.Errorf("it says that the outcome is %.40q, which is not one that there is", r.Outcome)
+	}
+	if bundle == nil || r.Outcome == engine.OutcomeFailed {
+		return nil
+	}
+	if err := checkRevision(r.Revision, bundle); err != nil {
+		return err
+	}
+	if r.Outcome != engine.OutcomeImpactExceeded {
+		return nil
+	}
+	if r.Plan == nil {
+		return errors.New("it says that it would cost too much, and not what it would do")
+	}
+	return checkPlan(r.Plan, bundle)
+}
+
+// checkPlan refuses a plan on which nobody could act, and puts what the bundle says of the
+// files of the payload in the place of what the host says: what is sent to a host, and
+// where, is not the host's to choose.
+func checkPlan(p *engine.Plan, bundle *config.Bundle) error {
+	if err := checkRevision(p.Revision, bundle); err != nil {
+		return err
+	}
+	impacts := []config.Impact{p.Impact}
+	for _, i := range p.Items {
+		impacts = append(impacts, i.Impact)
+		if !slices.Contains([]engine.Action{engine.ActionCreate, engine.ActionUpdate, engine.ActionDelete}, i.Action) {
+			return fmt.Errorf("it plans the action %.40q, which is not one that there is", i.Action)
+		}
+	}
+	for _, i := range impacts {
+		if !slices.Contains([]config.Impact{config.ImpactNone, config.ImpactRestart, config.ImpactDrain, config.ImpactReboot}, i) {
+			return fmt.Errorf("it plans the impact %.40q, which is not one that there is", i)
+		}
+	}
+	for n, wanted := range p.Payload {
+		at := slices.IndexFunc(bundle.Document.Files, func(f config.File) bool {
+			return f.Source.Payload != "" && f.Source.Payload == wanted.Name && f.Digest == wanted.Digest
+		})
+		if at < 0 {
+			return fmt.Errorf("it needs %.100q of the payload, which it was not asked to have", wanted.Name)
+		}
+		f := bundle.Document.Files[at]
+		p.Payload[n] = engine.PayloadFile{Name: f.Source.Payload, Digest: f.Digest, Size: f.Source.Size, URL: f.Source.URL, Path: engine.PayloadPath(f.Digest)}
+	}
+	return nil
+}
+
+// checkRevision refuses an answer that is about another document.
+func checkRevision(revision string, bundle *config.Bundle) error {
+	want, err := bundle.Document.Revision()
+	if err != nil {
+		return err
+	}
+	if revision != want {
+		return fmt.Errorf("it answers for the revision %.64q, and was asked for %s", revision, want)
+	}
+	return nil
+}

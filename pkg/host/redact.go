@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// minSecret is how long a word of a secret has to be to be hidden. Shorter ones are found in
+// ordinary sentences, and in the JSON of every answer; tokens and keys are longer.
+const minSecret = 12
+
+// encodedPiece is how much of an encoded secret is hidden at a time.
+const encodedPiece = 32
+
+// redactor takes secrets out of what a host says. The agent never says any, but a program in its
+// place, or a message of a library, might, and what a host says gets into objects and logs.
+type redactor struct{ replacer *strings.Replacer }
+
+// redactorOf hides the words of the secrets of a bundle; nil has none.
+func redactorOf(bundle *config.Bundle) redactor {
+	var pairs []string
+	seen := map[string]bool{}
+	hide := func(word string) {
+		if len(word) >= minSecret && !seen[word] {
+			seen[word] = true
+			pairs = append(pairs, word, redacted)
+		}
+	}
+	if bundle != nil {
+		for _, secret := range bundle.Secrets {
+			for _, word := range strings.FieldsFunc(string(secret), separatesWords) {
+				hide(word)
+			}
+			// As it travels. Only part of it may be repeated.
+			for piece := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString(secret)), encodedPiece) {
+				hide(string(piece))
+			}
+		}
+	}
+	return redactor{strings.NewReplacer(pairs...)}
+}
+
+// redacted stands for a secret. It may be put into the middle of JSON.
+const redacted = "[redacted]"
+
+// separatesWords says which characters are around secrets in the files that hold them: YAML,
+// JSON and addresses with a user and a password.
+func separatesWords(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune(`"'\`+"`,:;@<>()[]{}", r)
+}
+
+// text is what a host says without secrets.
+func (r redactor) text(s string) string { return r.replacer.Replace(s) }
+
+// failure is an error without secrets in what a program wrote to its standard error.
+func (r redactor) failure(err error) error {
+	var exit *ssh.ExitError
+	if errors.As(err, &exit) {
+		exit.Stderr = r.text(exit.Stderr) // each Wait makes its own
+	}
+	return err
+}

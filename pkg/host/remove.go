@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+const (
+	// removeTimeout bounds removing the agent from a host, besides waiting for what is in use.
+	removeTimeout = time.Minute
+	// removePause is the time between two tries.
+	removePause = 250 * time.Millisecond
+	// maxLeft is how many files that stay are told.
+	maxLeft = 5
+)
+
+var (
+	// agentFile matches the names of the agent, of any release, and those that it has while it is sent.
+	agentFile = regexp.MustCompile(`^(upload-[0-9a-f]{8}-)?windows-node-agent-[0-9a-f]{16}(\.exe)?$`)
+	// payloadFile matches the names of files of the payload, and those that they have while
+	// they are sent or unpacked.
+	payloadFile = regexp.MustCompile(`^[0-9a-f]{64}(\.[0-9A-Za-z.-]+)?$`)
+)
+
+// removeAgent takes the agent off the host, with what is left of sending files, and its
+// directory. What is not ours stays, and is an error: somebody has to look.
+func (a *Access) removeAgent(ctx context.Context, target ssh.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout+a.patience.removal)
+	defer cancel()
+	client, err := a.options.Pool.SFTP(ctx, target)
+	if err != nil {
+		return err
+	}
+	// Closing gives the session back; what it could report was reported before.
+	defer func() { _ = client.Close() }()
+	p, _, err := a.buildFor(client)
+	if err != nil {
+		return err
+	}
+	r := &remover{ctx: ctx, client: client, until: time.Now().Add(a.patience.removal)}
+	root := toHost(p, engine.Root)
+	r.directory(toHost(p, engine.PayloadDirectory), payloadFile, true)
+	if p == windows {
+		r.directory(root, agentFile, true)
+	} else {
+		// Drive C is in the directory of the agent there, so that one stays.
+		r.directory(root, agentFile, true)
+		r.directory(agentDirs[p], agentFile, false)
+	}
+	if r.err != nil {
+		return &AgentError{Step: StepRemove, Err: r.err}
+	}
+	return nil
+}
+
+// remover removes files until something cannot be removed.
+type remover struct {
+	ctx    context.Context
+	client *ssh.SFTP
+	// until is how long what is in use is tried again.
+	until time.Time
+	err   error
+}
+
+// directory removes the files of a directory whose names match, and if whole, the
+// directory as well.
+func (r *remover) directory(hostPath string, ours *regexp.Regexp, whole bool) {
+	if r.err != nil {
+		return
+	}
+	remote := overSFTP(hostPath)
+	entries, err := r.client.ReadDir(remote)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		r.err = fmt.Errorf("reading the directory %s: %w", hostPath, err)
+		return
+	}
+	var left []string
+	for _, e := range entries {
+		if e.IsDir() || !ours.MatchString(e.Name()) {
+			left = append(left, cleanLine(e.Name(), maxName))
+			continue
+		}
+		name := path.Join(remote, e.Name())
+		if err := r.try(func() error { return r.client.Remove(name) }); err != nil {
+			r.err = fmt.Errorf("%s in %s cannot be removed, maybe because it runs or is open: %w", e.Name(), hostPath, err)
+			return
+		}
+	}
+	switch {
+	case !whole:
+	case len(left) > maxLeft:
+		r.err = fmt.Errorf("%s stays because of %d files or directories that are not ours, among them %s", hostPath, len(left), strings.Join(left[:maxLeft], ", "))
+	case len(left) > 0:
+		r.err = fmt.Errorf("%s stays because of what is not ours: %s", hostPath, strings.Join(left, ", "))
+	default:
+		if err := r.try(func() error { return r.client.RemoveDirectory(remote) }); err != nil {
+			r.err = fmt.Errorf("%s cannot be removed: %w", hostPath, err)
+		}
+	}
+}
+
+// try repeats what fails, as a program that has just ended, or a scanner, may hold a file for a moment.
+func (r *remover) try(remove func() error) error {
+	for {
+		err := remove()
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !time.Now().Before(r.until) {
+			return err
+		}
+		select {
+		case <-r.ctx.Done():
+			return err
+		case <-time.After(removePause):
+		}
+	}
+}
+
+// overSFTP is a path of a host as SFTP has it.
+func overSFTP(hostPath string) string {
+	if drivePath.MatchString(hostPath) {
+		return "/" + strings.ReplaceAll(hostPath, `\`, "/")
+	}
+	return hostPath
+}

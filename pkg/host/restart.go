@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// askTimeout bounds questions to the agent. Most answers take milliseconds; to inspect a
+// host with a slow disk takes some seconds.
+const askTimeout = 30 * time.Second
+
+// BootID says which boot the host is in: it is another one after each restart. Errors are
+// [CredentialsError]s, [ssh.Error]s and [AgentError]s.
+func (a *Access) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+	var boot agent.BootFacts
+	if _, err := a.ask(ctx, instance, question{command: agent.CommandBoot}, &boot); err != nil {
+		return "", err
+	}
+	return boot.ID, nil
+}
+
+// Restart restarts the host, if it still is in the boot that the request names. It returns
+// when the host has agreed, which is before it goes down. After an error nobody knows
+// whether the host restarts; as the request names the boot, it can simply be made again,
+// over a new connection. Errors are those of BootID.
+func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.RestartRequest) (agent.RestartAnswer, error) {
+	var answer agent.RestartAnswer
+	if request.BootID == "" {
+		return answer, errors.New("restarting a host: the request does not say which boot shall end")
+	}
+	_, err := a.ask(ctx, instance, question{command: agent.CommandRestart, request: request}, &answer)
+	return answer, err
+}
+
+// EnsureRoutes makes sure that the host sends packets to the given destinations the given
+// way, and returns the routes that had to be made. They last until the next restart.
+// Errors are those of BootID; after one, some of the routes may have been made.
+func (a *Access) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []agent.Route) (changed []agent.Route, err error) {
+	var answer agent.RoutesAnswer
+	if _, err := a.ask(ctx, instance, question{command: agent.CommandRoutes, request: agent.RoutesRequest{Ensure: routes}}, &answer); err != nil {
+		return nil, err
+	}
+	for _, r := range answer.Changed {
+		if !slices.Contains(routes, r) {
+			return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("it says that it has made the route to %s, which it was not asked for", r.Destination)}
+		}
+	}
+	return answer.Changed, nil
+}
+
+// question is what the agent is asked.
+type question struct {
+	// command is the sub-command.
+	command string
+	// request is written to its standard input as JSON; nil is none.
+	request any
+	// encoded is written there as it is, in place of a request. Nil: see request.
+	encoded []byte
+	// bundle has the secrets that the request has. They are taken out of the answer.
+	bundle *config.Bundle
+	// bounds are those of the answer; zero is usual.
+	bounds bounds
+	// timeout bounds waiting for the answer; 0 is askTimeout.
+	timeout time.Duration
+}
+
+// ask asks the agent, after putting it on the host if need be. The answer, one document of
+// JSON, is bounded in size and in what it holds.
+func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, answer any) (exchange, error) {
+	target, err := a.target(ctx, instance)
+	if err != nil {
+		return exchange{}, err
+	}
+	return a.askTarget(ctx, target, q, answer)
+}
+
+// askTarget is ask for who knows how to log in.
+func (a *Access) askTarget(ctx context.Context, target ssh.Target, q question, answer any) (exchange, error) {
+	times, err := a.askOnce(ctx, target, q, answer)
+	if mayBeGone(err) {
+		a.doubt(target)
+		times, err = a.askOnce(ctx, target, q, answer)
+	}
+	return times, err
+}
+
+// exchange is when a question to the agent was asked and answered, by our clock.
+type exchange struct{ asked, answered time.Time }
+
+func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, answer any) (exchange, error) {
+	program, err := a.ensureAgent(ctx, target)
+	if err != nil {
+		return exchange{}, err
+	}
+	in := bytes.NewBuffer(q.encoded)
+	if q.request != nil {
+		if err := json.NewEncoder(in).Encode(q.request); err != nil {
+			return exchange{}, fmt.Errorf("encoding the request to the agent: %w", err)
+		}
+	}
+	times := exchange{asked: time.Now()}
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.timeout, askTimeout))
+	defer cancel()
+	limits := cmp.Or(q.bounds, usual)
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", q.command), limit: limits.bytes}
+	ran := a.options.Pool.Run(ctx, target, program+" "+q.command, in, &out)
+	times.answered = time.Now()
+	hide := redactorOf(q.bundle)
+	if failed := agentFailure(ran); isAgentError(failed) {
+		return times, hide.failure(failed)
+	}
+	// Whoever restarts a host may lose the connection after the answer and before the exit
+	// code. The answer counts if it is whole, which its last byte says.
+	if ran != nil && !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
+		return times, ran
+	}
+	if err := decodeAnswer([]byte(hide.text(out.String())), answer, limits); err != nil {
+		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer to %q: %w", q.command, err)}
+	}
+	return times, nil
+}

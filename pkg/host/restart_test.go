@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+)
+
+func TestRestart(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	first, err := s.access.BootID(t.Context(), s.instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := agent.RestartRequest{BootID: first, Reason: "a test"}
+	for range 2 { // the second one while the host goes down
+		answer, err := s.access.Restart(t.Context(), s.instance, request)
+		if want := (agent.RestartAnswer{BootID: first}); err != nil || answer != want {
+			t.Errorf("got %+v, %v, want %+v", answer, err, want)
+		}
+	}
+	var second string
+	hosttest.Eventually(t, "the host is in another boot", func() bool {
+		s.access.Forget(s.instance)
+		second, err = s.access.BootID(t.Context(), s.instance)
+		return err == nil && second != first
+	})
+	answer, err := s.access.Restart(t.Context(), s.instance, request)
+	if want := (agent.RestartAnswer{BootID: second, Restarted: true}); err != nil || answer != want {
+		t.Errorf("after the restart: got %+v, %v, want %+v", answer, err, want)
+	}
+	if n := s.host.Restarts(); n != 1 {
+		t.Errorf("the host restarted %d times", n)
+	}
+	if _, err := s.access.Restart(t.Context(), s.instance, agent.RestartRequest{}); err == nil {
+		t.Error("a request that names no boot is no error")
+	}
+}
+
+// TestLostAnswer: nobody knows whether a host restarts whose answer did not come; asking
+// again restarts it once.
+func TestLostAnswer(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	boot, err := s.access.BootID(t.Context(), s.instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setFault(t, s, winhost.Fault{ExecMatch: "restart$", ExecExit: 1})
+	request := agent.RestartRequest{BootID: boot}
+	var failed *AgentError
+	if _, err := s.access.Restart(t.Context(), s.instance, request); !errors.As(err, &failed) || failed.Step != StepRun {
+		t.Errorf("got %v, want an agent that failed", err)
+	}
+	setFault(t, s, winhost.Fault{})
+	if answer, err := s.access.Restart(t.Context(), s.instance, request); err != nil || answer.Restarted {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+	hosttest.Eventually(t, "the host restarts", func() bool { return s.host.Restarts() == 1 })
+}
+
+func TestEnsureRoutes(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	routes := []agent.Route{
+		{Destination: netip.MustParsePrefix("169.254.169.254/32")},
+		{Destination: netip.MustParsePrefix("169.254.169.250/32"), Gateway: netip.MustParseAddr("10.0.0.1"), Interface: 4},
+	}
+	for _, tt := range []struct {
+		name string
+		want []agent.Route
+	}{
+		{"missing", routes},
+		{"there", nil},
+	} {
+		got, err := s.access.EnsureRoutes(t.Context(), s.instance, routes)
+		if diff := cmp.Diff(tt.want, got, cmp.Comparer(func(a, b agent.Route) bool { return a == b })); err != nil || diff != "" {
+			t.Errorf("%s: %v, changed (-want +got):\n%s", tt.name, err, diff)
+		}
+	}
+	if _, err := s.access.EnsureRoutes(t.Context(), s.instance, []agent.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0")}}); err == nil {
+		t.Error("a default route is no error")
+	}
+}

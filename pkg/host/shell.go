@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/host/shell"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+const (
+	// probeTimeout bounds asking a host for its shell. PowerShell with a profile takes seconds to start.
+	probeTimeout = 30 * time.Second
+	// maxProbe is how much of the answer is kept: its end, since profiles may print something before it.
+	maxProbe = 4 << 10
+	// shellLifetime is how long the answer is believed. Nothing tells that an administrator has set
+	// another shell, which then misreads our command lines.
+	shellLifetime = 10 * time.Minute
+)
+
+// knownShell is a host's answer.
+type knownShell struct {
+	shell shell.Shell
+	until time.Time
+}
+
+// shell returns the login shell of the host. Callers for the same host share the question, which goes
+// on when the first of them leaves.
+func (a *Access) shell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
+	key := placeKey(target)
+	a.mu.Lock()
+	known, ok := a.shells[key]
+	a.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.shell, nil
+	}
+	done := a.probe.DoChan(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		defer cancel()
+		shell, err := a.askShell(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		a.mu.Lock()
+		a.shells[key] = knownShell{shell, time.Now().Add(shellLifetime)}
+		a.mu.Unlock()
+		return shell, nil
+	})
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return "", result.Err
+		}
+		return result.Val.(shell.Shell), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// askShell runs the probe. Its exit code does not matter: what counts is what the shell printed.
+func (a *Access) askShell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
+	var out tail
+	err := a.options.Pool.Run(ctx, target, shell.Probe(), nil, &out)
+	var exit *ssh.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return "", err
+	}
+	shell, err := shell.Detect(string(out))
+	if err != nil {
+		return "", &ShellError{Err: err}
+	}
+	return shell, nil
+}
+
+// tail is a writer that keeps the last maxProbe bytes.
+type tail []byte
+
+func (t *tail) Write(p []byte) (int, error) {
+	*t = append(*t, p...)
+	if drop := len(*t) - maxProbe; drop > 0 {
+		*t = append((*t)[:0], (*t)[drop:]...)
+	}
+	return len(p), nil
+}

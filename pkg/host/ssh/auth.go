@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// Names of authentication methods (RFC 4252 and RFC 4256).
+const (
+	methodPublicKey           = "publickey"
+	methodPassword            = "password"
+	methodKeyboardInteractive = "keyboard-interactive"
+)
+
+// authenticator picks what to try next, so that the end of authentication is an error of
+// ours with a type, and a connection that broke meanwhile is not taken for a refusal.
+type authenticator struct {
+	user       string
+	credential Credential
+	wire       *wire
+
+	// attempted methods, in order; "none", which the protocol begins with, is not among them.
+	attempted []string
+}
+
+// credentialsRefusedError is the server's no to everything that we have.
+type credentialsRefusedError struct {
+	user      string
+	attempted []string // what was tried, keys with their fingerprints
+	accepted  []string // methods that the server takes
+}
+
+func (e *credentialsRefusedError) Error() string {
+	tried := "no credential to try"
+	if len(e.attempted) > 0 {
+		tried = "tried " + strings.Join(e.attempted, ", ")
+	}
+	return fmt.Sprintf("user %q: %s; the server accepts %s", e.user, tried, strings.Join(e.accepted, ", "))
+}
+
+// next is an ssh.ClientAuthCallback.
+func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
+	// The library goes on with the next method after an I/O error of the last.
+	if err := a.wire.err(); err != nil {
+		return nil, err
+	}
+	untried := func(method string) bool {
+		return slices.Contains(c.AllowedMethods, method) && !slices.Contains(c.TriedMethods, method)
+	}
+	switch {
+	case untried(methodPublicKey) && len(a.credential.Signers) > 0:
+		a.attempted = append(a.attempted, a.describeKeys())
+		return ssh.PublicKeys(a.signers()...), nil
+	case untried(methodPassword) && a.credential.Password != "":
+		a.attempted = append(a.attempted, methodPassword)
+		return ssh.Password(a.credential.Password), nil
+	// Not after "password": a second failure with the same wrong password brings an account closer
+	// to being locked and cannot succeed.
+	case untried(methodKeyboardInteractive) && a.credential.Password != "" && !slices.Contains(c.TriedMethods, methodPassword):
+		a.attempted = append(a.attempted, methodKeyboardInteractive)
+		return ssh.KeyboardInteractive(a.answerOnce()), nil
+	default:
+		return nil, &credentialsRefusedError{user: a.user, attempted: a.attempted, accepted: c.AllowedMethods}
+	}
+}
+
+func (a *authenticator) signers() []ssh.Signer {
+	signers := make([]ssh.Signer, len(a.credential.Signers))
+	for i, s := range a.credential.Signers {
+		signers[i] = withoutSHA1(s)
+	}
+	return signers
+}
+
+func (a *authenticator) describeKeys() string {
+	keys := make([]string, len(a.credential.Signers))
+	for i, s := range a.credential.Signers {
+		keys[i] = describeKey(s.PublicKey())
+	}
+	return methodPublicKey + " (" + strings.Join(keys, ", ") + ")"
+}
+
+var errAskedAgain = errors.New("the server asked for more than a password")
+
+// answerOnce gives the password to the first hidden question. A second question is a retry
+// after a refusal, or asks for something that we do not have.
+func (a *authenticator) answerOnce() ssh.KeyboardInteractiveChallenge {
+	answered := false
+	return func(_, _ string, questions []string, echos []bool) ([]string, error) {
+		if len(questions) == 0 {
+			return nil, nil // an instruction only
+		}
+		if answered || len(questions) > 1 || echos[0] {
+			return nil, errAskedAgain
+		}
+		answered = true
+		return []string{a.credential.Password}, nil
+	}
+}

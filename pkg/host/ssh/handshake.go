@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// The algorithms that are offered, best first.
+//
+// AES-GCM comes first because it is the fastest on processors with AES instructions.
+// ChaCha20-Poly1305 and CBC are left out: without strict key exchange, which older servers
+// lack, they let an attacker on the path remove messages (CVE-2023-48795, "Terrapin").
+// The library always asks for strict key exchange.
+var (
+	ciphers = []string{
+		ssh.CipherAES128GCM, ssh.CipherAES256GCM,
+		ssh.CipherAES256CTR, ssh.CipherAES192CTR, ssh.CipherAES128CTR,
+	}
+	keyExchanges = []string{
+		ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519,
+		ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384, ssh.KeyExchangeECDHP521,
+		ssh.KeyExchangeDH16SHA512, ssh.KeyExchangeDH14SHA256,
+	}
+	macs = []string{
+		ssh.HMACSHA256ETM, ssh.HMACSHA512ETM, ssh.HMACSHA256, ssh.HMACSHA512,
+	}
+)
+
+// clientVersion is our identification line. Administrators see it in the log of sshd.
+const clientVersion = "SSH-2.0-windows-instance-api"
+
+// established is an SSH connection right after its handshake.
+type established struct {
+	wire     *wire
+	ssh      ssh.Conn
+	channels <-chan ssh.NewChannel
+	requests <-chan *ssh.Request
+}
+
+// connect makes an authenticated connection.
+func (p *Pool) connect(ctx context.Context, t Target, pr *progress) (*established, error) {
+	raw, err := p.dialTCP(ctx, t, pr)
+	if err != nil {
+		return nil, err
+	}
+	h := handshake{pool: p, target: t, progress: pr}
+	h.verify = func(k ssh.PublicKey) error { return checkHostKey(k, t.HostKeys) }
+	if h.algorithms = pinnedAlgorithms(t.HostKeys); len(h.algorithms) == 0 {
+		h.algorithms = hostKeyPreference
+	}
+	e, err := h.run(ctx, raw)
+	if len(t.HostKeys) > 0 && noCommonHostKey(err) {
+		return nil, p.explainMissingHostKey(ctx, t, pr, err)
+	}
+	return e, err
+}
+
+// noCommonHostKey reports whether a host has no key of a type that we asked for.
+func noCommonHostKey(err error) bool {
+	var e *ssh.AlgorithmNegotiationError
+	return errors.As(err, &e) && e.What == "host key"
+}
+
+// explainMissingHostKey asks a host that has no key of a pinned type which key it has,
+// so that the error can name it.
+func (p *Pool) explainMissingHostKey(ctx context.Context, t Target, pr *progress, cause error) error {
+	changed := &HostKeyError{Pinned: t.HostKeys}
+	e := &Error{Layer: LayerHostKey, Reason: ReasonHostKeyChanged, Address: t.hostPort(), Err: changed}
+	presented, err := p.learnHostKey(ctx, t, pr)
+	if err != nil {
+		e.Err = fmt.Errorf("%w: %w", changed, errors.Join(cause, err))
+		return e
+	}
+	changed.Presented = presented
+	return e
+}
+
+// handshake is one attempt to get from TCP to an authenticated SSH connection.
+type handshake struct {
+	pool       *Pool
+	target     Target
+	progress   *progress
+	algorithms []string
+	verify     func(ssh.PublicKey) error
+}
+
+func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error) {
+	w := &wire{Conn: raw}
+	auth := &authenticator{user: h.target.User, credential: h.target.Credential, wire: w}
+	h.progress.set(LayerHandshake)
+	w.extend(h.pool.opts.HandshakeTimeout)
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks the handshake below
+	config := &ssh.ClientConfig{
+		Config:            ssh.Config{Ciphers: ciphers, KeyExchanges: keyExchanges, MACs: macs},
+		User:              h.target.User,
+		ClientVersion:     clientVersion,
+		HostKeyAlgorithms: h.algorithms,
+		AuthCallback:      auth.next,
+		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
+			h.progress.set(LayerHostKey)
+			if err := h.verify(k); err != nil {
+				return err
+			}
+			h.progress.set(LayerAuth)
+			w.extend(h.pool.opts.HandshakeTimeout)
+			return nil
+		},
+	}
+	c, channels, requests, err := ssh.NewClientConn(w, h.target.hostPort(), config)
+	canceled := !stop()
+	if err != nil {
+		if canceled {
+			return nil, gaveUp(ctx, h.progress.get(), h.target.hostPort())
+		}
+		return nil, h.explain(err, w, len(auth.attempted) > 0)
+	}
+	// If this fails the connection is broken, which its first user will be told.
+	_ = raw.SetDeadline(time.Time{})
+	h.progress.set(LayerSession)
+	return &established{wire: w, ssh: c, channels: channels, requests: requests}, nil
+}
+
+// extend sets a new deadline. An error means a closed connection, which the next read reports.
+func (w *wire) extend(d time.Duration) { _ = w.SetDeadline(time.Now().Add(d)) }
+
+// explain says at which layer a handshake failed, and why. What is decisive is how far it came and what
+// the network said; the texts of the SSH library are only passed on.
+func (h *handshake) explain(err error, w *wire, attempted bool) error {
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner // "ssh: handshake failed" says nothing that the layer does not
+	}
+	e := &Error{Layer: h.progress.get(), Address: h.target.hostPort(), Err: err}
+	var hostKey *HostKeyError
+	var refused *credentialsRefusedError
+	network := w.err()
+	switch {
+	case errors.As(err, &hostKey):
+		e.Reason = hostKeyReason(hostKey)
+	case errors.As(err, &refused):
+		e.Reason = ReasonCredentialsRefused
+	case e.Layer == LayerHandshake && !w.identified.Load():
+		e.Reason, e.Err = explainGreeting(w.said(), network, err)
+	case errors.Is(network, os.ErrDeadlineExceeded):
+		e.Reason = timeoutReason(e.Layer)
+	case network != nil:
+		e.Reason = ReasonConnectionReset
+	case e.Layer == LayerAuth && attempted:
+		// A message that ends the connection, most often "Too many authentication failures".
+		e.Reason = ReasonCredentialsRefused
+	default:
+		e.Reason = ReasonHandshakeFailed
+	}
+	return e
+}
+
+// sshdRefusals are what OpenSSH sends in place of its identification when it does not want
+// the connection: too many unauthenticated ones (MaxStartups), or a penalty of the
+// client's address (PerSourcePenalties, since 9.8).
+var sshdRefusals = []string{"Exceeded MaxStartups", "Not allowed at this time"}
+
+// explainGreeting says what it means that a server did not identify itself as SSH.
+func explainGreeting(greeting []byte, network, err error) (Reason, error) {
+	said := strings.TrimSpace(string(greeting))
+	if network != nil {
+		err = network
+	}
+	for _, r := range sshdRefusals {
+		if strings.HasPrefix(said, r) {
+			return ReasonConnectionReset, fmt.Errorf("sshd said %q: %w", r, err)
+		}
+	}
+	switch {
+	case said != "" && !strings.HasPrefix(identificationPrefix, said) && !strings.HasPrefix(said, identificationPrefix):
+		return ReasonNotSSH, fmt.Errorf("it said %q: %w", printable(said), err)
+	case errors.Is(network, os.ErrDeadlineExceeded):
+		return ReasonHandshakeTimedOut, err
+	case network != nil:
+		return ReasonConnectionReset, err
+	default:
+		return ReasonHandshakeFailed, err
+	}
+}
+
+// printable shortens what a stranger said for an error message.
+func printable(s string) string {
+	const limit = 60
+	s, _, _ = strings.Cut(s, "\n")
+	if len(s) > limit {
+		s = s[:limit] + "…"
+	}
+	return strings.ToValidUTF8(strings.TrimSpace(s), "?")
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// kind of a channel: each has a limit of its own on a connection.
+type kind int
+
+const (
+	kindSession kind = iota
+	kindForward
+	numKinds
+)
+
+// host is the connections that share a key, and who waits for one. It exists while
+// there is either. All fields are guarded by Pool.mu.
+type host struct {
+	pool *Pool
+	key  key
+	// target is what is dialed: that of the latest caller.
+	target Target
+	conns  []*conn
+	// zombies are connections that were given up and still have forwards or sessions, or are
+	// being torn down.
+	zombies []*conn
+	waiters []*waiter // first come, first served
+	dial    *dial     // the one that the waiters share
+	// sessionLimit is what a server of this target taught us; Options.MaxSessionsPerConn
+	// until then.
+	sessionLimit int
+}
+
+// waiter is a caller that needs a channel.
+type waiter struct {
+	target Target
+	kind   kind
+	// ready receives the one grant. It has room for it, so granting never blocks.
+	ready chan grant
+}
+
+// grant is a reserved channel on conn, or the reason why there will be none.
+type grant struct {
+	conn *conn
+	err  error
+}
+
+// dial is a connection being made. Its context belongs to the pool and not to any caller: it
+// ends when nobody waits any more.
+type dial struct {
+	ctx      context.Context
+	cancel   context.CancelFunc
+	progress progress
+	// failure is why the last attempt failed while the host has other connections; the dial
+	// then pauses before the next attempt, and waiters may still be served by the others.
+	failure error
+}
+
+// redialPause is how long a further connection to a host is not tried again after it failed while
+// others work. A busy host or a limit on its side is the likely cause.
+const redialPause = 5 * time.Second
+
+// acquire reserves a channel of kind k on a connection to t, made if need be. It must be
+// followed by conn.openStream.
+func (p *Pool) acquire(ctx context.Context, t Target, k kind) (*conn, error) {
+	if ctx.Err() != nil {
+		return nil, contextError(ctx, LayerConnect, t.hostPort())
+	}
+	w := &waiter{target: t, kind: k, ready: make(chan grant, 1)}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.hostPort()}
+	}
+	h := p.hostLocked(t)
+	h.waiters = append(h.waiters, w)
+	p.scheduleLocked(h)
+	p.mu.Unlock()
+
+	select {
+	case g := <-w.ready:
+		return g.conn, g.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	i := slices.Index(h.waiters, w)
+	if i < 0 {
+		// The grant was on its way.
+		p.mu.Unlock()
+		g := <-w.ready
+		if g.conn != nil {
+			g.conn.unopened(k)
+		}
+		return nil, gaveUp(ctx, LayerSession, t.hostPort())
+	}
+	err := h.whyWaitingLocked(ctx, t)
+	h.waiters = slices.Delete(h.waiters, i, i+1)
+	if len(h.waiters) == 0 {
+		h.detachDialLocked()
+	}
+	p.dropIfUnusedLocked(h)
+	p.mu.Unlock()
+	return nil, err
+}
+
+func (p *Pool) hostLocked(t Target) *host {
+	k := t.key()
+	h, ok := p.hosts[k]
+	if !ok {
+		h = &host{pool: p, key: k, sessionLimit: p.opts.MaxSessionsPerConn}
+		p.hosts[k] = h
+	}
+	h.target = t
+	return h
+}
+
+// scheduleLocked gives free channels to waiters and starts a dial if some remain. It is called
+// whenever something changed that could help a waiter, so a waiter that stays is
+// always waiting for a dial, for MaxConns, or for a channel in use.
+func (p *Pool) scheduleLocked(h *host) {
+	if p.closed {
+		return
+	}
+	h.waiters = slices.DeleteFunc(h.waiters, func(w *waiter) bool {
+		c := h.pickLocked(w.kind)
+		if c == nil {
+			return false
+		}
+		c.reserveLocked(w.kind)
+		w.ready <- grant{conn: c}
+		return true
+	})
+	defer p.dropIfUnusedLocked(h)
+	if len(h.waiters) == 0 {
+		return
+	}
+	if h.dial != nil {
+		if h.dial.failure != nil && len(h.conns) == 0 {
+			h.dial.cancel() // nothing else will serve the waiters: end the pause
+		}
+		return
+	}
+	if len(h.conns) >= p.opts.MaxConnsPerHost && !h.reclaimLocked() {
+		return
+	}
+	if p.open >= p.opts.MaxConns {
+		if !slices.Contains(p.hungry, h) {
+			p.hungry = append(p.hungry, h)
+		}
+		p.makeRoomLocked()
+		return
+	}
+	p.startDialLocked(h)
+}
+
+// pickLocked returns the oldest connection with room, so that younger ones become idle and close.
+func (h *host) pickLocked(k kind) *conn {
+	for _, c := range h.conns {
+		if c.roomLocked(k) {
+			return c
+		}
+	}
+	return nil
+}
+
+// reclaimLocked closes a connection all of whose sessions were closed by us while the host
+// did not end their commands: it will not become usable by waiting.
+func (h *host) reclaimLocked() bool {
+	for _, c := range h.conns {
+		if c.idle() && !c.roomLocked(kindSession) && len(c.refused) == 0 {
+			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errReclaimed})
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	errReclaimed = errors.New("the connection held only commands that did not end after they were canceled")
+	errIdle      = errors.New("the connection was idle")
+	errEvicted   = errors.New("the connection was idle and another host needed its place")
+)
+
+func (p *Pool) startDialLocked(h *host) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	d := &dial{ctx: ctx, cancel: cancel}
+	h.dial = d
+	t := h.target
+	p.open++
+	p.dialing++
+	p.counters.dials++
+	p.wg.Go(func() {
+		defer cancel()
+		p.runDial(h, d, t)
+	})
+}
+
+// runDial makes one connection, or fails those who wait for it.
+func (p *Pool) runDial(h *host, d *dial, t Target) {
+	e, err := p.connect(d.ctx, t, &d.progress)
+
+	p.mu.Lock()
+	p.dialing--
+	wanted := h.dial == d
+	if err == nil {
+		// Also if nobody wants it any more: the connection's own goroutine is the one that can
+		// take it down in order.
+		p.adoptLocked(h, e, wanted)
+		if wanted {
+			h.dial = nil
+		}
+		p.scheduleLocked(h)
+		p.mu.Unlock()
+		return
+	}
+	p.open--
+	if wanted {
+		p.counters.dialFailures[reasonOf(err)]++
+	}
+	pause := wanted && len(h.conns) > 0 && len(h.waiters) > 0 && !decisive(err)
+	switch {
+	case pause:
+		d.failure = err
+	case wanted:
+		h.dial = nil
+		h.failLocked(func(*waiter) error { return err })
+	}
+	p.afterCloseLocked(h)
+	p.mu.Unlock()
+	if !pause {
+		return
+	}
+
+	timer := time.NewTimer(redialPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h.dial == d {
+		h.dial = nil
+		p.scheduleLocked(h)
+	}
+}
+
+// decisive failures would repeat, and should be known at once even if the host has working connections.
+func decisive(err error) bool {
+	e, ok := AsError(err)
+	return ok && (e.Layer == LayerHostKey || e.Reason == ReasonCredentialsRefused)
+}
+
+func reasonOf(err error) Reason {
+	if e, ok := AsError(err); ok {
+		return e.Reason
+	}
+	return ReasonHandshakeFailed
+}
+
+// failLocked fails all waiters of the host.
+func (h *host) failLocked(err func(*waiter) error) {
+	for _, w := range h.waiters {
+		w.ready <- grant{err: err(w)}
+	}
+	h.waiters = nil
+}
+
+// detachDialLocked gives up the dial that the waiters share. It ends on its own, and a
+// waiter that comes later starts another.
+func (h *host) detachDialLocked() {
+	if h.dial != nil {
+		h.dial.cancel()
+		h.dial = nil
+	}
+}
+
+// whyWaitingLocked is the error for a waiter whose context ended.
+func (h *host) whyWaitingLocked(ctx context.Context, t Target) error {
+	switch {
+	case h.dial != nil && h.dial.failure == nil:
+		return gaveUp(ctx, h.dial.progress.get(), t.hostPort())
+	case slices.Contains(h.pool.hungry, h):
+		return &Error{Layer: LayerConnect, Reason: ReasonLimitReached, Address: t.hostPort(), Err: context.Cause(ctx)}
+	case h.dial != nil:
+		return &Error{Layer: LayerSession, Reason: ReasonSessionLimitReached, Address: t.hostPort(), Err: errors.Join(context.Cause(ctx), h.dial.failure)}
+	default:
+		return &Error{Layer: LayerSession, Reason: ReasonSessionLimitReached, Address: t.hostPort(), Err: context.Cause(ctx)}
+	}
+}
+
+// makeRoomLocked closes the connections that have been idle for longest, one for each host that waits for
+// room, less those that are being closed already.
+func (p *Pool) makeRoomLocked() {
+	for p.closing < len(p.hungry) {
+		var oldest *conn
+		for _, h := range p.hosts {
+			for _, c := range h.conns {
+				if c.idle() && (oldest == nil || c.lastUsed.Before(oldest.lastUsed)) {
+					oldest = c
+				}
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		p.counters.idleClosed++
+		oldest.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: oldest.address, Err: errEvicted})
+	}
+}
+
+// afterCloseLocked gives the room of a connection that is gone to those who wait for it.
+func (p *Pool) afterCloseLocked(h *host) {
+	for p.open < p.opts.MaxConns && len(p.hungry) > 0 {
+		next := p.hungry[0]
+		p.hungry = p.hungry[1:]
+		p.scheduleLocked(next)
+	}
+	p.scheduleLocked(h)
+}
+
+// dropIfUnusedLocked forgets a host that nobody uses and nobody waits for.
+func (p *Pool) dropIfUnusedLocked(h *host) {
+	if len(h.waiters) > 0 {
+		return
+	}
+	p.hungry = slices.DeleteFunc(p.hungry, func(o *host) bool { return o == h })
+	if len(h.conns) == 0 && len(h.zombies) == 0 && h.dial == nil && p.hosts[h.key] == h {
+		delete(p.hosts, h.key)
+	}
+}
+
+// allConns is a copy, because closing a connection changes the lists.
+func (h *host) allConns() []*conn {
+	return slices.Concat(h.conns, h.zombies)
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// hostKeyPreference are the host key algorithms that are accepted, best first. DSA
+// and ssh-rsa (SHA-1) are missing, and so are certificates: what is pinned is a key.
+var hostKeyPreference = []string{
+	ssh.KeyAlgoED25519,
+	ssh.KeyAlgoECDSA256,
+	ssh.KeyAlgoECDSA384,
+	ssh.KeyAlgoECDSA521,
+	ssh.KeyAlgoRSASHA512,
+	ssh.KeyAlgoRSASHA256,
+}
+
+// pinnedAlgorithms are the algorithms to ask for so that a host with several keys
+// presents the pinned one.
+func pinnedAlgorithms(pinned []ssh.PublicKey) []string {
+	var algorithms []string
+	for _, a := range hostKeyPreference {
+		if slices.ContainsFunc(pinned, func(k ssh.PublicKey) bool { return usesAlgorithm(k, a) }) {
+			algorithms = append(algorithms, a)
+		}
+	}
+	return algorithms
+}
+
+// preferPinned are all accepted algorithms, those of pinned keys first.
+func preferPinned(pinned []ssh.PublicKey) []string {
+	algorithms := pinnedAlgorithms(pinned)
+	for _, a := range hostKeyPreference {
+		if !slices.Contains(algorithms, a) {
+			algorithms = append(algorithms, a)
+		}
+	}
+	return algorithms
+}
+
+func usesAlgorithm(k ssh.PublicKey, algorithm string) bool {
+	if k.Type() == ssh.KeyAlgoRSA {
+		return slices.Contains(rsaAlgorithms, algorithm)
+	}
+	return k.Type() == algorithm
+}
+
+// checkHostKey is the only place that decides whether a host is trusted.
+func checkHostKey(presented ssh.PublicKey, pinned []ssh.PublicKey) error {
+	blob := presented.Marshal()
+	for _, k := range pinned {
+		if bytes.Equal(blob, k.Marshal()) {
+			return nil
+		}
+	}
+	return &HostKeyError{Presented: presented, Pinned: pinned}
+}
+
+// hostKeyReason tells the first contact from a changed key.
+func hostKeyReason(e *HostKeyError) Reason {
+	if len(e.Pinned) == 0 {
+		return ReasonHostKeyUnknown
+	}
+	return ReasonHostKeyChanged
+}
+
+// errKeyLearned stops a handshake that was only made to learn the host key.
+var errKeyLearned = errors.New("the host key was learned")
+
+// HostKey returns the key that the host presents, without authenticating and without
+// comparing it with t.HostKeys. If the host has several, it is one of a pinned type
+// where possible, else the one that hostKeyPreference likes best. The user and the
+// credential of t are not used, and nothing is kept in the pool.
+func (p *Pool) HostKey(ctx context.Context, t Target) (ssh.PublicKey, error) {
+	ctx, done, err := p.begin(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return p.learnHostKey(ctx, t, &progress{})
+}
+
+func (p *Pool) learnHostKey(ctx context.Context, t Target, pr *progress) (ssh.PublicKey, error) {
+	raw, err := p.dialTCP(ctx, t, pr)
+	if err != nil {
+		return nil, err
+	}
+	h := handshake{pool: p, target: t, progress: pr, algorithms: preferPinned(t.HostKeys)}
+	var learned ssh.PublicKey
+	h.verify = func(k ssh.PublicKey) error {
+		learned = k
+		return errKeyLearned
+	}
+	if _, err := h.run(ctx, raw); learned == nil {
+		return nil, err
+	}
+	return learned, nil
+}

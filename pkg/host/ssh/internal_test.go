@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestHostPort(t *testing.T) {
+	tests := []struct {
+		name   string
+		target Target
+		want   string
+	}{
+		{"default port", Target{Address: "host.example.com"}, "host.example.com:22"},
+		{"port", Target{Address: "192.0.2.1", Port: 2222}, "192.0.2.1:2222"},
+		{"IPv6", Target{Address: "2001:db8::1"}, "[2001:db8::1]:22"},
+		{"IPv6 in brackets", Target{Address: "[2001:db8::1]", Port: 2222}, "[2001:db8::1]:2222"},
+		{"IPv6 with a zone", Target{Address: "fe80::1%eth0"}, "[fe80::1%eth0]:22"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.target.hostPort(); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPreferIPv4(t *testing.T) {
+	parse := func(list string) []netip.Addr {
+		var addrs []netip.Addr
+		for a := range strings.FieldsSeq(list) {
+			addrs = append(addrs, netip.MustParseAddr(a))
+		}
+		return addrs
+	}
+	tests := []struct{ name, in, want string }{
+		{"mixed", "2001:db8::1 192.0.2.1 2001:db8::2 192.0.2.2", "192.0.2.1 192.0.2.2 2001:db8::1 2001:db8::2"},
+		{"IPv4 in IPv6", "2001:db8::1 ::ffff:192.0.2.1", "192.0.2.1 2001:db8::1"},
+		{"IPv6 only", "2001:db8::2 2001:db8::1", "2001:db8::2 2001:db8::1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := preferIPv4(parse(tt.in))
+			if d := cmp.Diff(parse(tt.want), got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestTail(t *testing.T) {
+	tests := []struct {
+		name   string
+		writes []string
+		want   string
+	}{
+		{"nothing", nil, ""},
+		{"less than the limit", []string{"ab", "c"}, "abc"},
+		{"exactly the limit", []string{"abcd", "efgh"}, "abcdefgh"},
+		{"more, bit by bit", []string{"abcd", "efgh", "ij", "k"}, "defghijk"},
+		{"more at once", []string{"abc", "0123456789"}, "23456789"},
+		{"a character cut in two", []string{"äaaaaaaa"}, "\uFFFDaaaaaaa"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tail := &tail{limit: 8}
+			for _, w := range tt.writes {
+				if n, err := tail.Write([]byte(w)); n != len(w) || err != nil {
+					t.Errorf("Write: %d, %v", n, err)
+				}
+			}
+			if got := tail.String(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestEveryReasonIsExplained(t *testing.T) {
+	for _, r := range []Reason{
+		ReasonNameNotResolved, ReasonAddressRefused, ReasonConnectionRefused, ReasonConnectionTimedOut, ReasonHostUnreachable,
+		ReasonConnectionReset, ReasonHandshakeTimedOut, ReasonNotSSH, ReasonHandshakeFailed, ReasonHostKeyUnknown,
+		ReasonHostKeyChanged, ReasonCredentialsRefused, ReasonSessionRefused, ReasonSessionLimitReached, ReasonConnectionLost,
+		ReasonTimedOut, ReasonCanceled, ReasonSessionClosed, ReasonCommandNotFound, ReasonLimitReached, ReasonPoolClosed,
+	} {
+		if explanations[r] == "" {
+			t.Errorf("%s has no explanation", r)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Resolver is the part of *net.Resolver that the pool needs.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// Options configure a Pool. The zero value is ready for use: a zero field has the
+// default that its comment names.
+type Options struct {
+	// DialTimeout bounds name resolution and the TCP connection together. Default 10s.
+	DialTimeout time.Duration
+	// HandshakeTimeout bounds the SSH banner and key exchange together, then once more
+	// the authentication, and then the opening of each session. Default 10s.
+	HandshakeTimeout time.Duration
+	// KeepAliveInterval is how often a connection on which nothing was received is asked for a sign
+	// of life. Default 15s; negative means never.
+	KeepAliveInterval time.Duration
+	// KeepAliveMisses is how many of them in a row may stay unanswered before the
+	// connection is given up and its sessions end with ReasonConnectionLost. Default 3.
+	KeepAliveMisses int
+	// IdleTimeout is how long a connection without a session is kept. Default 5m;
+	// negative means until the pool is closed.
+	IdleTimeout time.Duration
+	// MaxSessionsPerConn is how many sessions are opened on one connection. A lower limit of
+	// the server is learned when it refuses one. Default 8, below the 10 that sshd
+	// allows by default (MaxSessions), so that there is room for sessions the server has not
+	// yet seen the end of.
+	MaxSessionsPerConn int
+	// MaxForwardsPerConn is how many forwarded ports (Pool.Dial) are open on one connection.
+	// sshd does not count them as sessions. Default 64.
+	MaxForwardsPerConn int
+	// MaxConnsPerHost is how many connections are open for one target. Default 4.
+	MaxConnsPerHost int
+	// MaxConns is how many connections are open in total. The connection that has been idle
+	// for longest makes room for a new one. Default 1024.
+	MaxConns int
+	// AllowAddress decides about each resolved address right before it would be dialed, so a
+	// name cannot be pointed elsewhere between a check and its use. An error is the
+	// refusal and its explanation. Default: every address is allowed.
+	AllowAddress func(netip.Addr) error
+	// Resolver resolves names. Default net.DefaultResolver.
+	Resolver Resolver
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.DialTimeout, 10*time.Second)
+	setDefault(&o.HandshakeTimeout, 10*time.Second)
+	setDefault(&o.KeepAliveInterval, 15*time.Second)
+	setDefault(&o.KeepAliveMisses, 3)
+	setDefault(&o.IdleTimeout, 5*time.Minute)
+	setDefault(&o.MaxSessionsPerConn, 8)
+	setDefault(&o.MaxForwardsPerConn, 64)
+	setDefault(&o.MaxConnsPerHost, 4)
+	setDefault(&o.MaxConns, 1024)
+	if o.AllowAddress == nil {
+		o.AllowAddress = func(netip.Addr) error { return nil }
+	}
+	if o.Resolver == nil {
+		o.Resolver = net.DefaultResolver
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package ssh
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Pool is a set of SSH connections, shared by everybody who talks to hosts. All its
+// methods may be called concurrently.
+type Pool struct {
+	opts Options
+
+	// ctx ends when the pool is closed, with errPoolClosed as its cause.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// wg counts the goroutines that Close waits for.
+	wg sync.WaitGroup
+
+	// mu guards everything below, all fields of host, and those fields of conn that say so.
+	// Nothing that can block is done while it is held: no I/O and no sending to a channel
+	// that may be full.
+	mu       sync.Mutex
+	closed   bool
+	hosts    map[key]*host
+	hungry   []*host // want another connection and wait for MaxConns
+	open     int     // connections being made, open or being closed
+	closing  int     // of those: being closed
+	dialing  int     // of those: being made
+	counters counters
+}
+
+// errPoolClosed is the cause of everything that Close ends.
+var errPoolClosed = errors.New("the pool was closed")
+
+// New returns an empty pool. Close ends it.
+func New(o Options) *Pool {
+	p := &Pool{opts: o.withDefaults(), hosts: make(map[key]*host)}
+	p.counters.dialFailures = make(map[Reason]uint64)
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	return p
+}
+
+// Close closes all connections, ends everything that runs on them and every call that
+// waits with ReasonPoolClosed, and returns when all goroutines of the pool have ended. It may be called
+// more than once. The error is always nil.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	for _, h := range p.hosts {
+		for _, c := range h.allConns() {
+			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonPoolClosed, Address: c.address})
+		}
+		h.failLocked(func(w *waiter) error {
+			return &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: w.target.hostPort()}
+		})
+	}
+	p.mu.Unlock()
+	p.cancel(errPoolClosed)
+	p.wg.Wait()
+	return nil
+}
+
+// Forget closes the connections to t, with whatever runs on them, so that the next use
+// connects anew. Without a credential and host keys in t it closes those to the same
+// address and port whatever they were authenticated with, of t.User if it is set.
+func (p *Pool) Forget(t Target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want := t.key()
+	anyIdentity := t.Credential.ID == "" && len(t.Credential.Signers) == 0 && t.Credential.Password == "" && len(t.HostKeys) == 0
+	for k, h := range p.hosts {
+		match := k == want
+		if anyIdentity {
+			match = k.host == want.host && k.port == want.port && (t.User == "" || k.user == want.user)
+		}
+		if !match {
+			continue
+		}
+		for _, c := range h.allConns() {
+			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errForgotten})
+		}
+		h.detachDialLocked()
+		p.scheduleLocked(h)
+	}
+}
+
+var errForgotten = errors.New("the target was forgotten")
+
+// begin registers a call that does I/O without a connection of the pool. The returned
+// context also ends with the pool, and done must be called at the end.
+func (p *Pool) begin(ctx context.Context, t Target) (_ context.Context, done func(), _ error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.hostPort()}
+	}
+	p.wg.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(p.ctx, func() { cancel(errPoolClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+		p.wg.Done()
+	}, nil
+}
+
+// Ping makes sure that an authenticated connection to t exists and that the host opens a
+// session on it. It runs no command.
+func (p *Pool) Ping(ctx context.Context, t Target) error {
+	s, err := p.openStream(ctx, t, sessionChannel)
+	if err != nil {
+		return err
+	}
+	s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: t.hostPort()})
+	return nil
+}
