@@ -11,7 +11,7 @@ import (
 	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -94,7 +94,7 @@ func problemLines(problems []Problem) string {
 	for i, problem := range problems {
 		lines[i] = problem.String()
 	}
-	return source.Lines(lines)
+	return message.Lines(lines)
 }
 
 func areHosts(n int) string {

@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -50,8 +51,8 @@ type reconciler struct {
 	client    client.Client
 	applier   *apply.Applier
 	recorder  record.EventRecorder
-	entries   *source.Reporter // tells of bad entries
-	conflicts *source.Reporter // tells of a pool of that name with another source
+	entries   *message.Reporter // tells of bad entries
+	conflicts *message.Reporter // tells of a pool of that name with another source
 	names     names
 	configMap types.NamespacedName
 	unguarded bool // remove without confirmation
@@ -60,7 +61,7 @@ type reconciler struct {
 
 // Reconcile makes one pass.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	pool, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -88,7 +89,7 @@ func (r *reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNo
 
 // sync makes one pass over the ConfigMap. A nil pool means that there is none yet.
 func (r *reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
-	cm, err := source.Get(ctx, r.client, r.configMap, &corev1.ConfigMap{})
+	cm, err := object.Get(ctx, r.client, r.configMap, &corev1.ConfigMap{})
 	if err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func (r *reconciler) applyInstances(ctx context.Context, pool types.UID, entries
 func (r *reconciler) removeInstances(ctx context.Context, instances []*windowsv1alpha1.WindowsInstance) error {
 	var errs []error
 	for _, instance := range instances {
-		if err := source.Delete(ctx, r.client, instance.DeepCopy()); err != nil {
+		if err := object.Delete(ctx, r.client, instance.DeepCopy()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -223,7 +224,7 @@ func (r *reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.Windows
 		// Somebody made the pool ahead of the ConfigMap, say to choose its credentials.
 		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)))
 	}
-	if err := source.Delete(ctx, r.client, pool); err != nil {
+	if err := object.Delete(ctx, r.client, pool); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Deleted the pool of a ConfigMap that is gone", "pool", klog.KObj(pool))
@@ -238,7 +239,7 @@ func (r *reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.
 		return err
 	}
 	if before == nil || before.Reason != condition.Reason {
-		r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, source.EventNote(condition.Message))
+		r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(condition.Message))
 	}
 	return nil
 }

@@ -31,8 +31,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -120,8 +121,8 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: fieldManager},
 		recorder:  f.events,
-		entries:   source.NewReporter(f.events, scheme),
-		conflicts: source.NewReporter(f.events, scheme),
+		entries:   message.NewReporter(f.events, scheme),
+		conflicts: message.NewReporter(f.events, scheme),
 		names:     f,
 		configMap: theConfigMap,
 		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
@@ -195,7 +196,7 @@ func (f *fixture) wantInstances(want ...string) {
 // pool returns the pool, nil when there is none.
 func (f *fixture) pool() *windowsv1alpha1.WindowsNodePool {
 	f.Helper()
-	pool, err := source.Get(f.Context(), f, theConfigMap, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(f.Context(), f, theConfigMap, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func (f *fixture) wantSynced(reason string, desired int32) string {
 
 func (f *fixture) setData(data map[string]string) {
 	f.Helper()
-	cm, err := source.Get(f.Context(), f, theConfigMap, &corev1.ConfigMap{})
+	cm, err := object.Get(f.Context(), f, theConfigMap, &corev1.ConfigMap{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -759,7 +760,7 @@ func TestPoolOfAConfigMapThatIsNotRead(t *testing.T) {
 	f := newFixture(t, pool)
 	key := client.ObjectKeyFromObject(pool)
 	f.passOver(key)
-	got, err := source.Get(t.Context(), f, key, &windowsv1alpha1.WindowsNodePool{})
+	got, err := object.Get(t.Context(), f, key, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
 		t.Fatal(err)
 	}

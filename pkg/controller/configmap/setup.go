@@ -23,8 +23,9 @@ import (
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // controllerName names the controller in events, logs and metrics.
@@ -61,8 +62,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		client:    mgr.GetClient(),
 		applier:   &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 		recorder:  o.Recorder,
-		entries:   source.NewReporter(o.Recorder, mgr.GetScheme()),
-		conflicts: source.NewReporter(o.Recorder, mgr.GetScheme()),
+		entries:   message.NewReporter(o.Recorder, mgr.GetScheme()),
+		conflicts: message.NewReporter(o.Recorder, mgr.GetScheme()),
 		names:     resolver,
 		configMap: configMap,
 		unguarded: o.RemoveWithoutConfirmation,
@@ -79,8 +80,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&corev1.ConfigMap{}, builder.WithPredicates(inNamespace, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == o.Name }))).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, source.DesiredStateChanged())).
-		Watches(&windowsv1alpha1.WindowsInstance{}, toPool, builder.WithPredicates(inNamespace, source.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, watch.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsInstance{}, toPool, builder.WithPredicates(inNamespace, watch.DesiredStateChanged())).
 		WatchesRawSource(crsource.Channel(lookups, handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				queue.AddAfter(reconcile.Request{NamespacedName: configMap}, lookupDelay)

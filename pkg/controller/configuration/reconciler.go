@@ -25,7 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -89,7 +90,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return source.MembersOf(ctx, r.client, pool)
+	return watch.MembersOf(ctx, r.client, pool)
 }
 
 // Reconcile decides about one instance and writes what was decided.
@@ -173,7 +174,7 @@ func (r *Reconciler) act(ctx context.Context, w world, a action) error {
 		// No events can be made in a namespace that is being deleted, so that this is all there is.
 		log.FromContext(ctx).Info("The namespace of the instance is being deleted", "reason", a.event.reason, "note", a.event.note)
 	}
-	r.Recorder.Event(w.instance, a.event.eventType, a.event.reason, source.EventNote(a.event.note))
+	r.Recorder.Event(w.instance, a.event.eventType, a.event.reason, message.EventNote(a.event.note))
 	return nil
 }
 
@@ -190,7 +191,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, w world, a action) (bool, 
 		condition := *a.removed
 		condition.ObservedGeneration = w.instance.Generation
 		condition.LastTransitionTime = metav1.NewTime(w.now.Truncate(time.Second))
-		condition.Message = source.ConditionMessage(condition.Message)
+		condition.Message = message.ConditionMessage(condition.Message)
 		meta.SetStatusCondition(&changed.Status.Conditions, condition)
 	}
 	if equality.Semantic.DeepEqual(w.instance.Status, changed.Status) {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
 // Reasons of the events about hosts that go.
@@ -202,7 +202,7 @@ func failure(o *windowsv1alpha1.Operation) string {
 	if o.Phase == windowsv1alpha1.OperationCanceled {
 		return fmt.Sprintf("operation %s was canceled by %s.", o.ID, o.CancelRequestedBy)
 	}
-	return source.Sentence(o.Message)
+	return message.Sentence(o.Message)
 }
 
 // progress says how far an operation is, in words that change only with its steps.

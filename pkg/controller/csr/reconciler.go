@@ -22,7 +22,8 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/identity"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	policy "github.com/openshift/windows-instance-api/pkg/csr"
 )
 
@@ -159,7 +160,7 @@ func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName
 	if r.Bootstrappers == nil {
 		return false, nil
 	}
-	node, err := source.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
+	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
 	if err != nil {
 		return false, err
 	}
@@ -219,7 +220,7 @@ func (r *Reconciler) dropNamesOfOthers(ctx context.Context, h *identity.Host, no
 		if name == nodeName {
 			continue
 		}
-		node, err := source.Get(ctx, r.client, client.ObjectKey{Name: name}, &corev1.Node{})
+		node, err := object.Get(ctx, r.client, client.ObjectKey{Name: name}, &corev1.Node{})
 		if err != nil {
 			return err
 		}
@@ -262,12 +263,12 @@ func (r *Reconciler) refuse(ctx context.Context, request *certificatesv1.Certifi
 	if rest := r.Patience - r.clock.Since(request.CreationTimestamp.Time); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}
 	}
-	message := refusalMessage(request, d)
-	if r.isNew(request, message) {
+	refusal := refusalMessage(request, d)
+	if r.isNew(request, refusal) {
 		r.metrics.decided(d)
 		log.FromContext(ctx).Info("CSR refused, it stays pending", "reason", d.Reason, "cause", d.Message, "node", d.NodeName, "kind", d.Kind, "requester", request.Spec.Username)
 		for _, h := range concerned(d, hosts) {
-			r.Recorder.Event(h.Object, corev1.EventTypeWarning, string(d.Reason), source.EventNote(message))
+			r.Recorder.Event(h.Object, corev1.EventTypeWarning, string(d.Reason), message.EventNote(refusal))
 		}
 	}
 	return reconcile.Result{RequeueAfter: reconsiderInterval}

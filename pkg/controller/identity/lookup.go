@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // kindMachine is the kind of the owners of instances that come from Machines.
@@ -73,7 +73,7 @@ func Machine(ctx context.Context, reader client.Reader, instance *windowsv1alpha
 	if owner == nil {
 		return nil, nil //nolint:nilnil // no Machine is an ordinary answer
 	}
-	machine, err := source.Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}, &machinev1beta1.Machine{})
+	machine, err := object.Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: owner.Name}, &machinev1beta1.Machine{})
 	if meta.IsNoMatchError(err) {
 		return nil, nil //nolint:nilnil // the Machine API was removed
 	}

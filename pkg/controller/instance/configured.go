@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
 // Desired says what a host shall be set up with. It is called concurrently, with
@@ -162,14 +162,14 @@ func (e *evaluation) configurationFailed(last *windowsv1alpha1.Operation) {
 	if last.Phase == windowsv1alpha1.OperationCanceled {
 		outcome = "was canceled by " + orUnknown(last.CancelRequestedBy)
 	}
-	message := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
+	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
 		"It is tried again by itself after at most half an hour, and sooner when the spec or what the host shall be set up with changes. To try it now: kubectl windows reconfigure %s -n %s",
-		last.ID, outcome, source.Sentence(last.Message), e.instance.Name, e.instance.Namespace)
+		last.ID, outcome, message.Sentence(last.Message), e.instance.Name, e.instance.Namespace)
 	generation := e.generation
-	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == source.ConditionMessage(message) {
+	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
 		generation = c.ObservedGeneration
 	}
-	e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed, message)
+	e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed, text)
 	e.get(condition).ObservedGeneration = generation
 }
 
@@ -226,7 +226,7 @@ func (e *evaluation) drift() string {
 }
 
 func (e *evaluation) inputsMessage() string {
-	return "What the host shall be set up with cannot be worked out: " + source.Sentence(source.Shorten(e.inputs.Error(), maxCause))
+	return "What the host shall be set up with cannot be worked out: " + message.Sentence(message.Shorten(e.inputs.Error(), maxCause))
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is set up.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 )
@@ -115,14 +115,14 @@ func evaluate(w world) windowsv1alpha1.WindowsInstanceStatus {
 }
 
 // set records a condition. Its transition time changes only when its status does.
-func (e *evaluation) set(condition string, status metav1.ConditionStatus, reason, message string) {
+func (e *evaluation) set(condition string, status metav1.ConditionStatus, reason, text string) {
 	meta.SetStatusCondition(&e.status.Conditions, metav1.Condition{
 		Type:               condition,
 		Status:             status,
 		ObservedGeneration: e.generation,
 		LastTransitionTime: metav1.NewTime(e.now.Truncate(time.Second)),
 		Reason:             reason,
-		Message:            source.ConditionMessage(message),
+		Message:            message.ConditionMessage(text),
 	})
 }
 
@@ -393,7 +393,7 @@ func (e *evaluation) nodeReady() {
 	case ready.Status == corev1.ConditionTrue:
 		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
 	default:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(source.Shorten(ready.Message, maxCause), "."), ready.Reason)
+		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(message.Shorten(ready.Message, maxCause), "."), ready.Reason)
 	}
 }
 

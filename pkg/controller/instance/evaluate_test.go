@@ -17,7 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -386,7 +386,7 @@ func TestTransitions(t *testing.T) {
 			var got []string
 			for _, tr := range transitions(&test.before, &test.after) {
 				got = append(got, tr.eventType+" "+tr.reason)
-				if tr.note == "" || len(tr.note) > source.MaxEventNote {
+				if tr.note == "" || len(tr.note) > message.MaxEventNote {
 					t.Errorf("bad event %+v", tr)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
 // Reasons of events that are not reasons of conditions.
@@ -31,7 +31,7 @@ type transition struct {
 func transitions(before, after *windowsv1alpha1.WindowsInstanceStatus) []transition {
 	var out []transition
 	add := func(eventType, reason, note string) {
-		out = append(out, transition{eventType, reason, source.EventNote(note)})
+		out = append(out, transition{eventType, reason, message.EventNote(note)})
 	}
 	failedBefore, failedNow := failedCheck(before), failedCheck(after)
 

@@ -23,7 +23,7 @@ import (
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -112,7 +112,7 @@ func (r *Reconciler) hostsOf(ctx context.Context, object client.Object) []reconc
 }
 
 func (r *Reconciler) instancesWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	return source.Requests(ctx, r.client, func(*windowsv1alpha1.WindowsInstance) bool { return true }, opts...)
+	return watch.Requests(ctx, r.client, func(*windowsv1alpha1.WindowsInstance) bool { return true }, opts...)
 }
 
 // endpointsChanged lets pass what may change which of several instances stands for a host.

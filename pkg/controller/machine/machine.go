@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // instanceManager owns what is applied to instances. It must never change.
@@ -37,17 +38,17 @@ const retryStale = 2 * time.Second
 type machineReconciler struct {
 	client    client.Client
 	applier   *apply.Applier
-	conflicts *source.Reporter // tells of an instance of that name that is not of the Machine
+	conflicts *message.Reporter // tells of an instance of that name that is not of the Machine
 	platform  func(context.Context) (configv1.PlatformType, error)
 }
 
 // Reconcile makes one pass.
 func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	machine, err := source.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.Machine{})
+	machine, err := object.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.Machine{})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	instance, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -111,11 +112,11 @@ func (r *machineReconciler) pool(ctx context.Context, machine *machinev1beta1.Ma
 		return "", nil
 	}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: name}
-	set, err := source.Get(ctx, r.client, key, &machinev1beta1.MachineSet{})
+	set, err := object.Get(ctx, r.client, key, &machinev1beta1.MachineSet{})
 	if err != nil {
 		return "", err
 	}
-	pool, err := source.Get(ctx, r.client, key, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, key, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +145,7 @@ func (r *machineReconciler) remove(ctx context.Context, instance *windowsv1alpha
 	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := source.Delete(ctx, r.client, instance); err != nil {
+	if err := object.Delete(ctx, r.client, instance); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Deleted the instance of a Machine that is gone or going", "instance", klog.KObj(instance))

@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -31,18 +32,18 @@ const poolManager = "windows-controller-machineset"
 type setReconciler struct {
 	client    client.Client
 	applier   *apply.Applier
-	conflicts *source.Reporter // tells of a pool of that name with another source
+	conflicts *message.Reporter // tells of a pool of that name with another source
 	now       func() time.Time
 }
 
 // Reconcile makes one pass. A pool whose MachineSet is gone is left to the garbage
 // collector, because its deletion may be meant to leave the pool.
 func (r *setReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	set, err := source.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.MachineSet{})
+	set, err := object.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.MachineSet{})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	pool, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -32,8 +32,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 )
 
@@ -86,13 +87,13 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.machines = &machineReconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
-		conflicts: source.NewReporter(f.events, scheme),
+		conflicts: message.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
 	}
 	f.sets = &setReconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: poolManager},
-		conflicts: source.NewReporter(f.events, scheme),
+		conflicts: message.NewReporter(f.events, scheme),
 		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
 	}
 	return f
@@ -125,7 +126,7 @@ func (f *fixture) settle(name string) []string {
 // instance returns an instance, nil when there is none.
 func (f *fixture) instance(name string) *windowsv1alpha1.WindowsInstance {
 	f.Helper()
-	instance, err := source.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsInstance{})
+	instance, err := object.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsInstance{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func (f *fixture) instance(name string) *windowsv1alpha1.WindowsInstance {
 // pool returns a pool, nil when there is none.
 func (f *fixture) pool(name string) *windowsv1alpha1.WindowsNodePool {
 	f.Helper()
-	pool, err := source.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
 		f.Fatal(err)
 	}

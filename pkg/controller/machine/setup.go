@@ -24,8 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 // Names of the controllers in events, logs and metrics.
@@ -130,7 +131,7 @@ func (s *starter) addMachines() error {
 	r := &machineReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
-		conflicts: source.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
+		conflicts: message.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.
@@ -141,9 +142,9 @@ func (s *starter) addMachines() error {
 		Named(machineController).
 		For(&machinev1beta1.Machine{}).
 		// By name, and not by owner: an instance that has lost its owner counts too.
-		Watches(&windowsv1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(source.DesiredStateChanged())).
-		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(source.DesiredStateChanged())).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(source.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
 		Complete(r)
 	if err != nil {
@@ -172,13 +173,13 @@ func (s *starter) addSets() error {
 	r := &setReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
-		conflicts: source.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
+		conflicts: message.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
 		now:       time.Now,
 	}
 	err := ctrl.NewControllerManagedBy(s.mgr).
 		Named(setController).
-		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(source.DesiredStateChanged())).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(source.DesiredStateChanged())).
+		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
 		Complete(r)
 	if err != nil {

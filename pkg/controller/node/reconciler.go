@@ -18,7 +18,8 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/identity"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	policy "github.com/openshift/windows-instance-api/pkg/csr"
 )
 
@@ -42,7 +43,7 @@ type Reconciler struct {
 	Options
 
 	client   client.Client
-	reporter *source.Reporter
+	reporter *message.Reporter
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -52,12 +53,12 @@ func newReconciler(c client.Client, o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options of the Node controller: %w", err)
 	}
-	return &Reconciler{Options: o, client: c, reporter: source.NewReporter(o.Recorder, c.Scheme())}, nil
+	return &Reconciler{Options: o, client: c, reporter: message.NewReporter(o.Recorder, c.Scheme())}, nil
 }
 
 // Reconcile makes the Node of an instance as it should be.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -68,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !mayOwn(instance) {
 		return reconcile.Result{}, nil
 	}
-	node, err := source.Get(ctx, r.client, client.ObjectKey{Name: instance.Status.Node.Name}, &corev1.Node{})
+	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: instance.Status.Node.Name}, &corev1.Node{})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -107,7 +108,7 @@ func (r *Reconciler) template(ctx context.Context, instance *windowsv1alpha1.Win
 	if ref == nil {
 		return nil, true, nil
 	}
-	pool, err := source.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil {
 		return nil, false, err
 	}

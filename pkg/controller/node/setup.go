@@ -26,7 +26,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/identity"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 const (
@@ -95,12 +95,12 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // membersOf maps a pool to its instances.
 func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return source.MembersOf(ctx, r.client, pool)
+	return watch.MembersOf(ctx, r.client, pool)
 }
 
 // hostsOf maps a Node to the instances that have it.
 func (r *Reconciler) hostsOf(ctx context.Context, node client.Object) []reconcile.Request {
-	return source.Requests(ctx, r.client, func(i *windowsv1alpha1.WindowsInstance) bool {
+	return watch.Requests(ctx, r.client, func(i *windowsv1alpha1.WindowsInstance) bool {
 		return i.Status.Node != nil && i.Status.Node.Name == node.GetName()
 	})
 }

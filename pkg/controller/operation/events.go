@@ -3,7 +3,7 @@
 
 package operation
 
-import "github.com/openshift/windows-instance-api/pkg/controller/source"
+import "github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 
 // eventEvictionBlocked is the reason of the event about a pod that may not leave. Those
 // about an operation as a whole are its type and what happened to it: DrainStarted,
@@ -12,5 +12,5 @@ const eventEvictionBlocked = "EvictionBlocked"
 
 // event tells everybody.
 func (e *execution) event(eventType, reason, note string) {
-	e.recorder.Event(e.instance, eventType, reason, source.EventNote(note))
+	e.recorder.Event(e.instance, eventType, reason, message.EventNote(note))
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
@@ -264,7 +264,7 @@ func TestLongNotes(t *testing.T) {
 	e := &execution{stored: &stored{instance: newInstance(drainOperation())}, recorder: recorder}
 	e.event("Normal", "Reason", strings.Repeat("ä", 1000))
 	note := strings.TrimPrefix(<-recorder.Events, "Normal Reason ")
-	if len(note) > source.MaxEventNote || !utf8.ValidString(note) || !strings.HasSuffix(note, "ä…") {
+	if len(note) > message.MaxEventNote || !utf8.ValidString(note) || !strings.HasSuffix(note, "ä…") {
 		t.Errorf("%d bytes, the end is %q", len(note), note[len(note)-8:])
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -82,7 +82,7 @@ type reconciler struct {
 
 // Reconcile makes one pass.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	pool, err := source.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil || !pool.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, err
 	}

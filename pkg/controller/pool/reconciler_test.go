@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 )
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/openshift/windows-instance-api/pkg/controller/source"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -65,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 
 // publish makes a ConfigMap, unless it is there already.
 func (r *Reconciler) publish(ctx context.Context, want *corev1.ConfigMap) error {
-	have, err := source.Get(ctx, r.live, client.ObjectKeyFromObject(want), &corev1.ConfigMap{})
+	have, err := object.Get(ctx, r.live, client.ObjectKeyFromObject(want), &corev1.ConfigMap{})
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (r *Reconciler) removeOthers(ctx context.Context) error {
 		if used[version] {
 			continue
 		}
-		if err := source.Delete(ctx, r.client, configMap); err != nil {
+		if err := object.Delete(ctx, r.client, configMap); err != nil {
 			return err
 		}
 		log.FromContext(ctx).Info("Services of another release removed", "configMap", configMap.Name)

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package object reads and deletes single objects of the cluster in the way that all
+// controllers do. It imports nothing of this project.
+package object
