@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
-	"github.com/openshift/windows-instance-api/pkg/controller/machine"
+	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
+	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 

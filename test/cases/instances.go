@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/controller/configmap"
+	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 )
 
 // node is a Node as the cases write it.
