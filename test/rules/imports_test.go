@@ -81,11 +81,11 @@ var layers = map[string][]string{
 	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/internal"},
 	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/internal"},
 	// It decides and records; what reaches hosts is elsewhere.
-	"pkg/controller/configuration": {"pkg/apis", "pkg/controller/internal"},
-	"pkg/controller/inputs":        {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
-	"pkg/controller/node":          {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/internal"},
-	"pkg/controller/services":      {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
-	"pkg/controller/options":       {"pkg/desired/cluster", "pkg/wmco", "pkg/host", "pkg/controller"},
+	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/internal"},
+	"pkg/controller/inputs":    {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
+	"pkg/controller/node":      {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/internal"},
+	"pkg/controller/services":  {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
+	"pkg/controller/options":   {"pkg/desired/cluster", "pkg/wmco", "pkg/host", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.

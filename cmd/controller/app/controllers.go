@@ -14,10 +14,10 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/openshift/windows-instance-api/pkg/bootstraptoken"
-	"github.com/openshift/windows-instance-api/pkg/controller/configuration"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/inputs"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
@@ -105,7 +105,7 @@ func (c *controllers) addSources(context.Context) error {
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
 func (c *controllers) addConfiguration(context.Context) error {
 	// Hosts that were set up before are cleaned when they go, also without a payload.
-	if err := configuration.SetupWithManager(c, configuration.Options{
+	if err := lifecycle.SetupWithManager(c, lifecycle.Options{
 		Managed: c.inputs != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 	}); err != nil || c.inputs == nil {
 		return err

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package configuration decides when a host is set up, set up anew, and cleaned. It
+// Package lifecycle decides when a host is set up, set up anew, and cleaned. It
 // does none of that itself: it records operations in the status of WindowsInstances,
 // which package operation carries out, and holds the finalizer that keeps the object of
 // a deleted instance until its host is clean.
@@ -18,4 +18,4 @@
 // limited where operations are carried out.
 //
 // The package must not import another controller, nor anything that reaches hosts.
-package configuration
+package lifecycle
