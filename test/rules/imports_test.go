@@ -74,7 +74,7 @@ var layers = map[string][]string{
 	"pkg/controller/internal":         {"pkg/apis"},
 	"pkg/controller/source/configmap": {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/source/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
-	"pkg/controller/pool":             {"pkg/apis", "pkg/generated", "pkg/controller/internal"},
+	"pkg/controller/rollout":          {"pkg/apis", "pkg/generated", "pkg/controller/internal"},
 	"pkg/controller/instance":         {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/internal"},
 	"pkg/controller/operation":        {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/host", "pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/controller/internal"},
 	// Which Node is that of a host, by what others than its kubelet say.
@@ -317,7 +317,7 @@ func TestCheckLayers(t *testing.T) {
 		{name: "registry reaches hosts", from: "pkg/registry/windowsinstance", to: "pkg/host", want: false},
 		{name: "registry imports controller", from: "pkg/registry/windowsinstance", to: "pkg/controller/internal/apply", want: false},
 		{name: "controller imports registry", from: "pkg/controller/instance", to: "pkg/registry/windowsinstance", want: false},
-		{name: "controller imports controller", from: "pkg/controller/pool", to: "pkg/controller/instance", want: false},
+		{name: "controller imports controller", from: "pkg/controller/rollout", to: "pkg/controller/instance", want: false},
 		{name: "server imports storage", from: "pkg/apiserver", to: "pkg/storage/etcd", want: false},
 		{name: "product imports tests", from: "pkg/host", to: "test/winhost", want: false},
 		{name: "command imports tests", from: "cmd/apiserver/app", to: "test/controlplane", want: false},
@@ -350,7 +350,7 @@ func TestCheckBans(t *testing.T) {
 		{name: "library in the agent", p: goPackage{path: "cmd/agent", deps: []string{"github.com/spf13/cobra"}}, want: []string{"the agent is small"}},
 		{name: "client in the types", p: goPackage{path: "pkg/apis/windows", imports: []string{"k8s.io/client-go/rest"}}, want: []string{"types only need apimachinery"}},
 		{name: "SSH in the registry", p: goPackage{path: "pkg/registry/windowsinstance", imports: []string{"golang.org/x/crypto/ssh"}}, want: []string{"the registry has no clients"}},
-		{name: "server in a controller", p: goPackage{path: "pkg/controller/pool", imports: []string{"k8s.io/apiserver/pkg/server"}}, want: []string{"controllers are no servers"}},
+		{name: "server in a controller", p: goPackage{path: "pkg/controller/rollout", imports: []string{"k8s.io/apiserver/pkg/server"}}, want: []string{"controllers are no servers"}},
 		{name: "SFTP in a controller", p: goPackage{path: "pkg/controller/instance", imports: []string{"github.com/pkg/sftp"}}, want: []string{"only the pool speaks SFTP"}},
 	}
 	for _, tt := range tests {

@@ -21,7 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
-	"github.com/openshift/windows-instance-api/pkg/controller/pool"
+	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
@@ -99,7 +99,7 @@ func (c *controllers) addSources(context.Context) error {
 	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder}); err != nil {
 		return err
 	}
-	return pool.SetupWithManager(c, pool.Options{})
+	return rollout.SetupWithManager(c, rollout.Options{})
 }
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
