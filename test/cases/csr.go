@@ -10,7 +10,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
 type csrCase struct {
@@ -33,10 +33,10 @@ const (
 
 // csrVerdict is the output of a csr-content case.
 type csrVerdict struct {
-	Accepts                bool       `json:"accepts"`
-	ClassifiedAsNodeClient bool       `json:"classifiedAsNodeClient"`
-	Reason                 csr.Reason `json:"reason"`
-	Message                string     `json:"message"`
+	Accepts                bool          `json:"accepts"`
+	ClassifiedAsNodeClient bool          `json:"classifiedAsNodeClient"`
+	Reason                 policy.Reason `json:"reason"`
+	Message                string        `json:"message"`
 }
 
 // csrContent decides on a request as its kind of requester makes it: a kubelet asks
@@ -60,12 +60,12 @@ func csrContent(c csrCase) result {
 	if request.Spec.Username == "" {
 		request.Spec.Username = requester
 	}
-	var instances []csr.Instance
+	var instances []policy.Instance
 	for _, name := range append([]string{caseHost}, c.ExistingNodes...) {
-		if slices.ContainsFunc(instances, func(i csr.Instance) bool { return i.ID == name }) {
+		if slices.ContainsFunc(instances, func(i policy.Instance) bool { return i.ID == name }) {
 			continue
 		}
-		instance := csr.Instance{ID: name, Names: []string{name}, Bootstrappers: []string{caseBootstrapper}}
+		instance := policy.Instance{ID: name, Names: []string{name}, Bootstrappers: []string{caseBootstrapper}}
 		if slices.Contains(c.ExistingNodes, name) {
 			instance.Node = name
 		}
@@ -74,9 +74,9 @@ func csrContent(c csrCase) result {
 		}
 		instances = append(instances, instance)
 	}
-	decision := csr.Decide(request, instances)
-	verdict := csrVerdict{Accepts: decision.Verdict == csr.Approve, Reason: decision.Reason, Message: decision.Message}
-	if parsed, err := csr.Parse(request.Spec.Request); err == nil {
+	decision := policy.Decide(request, instances)
+	verdict := csrVerdict{Accepts: decision.Verdict == policy.Approve, Reason: decision.Reason, Message: decision.Message}
+	if parsed, err := policy.Parse(request.Spec.Request); err == nil {
 		verdict.ClassifiedAsNodeClient = slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) &&
 			len(parsed.DNSNames)+len(parsed.IPAddresses)+len(parsed.EmailAddresses) == 0
 	}
@@ -88,7 +88,7 @@ type csrParseCase struct {
 }
 
 func csrParse(c csrParseCase) result {
-	_, err := csr.Parse([]byte(c.Request))
+	_, err := policy.Parse([]byte(c.Request))
 	return outcome(true, err)
 }
 
@@ -104,6 +104,6 @@ func csrNodeName(c csrNodeNameCase) result {
 	if known == "127.0.0.1" {
 		known = "localhost."
 	}
-	instance := csr.Instance{Names: csr.HostNames(strings.TrimSpace(known))}
+	instance := policy.Instance{Names: policy.HostNames(strings.TrimSpace(known))}
 	return result{Output: instance.IsNamed(c.NodeName)}
 }

@@ -43,14 +43,14 @@ var layers = map[string][]string{
 	"pkg/apis":      {},
 	"pkg/generated": {"pkg/apis"},
 	// Ideas that know nothing of the API.
-	"pkg/version":      {},
-	"pkg/wmco":         {},
-	"pkg/host/ssh":     {},
-	"pkg/agent":        {},
-	"pkg/storage/etcd": {},
-	"pkg/host/shell":   {},
-	"pkg/drain":        {},
-	"pkg/csr":          {},
+	"pkg/version":               {},
+	"pkg/wmco":                  {},
+	"pkg/host/ssh":              {},
+	"pkg/agent":                 {},
+	"pkg/storage/etcd":          {},
+	"pkg/host/shell":            {},
+	"pkg/drain":                 {},
+	"pkg/controller/csr/policy": {},
 	// The other end of kubectl exec and kubectl port-forward.
 	"pkg/stream":           {},
 	"pkg/stream/recording": {},
@@ -64,8 +64,8 @@ var layers = map[string][]string{
 	// What is done on a host, for the API server and the controller alike.
 	"pkg/host": {"pkg/apis", "pkg/agent", "pkg/desired/payload", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/version", "pkg/host/shell"},
 	// What hosts of this cluster shall be like. The controller and the API server must agree.
-	"pkg/desired/cluster": {"pkg/apis", "pkg/agent/api/config", "pkg/desired/document", "pkg/wmco", "pkg/desired/payload"},
-	"pkg/bootstraptoken":  {"pkg/apis"},
+	"pkg/desired/cluster":      {"pkg/apis", "pkg/agent/api/config", "pkg/desired/document", "pkg/wmco", "pkg/desired/payload"},
+	"pkg/controller/csr/token": {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
 	"pkg/registry":  {"pkg/apis", "pkg/agent", "pkg/stream/recording", "pkg/stream"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
@@ -78,12 +78,12 @@ var layers = map[string][]string{
 	"pkg/controller/instance":         {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/internal"},
 	"pkg/controller/operation":        {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/host", "pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/controller/internal"},
 	// Which Node is that of a host, by what others than its kubelet say.
-	"pkg/controller/identity": {"pkg/apis", "pkg/csr", "pkg/controller/internal"},
-	"pkg/controller/csr":      {"pkg/apis", "pkg/csr", "pkg/controller/identity", "pkg/controller/internal"},
+	"pkg/controller/csr/identity": {"pkg/apis", "pkg/controller/csr/policy", "pkg/controller/internal"},
+	"pkg/controller/csr":          {"pkg/apis", "pkg/controller/csr/policy", "pkg/controller/csr/identity", "pkg/controller/internal"},
 	// It decides and records; what reaches hosts is elsewhere.
 	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/internal"},
 	"pkg/controller/inputs":    {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
-	"pkg/controller/node":      {"pkg/apis", "pkg/csr", "pkg/wmco", "pkg/controller/identity", "pkg/controller/internal"},
+	"pkg/controller/node":      {"pkg/apis", "pkg/controller/csr/policy", "pkg/wmco", "pkg/controller/csr/identity", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/options":   {"pkg/desired/cluster", "pkg/wmco", "pkg/host", "pkg/controller"},
 	// The plugin is a client as any other.

@@ -13,8 +13,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/openshift/windows-instance-api/pkg/bootstraptoken"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/inputs"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
@@ -43,7 +43,7 @@ type controllers struct {
 
 	// inputs and tokens are nil when hosts are watched and not set up.
 	inputs *inputs.Source
-	tokens *bootstraptoken.Tokens
+	tokens *token.Tokens
 }
 
 // configure has hosts set up with a payload, if there is one.
@@ -59,7 +59,7 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 		klog.InfoS("This is an OpenShift cluster: hosts are watched and not set up, as they do not join it with bootstrap tokens")
 		return nil
 	}
-	c.tokens = bootstraptoken.New(c.kube, clock.RealClock{})
+	c.tokens = token.New(c.kube, clock.RealClock{})
 	source, err := inputs.New(inputs.Options{
 		Live:     c.GetAPIReader(),
 		Client:   c.GetClient(),

@@ -11,8 +11,8 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/controller/identity"
-	policy "github.com/openshift/windows-instance-api/pkg/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
 // describe says what a request asks for.

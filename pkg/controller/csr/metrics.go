@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	policy "github.com/openshift/windows-instance-api/pkg/csr"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
 // metrics counts decisions, each request once for each of them.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
 // DefaultPatience is the default of [Options.Patience].

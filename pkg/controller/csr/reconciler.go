@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
-	policy "github.com/openshift/windows-instance-api/pkg/csr"
 )
 
 // reconsiderInterval is how often a request that is refused is decided again

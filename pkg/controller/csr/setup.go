@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/identity"
-	policy "github.com/openshift/windows-instance-api/pkg/csr"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
 const (

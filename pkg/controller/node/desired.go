@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 

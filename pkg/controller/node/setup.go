@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package bootstraptoken
+package token
 
 import (
 	"crypto/sha256"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package csr decides which certificate signing requests (CSRs) of hosts are
+// Package policy decides which certificate signing requests (CSRs) of hosts are
 // approved: those by which a kubelet gets the certificate that it talks to the API
 // server with, and the one that it serves with.
 //
@@ -12,4 +12,4 @@
 //
 // Everything here is a pure decision about values that are given: no I/O, no
 // clients. The package imports no other package of this project.
-package csr
+package policy

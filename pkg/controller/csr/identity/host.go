@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	policy "github.com/openshift/windows-instance-api/pkg/csr"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
 // Host is what is known of the host of an instance other than from its kubelet. It is not

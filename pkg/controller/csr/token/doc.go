@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package bootstraptoken makes the credentials by which one host joins the cluster:
+// Package token makes the credentials by which one host joins the cluster:
 // bootstrap tokens, as kubeadm has them, of which each host gets its own for at most an hour.
 //
 // A token is a Secret in kube-system that the API server reads itself. Whoever has it is
@@ -12,4 +12,4 @@
 // A Secret of that name that was not made here for the same instance is never touched.
 //
 // The package must not import a controller, nor anything else of this module but the API.
-package bootstraptoken
+package token
