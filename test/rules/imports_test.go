@@ -82,7 +82,7 @@ var layers = map[string][]string{
 	"pkg/controller/csr":          {"pkg/apis", "pkg/controller/csr/policy", "pkg/controller/csr/identity", "pkg/controller/internal"},
 	// It decides and records; what reaches hosts is elsewhere.
 	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/internal"},
-	"pkg/controller/inputs":    {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
+	"pkg/desired/inputs":       {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/controller/csr/policy", "pkg/wmco", "pkg/controller/csr/identity", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/options":   {"pkg/desired/cluster", "pkg/wmco", "pkg/host", "pkg/controller"},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
-	"github.com/openshift/windows-instance-api/pkg/controller/inputs"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
@@ -26,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/desired/inputs"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/version"
