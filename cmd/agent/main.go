@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 )
@@ -29,7 +31,7 @@ const graceOnSignal = 2 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
-		time.AfterFunc(graceOnSignal, func() { os.Exit(agent.ExitFailed) })
+		time.AfterFunc(graceOnSignal, func() { os.Exit(api.ExitFailed) })
 	})
 	host := windows.New(windows.Options{LogRoot: logRoot})
 	code := agent.Main(ctx, host, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)

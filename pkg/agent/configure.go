@@ -11,20 +11,11 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
-
-// ServiceName is the name of the service that runs the agent. A document has it like any
-// other, with "run" as the only argument.
-const ServiceName = "windows-node-agent"
-
-// Progress is one line of what "apply" and "cleanup" answer. One of its members is set;
-// the last line has the result.
-type Progress struct {
-	Event  *engine.Event  `json:"event,omitempty"`
-	Result *engine.Result `json:"result,omitempty"`
-}
 
 // errNotDone says that the result, which was printed, is a failure.
 var errNotDone = errors.New("it did not get to its end")
@@ -42,18 +33,18 @@ func planCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writ
 }
 
 func applyCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
-	request, err := engine.DecodeRequest(stdin)
+	request, err := api.DecodeApplyRequest(stdin)
 	if err != nil {
 		return err
 	}
 	log := &transcript{directory: transcriptDirectory(host)}
 	defer log.close()
-	return changeHost(host, stdout, log, func(e *engine.Engine) *engine.Result { return e.Apply(ctx, request) })
+	return changeHost(host, stdout, log, func(e *engine.Engine) *api.Result { return e.Apply(ctx, request) })
 }
 
 // cleanupCommand leaves no transcript: that would be something of ours on the host.
 func cleanupCommand(ctx context.Context, host Host, stdout io.Writer) error {
-	return changeHost(host, stdout, nil, func(e *engine.Engine) *engine.Result {
+	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result {
 		// What is in the way of removing the directory of the logs is told by the engine.
 		_ = removeTranscripts(transcriptDirectory(host))
 		return e.Cleanup(ctx)
@@ -62,9 +53,9 @@ func cleanupCommand(ctx context.Context, host Host, stdout io.Writer) error {
 
 // changeHost tells what happens on standard output and in the transcript. A caller that is
 // gone is no reason to stop halfway.
-func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engine.Engine) *engine.Result) error {
+func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engine.Engine) *api.Result) error {
 	var lost error
-	tell := func(p Progress) {
+	tell := func(p api.Progress) {
 		line, err := json.Marshal(p)
 		if err == nil {
 			line = append(line, '\n')
@@ -73,13 +64,13 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 		}
 		lost = errors.Join(lost, err)
 	}
-	e := &engine.Engine{System: host.System(), Events: func(e engine.Event) { tell(Progress{Event: &e}) }}
+	e := &engine.Engine{System: host.System(), Events: func(e api.Event) { tell(api.Progress{Event: &e}) }}
 	if path, err := host.Executable(); err == nil {
 		e.Executable = filepath.Base(path)
 	}
 	result := change(e)
-	tell(Progress{Result: result})
-	if result.Outcome == engine.OutcomeFailed {
+	tell(api.Progress{Result: result})
+	if result.Outcome == api.OutcomeFailed {
 		return fmt.Errorf("%w: %s", errNotDone, result.Error)
 	}
 	if lost != nil {
@@ -90,10 +81,10 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 
 // collectConfiguration adds what the host is configured with. A host whose inventory is
 // damaged still has its other facts.
-func collectConfiguration(host Host, f *Facts) {
+func collectConfiguration(host Host, f *api.Facts) {
 	f.Collect("configuration", func() error {
 		state, err := engine.ReadState(host.System())
-		f.Configuration = ConfigurationFacts{AppliedRevision: state.AppliedRevision, ApplyingRevision: state.ApplyingRevision, Drift: state.Drift}
+		f.Configuration = api.ConfigurationFacts{AppliedRevision: state.AppliedRevision, ApplyingRevision: state.ApplyingRevision, Drift: state.Drift}
 		return err
 	})
 }
@@ -102,8 +93,8 @@ func collectConfiguration(host Host, f *Facts) {
 func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 	return host.Serve(ctx, func(ctx context.Context) error {
 		return (&engine.Engine{System: host.System()}).Run(ctx, engine.RunOptions{
-			Service: ServiceName,
-			Report: func(d engine.Drift) {
+			Service: api.ServiceName,
+			Report: func(d api.Drift) {
 				if err := host.ReportDrift(driftMessage(d)); err != nil {
 					fmt.Fprintf(stderr, "windows-node-agent run: %v\n", err) //nolint:errcheck // nowhere left to say it
 				}
@@ -113,11 +104,11 @@ func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 }
 
 // driftMessage tells people of a drift.
-func driftMessage(d engine.Drift) string {
+func driftMessage(d api.Drift) string {
 	message := "This host was not as its configuration says."
 	for _, part := range []struct {
 		title string
-		items []engine.Item
+		items []api.Item
 	}{{"Put right:", d.Repaired}, {"Left as it is, because it would interrupt the workload or a file has to be sent:", d.Left}} {
 		if len(part.items) == 0 {
 			continue

@@ -16,81 +16,10 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
-
-// FilesRequest asks what is on the host in place of files.
-type FilesRequest struct {
-	Files []WantedFile `json:"files"`
-}
-
-// WantedFile is a file that is about to be sent.
-type WantedFile struct {
-	// Path is where it goes, below [engine.Root].
-	Path string `json:"path"`
-	// Size is that of the content that is wanted, in bytes.
-	Size int64 `json:"size"`
-}
-
-// FilesAnswer is the answer to a [FilesRequest].
-type FilesAnswer struct {
-	// Files has one element for each that was asked for, in that order.
-	Files []FileState `json:"files"`
-}
-
-// FileState is what is on the host in place of a file.
-type FileState struct {
-	Exists bool  `json:"exists"`
-	Size   int64 `json:"size,omitempty"`
-	// SHA256 is the digest of the content in lower-case hexadecimal; empty if the size is
-	// not the wanted one.
-	SHA256 string `json:"sha256,omitempty"`
-	// Volume names the volume that the path is on, and FreeBytes is how much can be
-	// written to it; negative if that cannot be told.
-	Volume    string `json:"volume,omitempty"`
-	FreeBytes int64  `json:"freeBytes"`
-}
-
-// CommitRequest asks for a file that was sent to get its name. It can be repeated.
-type CommitRequest struct {
-	// Temporary is where the file is, Path where it goes: both in one directory below
-	// [engine.Root].
-	Temporary string `json:"temporary"`
-	Path      string `json:"path"`
-	// Size and SHA256 are those of the content, unpacked; the digest is in lower-case
-	// hexadecimal.
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-	// Gzip says that what is at Temporary is compressed with gzip.
-	Gzip bool `json:"gzip,omitempty"`
-}
-
-// CommitAnswer is the answer to a [CommitRequest].
-type CommitAnswer struct {
-	// Error says why the file does not have its name. Nil: it does.
-	Error *CommitError `json:"error,omitempty"`
-}
-
-// CommitReason tells apart why a file did not get its name.
-type CommitReason string
-
-// Reasons of a [CommitError].
-const (
-	// CommitDigestMismatch: size or digest are not those of the request.
-	CommitDigestMismatch CommitReason = "DigestMismatch"
-	// CommitDiskFull: there is no room to unpack the file. What was unpacked is removed.
-	CommitDiskFull CommitReason = "DiskFull"
-	// CommitInUse: what has the name cannot be replaced, because it is in use.
-	CommitInUse CommitReason = "InUse"
-	// CommitFailed: anything else.
-	CommitFailed CommitReason = "Failed"
-)
-
-// CommitError says why a file did not get its name.
-type CommitError struct {
-	Reason  CommitReason `json:"reason"`
-	Message string       `json:"message"`
-}
 
 // ErrDiskFull is wrapped by errors of writing to a volume that has no room.
 var ErrDiskFull = errors.New("the disk is full")
@@ -122,7 +51,7 @@ type ReceivedFile interface {
 }
 
 func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
-	var request FilesRequest
+	var request api.FilesRequest
 	if err := readJSON(stdin, &request); err != nil {
 		return err
 	}
@@ -130,7 +59,7 @@ func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	if err != nil {
 		return err
 	}
-	answer := FilesAnswer{Files: make([]FileState, len(request.Files))}
+	answer := api.FilesAnswer{Files: make([]api.FileState, len(request.Files))}
 	for i, wanted := range request.Files {
 		if answer.Files[i], err = lookAt(ctx, r, wanted); err != nil {
 			return err
@@ -140,17 +69,17 @@ func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 }
 
 // lookAt says what is in place of a file.
-func lookAt(ctx context.Context, r Receiver, wanted WantedFile) (FileState, error) {
+func lookAt(ctx context.Context, r Receiver, wanted api.WantedFile) (api.FileState, error) {
 	if err := checkReceived(wanted.Path); err != nil {
-		return FileState{}, err
+		return api.FileState{}, err
 	}
-	state := FileState{FreeBytes: -1}
+	state := api.FileState{FreeBytes: -1}
 	if name, free, err := r.Volume(wanted.Path); err == nil {
 		state.Volume, state.FreeBytes = name, free
 	}
 	info, err := r.Stat(wanted.Path)
 	if err != nil {
-		return FileState{}, fmt.Errorf("looking at %s: %w", wanted.Path, err)
+		return api.FileState{}, fmt.Errorf("looking at %s: %w", wanted.Path, err)
 	}
 	if info.Kind == engine.FileMissing {
 		return state, nil
@@ -164,7 +93,7 @@ func lookAt(ctx context.Context, r Receiver, wanted WantedFile) (FileState, erro
 		return state, nil
 	}
 	if state.SHA256, err = digestOfFile(ctx, r, wanted.Path); err != nil {
-		return FileState{}, fmt.Errorf("computing the digest of %s: %w", wanted.Path, err)
+		return api.FileState{}, fmt.Errorf("computing the digest of %s: %w", wanted.Path, err)
 	}
 	return state, nil
 }
@@ -183,7 +112,7 @@ func digestOfFile(ctx context.Context, r Receiver, path string) (string, error) 
 }
 
 func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
-	var request CommitRequest
+	var request api.CommitRequest
 	if err := readJSON(stdin, &request); err != nil {
 		return err
 	}
@@ -191,9 +120,9 @@ func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 	if err != nil {
 		return err
 	}
-	var answer CommitAnswer
+	var answer api.CommitAnswer
 	if err := commit(ctx, r, request); err != nil {
-		answer.Error = &CommitError{Reason: commitReason(err), Message: err.Error()}
+		answer.Error = &api.CommitError{Reason: commitReason(err), Message: err.Error()}
 	}
 	return writeJSON(stdout, answer)
 }
@@ -201,20 +130,20 @@ func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 // errMismatch is wrapped where what was sent is not what the request says.
 var errMismatch = errors.New("what arrived is not what was sent")
 
-func commitReason(err error) CommitReason {
+func commitReason(err error) api.CommitReason {
 	switch {
 	case errors.Is(err, errMismatch):
-		return CommitDigestMismatch
+		return api.CommitDigestMismatch
 	case errors.Is(err, ErrDiskFull):
-		return CommitDiskFull
+		return api.CommitDiskFull
 	case errors.Is(err, engine.ErrInUse):
-		return CommitInUse
+		return api.CommitInUse
 	}
-	return CommitFailed
+	return api.CommitFailed
 }
 
 // commit gives a file its name if it is what the request says.
-func commit(ctx context.Context, r Receiver, c CommitRequest) error {
+func commit(ctx context.Context, r Receiver, c api.CommitRequest) error {
 	for _, path := range []string{c.Temporary, c.Path} {
 		if err := checkReceived(path); err != nil {
 			return err
@@ -251,13 +180,13 @@ func commit(ctx context.Context, r Receiver, c CommitRequest) error {
 }
 
 // isThere says whether the file has its name already.
-func isThere(ctx context.Context, r Receiver, c CommitRequest) bool {
-	state, err := lookAt(ctx, r, WantedFile{Path: c.Path, Size: c.Size})
+func isThere(ctx context.Context, r Receiver, c api.CommitRequest) bool {
+	state, err := lookAt(ctx, r, api.WantedFile{Path: c.Path, Size: c.Size})
 	return err == nil && state.SHA256 == c.SHA256
 }
 
 // unpack writes the content of a compressed file beside it.
-func unpack(ctx context.Context, r Receiver, c CommitRequest, in io.ReadCloser) (err error) {
+func unpack(ctx context.Context, r Receiver, c api.CommitRequest, in io.ReadCloser) (err error) {
 	unzip, err := gzip.NewReader(untilDone{ctx, in})
 	switch {
 	case isCorrupt(err), errors.Is(err, io.EOF):
@@ -286,7 +215,7 @@ func unpack(ctx context.Context, r Receiver, c CommitRequest, in io.ReadCloser) 
 
 // copyChecked copies a content of the size and digest of the request and no other. It stops one
 // byte after the size, so that no compressed content fills the disk.
-func copyChecked(w io.Writer, in io.Reader, c CommitRequest) error {
+func copyChecked(w io.Writer, in io.Reader, c api.CommitRequest) error {
 	h := sha256.New()
 	out := &failingWriter{w: w}
 	n, err := io.Copy(io.MultiWriter(h, out), io.LimitReader(in, c.Size))
@@ -370,7 +299,7 @@ var (
 
 // checkReceived refuses every path but those of files below the directory of the agent.
 func checkReceived(path string) error {
-	const root = engine.Root + `\`
+	const root = api.Root + `\`
 	if len(path) <= len(root) || !strings.EqualFold(path[:len(root)], root) {
 		return fmt.Errorf("path %q is not below %s", path, root)
 	}

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -83,10 +85,10 @@ func (r *receiver) run(t *testing.T, command string, request, answer any) (stder
 	}
 	var out, failure bytes.Buffer
 	code := agent.Main(context.Background(), r, []string{command}, bytes.NewReader(in), &out, &failure)
-	if (code == agent.ExitOK) != (failure.Len() == 0) {
+	if (code == api.ExitOK) != (failure.Len() == 0) {
 		t.Errorf("exit code %d with %q", code, failure.String())
 	}
-	if code == agent.ExitOK {
+	if code == api.ExitOK {
 		if err := json.Unmarshal(out.Bytes(), answer); err != nil {
 			t.Errorf("%s: %v", out.String(), err)
 		}
@@ -118,17 +120,17 @@ func TestFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(r.payload, "directory"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var answer agent.FilesAnswer
-	at := func(name string, size int64) agent.WantedFile {
-		return agent.WantedFile{Path: engine.PayloadDirectory + `\` + name, Size: size}
+	var answer api.FilesAnswer
+	at := func(name string, size int64) api.WantedFile {
+		return api.WantedFile{Path: api.PayloadDirectory + `\` + name, Size: size}
 	}
-	request := agent.FilesRequest{Files: []agent.WantedFile{at("kubelet", 7), at("missing", 7), at("kubelet", 8), at("directory", 7), at("KUBELET", 7)}}
-	if stderr := r.run(t, agent.CommandFiles, request, &answer); stderr != "" {
+	request := api.FilesRequest{Files: []api.WantedFile{at("kubelet", 7), at("missing", 7), at("kubelet", 8), at("directory", 7), at("KUBELET", 7)}}
+	if stderr := r.run(t, api.CommandFiles, request, &answer); stderr != "" {
 		t.Fatal(stderr)
 	}
-	there := agent.FileState{Exists: true, Size: 7, SHA256: sum([]byte("content")), Volume: "C:"}
-	want := []agent.FileState{there, {Volume: "C:"}, {Exists: true, Size: 7, Volume: "C:"}, {Exists: true, Volume: "C:"}, there}
-	if diff := cmp.Diff(want, answer.Files, cmpopts.IgnoreFields(agent.FileState{}, "FreeBytes")); diff != "" {
+	there := api.FileState{Exists: true, Size: 7, SHA256: sum([]byte("content")), Volume: "C:"}
+	want := []api.FileState{there, {Volume: "C:"}, {Exists: true, Size: 7, Volume: "C:"}, {Exists: true, Volume: "C:"}, there}
+	if diff := cmp.Diff(want, answer.Files, cmpopts.IgnoreFields(api.FileState{}, "FreeBytes")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, f := range answer.Files {
@@ -141,28 +143,28 @@ func TestFiles(t *testing.T) {
 // TestReceivedPaths: nothing outside of the directory of the agent is read or written.
 func TestReceivedPaths(t *testing.T) {
 	r := newReceiver(t)
-	good := engine.PayloadDirectory + `\x1`
+	good := api.PayloadDirectory + `\x1`
 	for _, path := range []string{
-		``, `C:\`, `C:\k\kubelet.exe`, engine.Root, engine.Root + `\`, engine.Root + `-2\xx`, `windows-node-agent\xx`,
-		engine.Root + `\..\System32\xx.dll`, engine.Root + `\payload\..\..\xx`, engine.Root + `\.\xx`, engine.Root + `\\xx`, engine.Root + `/xx`,
-		engine.PayloadDirectory + `\x1:stream`, engine.PayloadDirectory + `\x1::$DATA`, engine.PayloadDirectory + `\x1.`, engine.PayloadDirectory + `\x1 `,
-		engine.PayloadDirectory + `\nul`, engine.PayloadDirectory + `\COM1.part`, engine.PayloadDirectory + `\x*`, engine.PayloadDirectory + "\\x\x00y",
-		`\\?\` + engine.PayloadDirectory + `\x1`, `D:\Windows\windows-node-agent\xx`,
+		``, `C:\`, `C:\k\kubelet.exe`, api.Root, api.Root + `\`, api.Root + `-2\xx`, `windows-node-agent\xx`,
+		api.Root + `\..\System32\xx.dll`, api.Root + `\payload\..\..\xx`, api.Root + `\.\xx`, api.Root + `\\xx`, api.Root + `/xx`,
+		api.PayloadDirectory + `\x1:stream`, api.PayloadDirectory + `\x1::$DATA`, api.PayloadDirectory + `\x1.`, api.PayloadDirectory + `\x1 `,
+		api.PayloadDirectory + `\nul`, api.PayloadDirectory + `\COM1.part`, api.PayloadDirectory + `\x*`, api.PayloadDirectory + "\\x\x00y",
+		`\\?\` + api.PayloadDirectory + `\x1`, `D:\Windows\windows-node-agent\xx`,
 	} {
-		if stderr := r.run(t, agent.CommandFiles, agent.FilesRequest{Files: []agent.WantedFile{{Path: path}}}, nil); !strings.Contains(stderr, "path ") {
+		if stderr := r.run(t, api.CommandFiles, api.FilesRequest{Files: []api.WantedFile{{Path: path}}}, nil); !strings.Contains(stderr, "path ") {
 			t.Errorf("files of %q: got %q", path, stderr)
 		}
-		for _, c := range []agent.CommitRequest{{Temporary: path, Path: good}, {Temporary: good, Path: path}} {
-			var answer agent.CommitAnswer
-			r.run(t, agent.CommandCommit, c, &answer)
-			if answer.Error == nil || answer.Error.Reason != agent.CommitFailed || !strings.HasPrefix(answer.Error.Message, "path ") {
+		for _, c := range []api.CommitRequest{{Temporary: path, Path: good}, {Temporary: good, Path: path}} {
+			var answer api.CommitAnswer
+			r.run(t, api.CommandCommit, c, &answer)
+			if answer.Error == nil || answer.Error.Reason != api.CommitFailed || !strings.HasPrefix(answer.Error.Message, "path ") {
 				t.Errorf("commit of %+v: got %+v", c, answer.Error)
 			}
 		}
 	}
-	var answer agent.FilesAnswer
-	for _, path := range []string{good, strings.ToUpper(good), strings.ToLower(good), engine.Root + `\windows-node-agent-0123456789abcdef.exe`} {
-		if stderr := r.run(t, agent.CommandFiles, agent.FilesRequest{Files: []agent.WantedFile{{Path: path}}}, &answer); stderr != "" {
+	var answer api.FilesAnswer
+	for _, path := range []string{good, strings.ToUpper(good), strings.ToLower(good), api.Root + `\windows-node-agent-0123456789abcdef.exe`} {
+		if stderr := r.run(t, api.CommandFiles, api.FilesRequest{Files: []api.WantedFile{{Path: path}}}, &answer); stderr != "" {
 			t.Errorf("files of %q: got %q", path, stderr)
 		}
 	}
@@ -177,40 +179,40 @@ func TestCommit(t *testing.T) {
 		name   string
 		sent   []byte
 		gzip   bool
-		change func(*agent.CommitRequest)
-		want   agent.CommitReason // empty: the file has its name
+		change func(*api.CommitRequest)
+		want   api.CommitReason // empty: the file has its name
 	}{
 		{name: "plain", sent: content},
 		{name: "compressed", sent: packed, gzip: true},
-		{name: "empty", change: func(c *agent.CommitRequest) { c.Size, c.SHA256 = 0, sum(nil) }},
-		{name: "empty, compressed", sent: zip(t, nil), gzip: true, change: func(c *agent.CommitRequest) { c.Size, c.SHA256 = 0, sum(nil) }},
-		{name: "other content of the same size", sent: bytes.ToUpper(content), want: agent.CommitDigestMismatch},
-		{name: "too short", sent: content[1:], want: agent.CommitDigestMismatch},
-		{name: "too long", sent: append(bytes.Clone(content), 'x'), want: agent.CommitDigestMismatch},
-		{name: "other content, compressed", sent: zip(t, bytes.ToUpper(content)), gzip: true, want: agent.CommitDigestMismatch},
-		{name: "content without an end, compressed", sent: zip(t, make([]byte, 10<<20)), gzip: true, want: agent.CommitDigestMismatch},
-		{name: "not compressed", sent: content, gzip: true, want: agent.CommitDigestMismatch},
-		{name: "nothing in place of compressed", gzip: true, want: agent.CommitDigestMismatch},
-		{name: "compressed, cut", sent: packed[:len(packed)-9], gzip: true, want: agent.CommitDigestMismatch},
-		{name: "compressed, cut in its end", sent: packed[:len(packed)-4], gzip: true, want: agent.CommitDigestMismatch},
-		{name: "compressed, damaged", sent: corrupt, gzip: true, want: agent.CommitDigestMismatch},
-		{name: "not sent", change: func(c *agent.CommitRequest) { c.Temporary += "x" }, want: agent.CommitFailed},
-		{name: "in another directory", change: func(c *agent.CommitRequest) { c.Path = engine.Root + `\kubelet` }, want: agent.CommitFailed},
-		{name: "onto itself", change: func(c *agent.CommitRequest) { c.Path = c.Temporary }, want: agent.CommitFailed},
+		{name: "empty", change: func(c *api.CommitRequest) { c.Size, c.SHA256 = 0, sum(nil) }},
+		{name: "empty, compressed", sent: zip(t, nil), gzip: true, change: func(c *api.CommitRequest) { c.Size, c.SHA256 = 0, sum(nil) }},
+		{name: "other content of the same size", sent: bytes.ToUpper(content), want: api.CommitDigestMismatch},
+		{name: "too short", sent: content[1:], want: api.CommitDigestMismatch},
+		{name: "too long", sent: append(bytes.Clone(content), 'x'), want: api.CommitDigestMismatch},
+		{name: "other content, compressed", sent: zip(t, bytes.ToUpper(content)), gzip: true, want: api.CommitDigestMismatch},
+		{name: "content without an end, compressed", sent: zip(t, make([]byte, 10<<20)), gzip: true, want: api.CommitDigestMismatch},
+		{name: "not compressed", sent: content, gzip: true, want: api.CommitDigestMismatch},
+		{name: "nothing in place of compressed", gzip: true, want: api.CommitDigestMismatch},
+		{name: "compressed, cut", sent: packed[:len(packed)-9], gzip: true, want: api.CommitDigestMismatch},
+		{name: "compressed, cut in its end", sent: packed[:len(packed)-4], gzip: true, want: api.CommitDigestMismatch},
+		{name: "compressed, damaged", sent: corrupt, gzip: true, want: api.CommitDigestMismatch},
+		{name: "not sent", change: func(c *api.CommitRequest) { c.Temporary += "x" }, want: api.CommitFailed},
+		{name: "in another directory", change: func(c *api.CommitRequest) { c.Path = api.Root + `\kubelet` }, want: api.CommitFailed},
+		{name: "onto itself", change: func(c *api.CommitRequest) { c.Path = c.Temporary }, want: api.CommitFailed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newReceiver(t)
 			r.write(t, "kubelet", []byte("old"))
 			r.write(t, "kubelet.part", tt.sent)
-			request := agent.CommitRequest{
-				Temporary: engine.PayloadDirectory + `\kubelet.part`, Path: engine.PayloadDirectory + `\kubelet`,
+			request := api.CommitRequest{
+				Temporary: api.PayloadDirectory + `\kubelet.part`, Path: api.PayloadDirectory + `\kubelet`,
 				Size: int64(len(content)), SHA256: sum(content), Gzip: tt.gzip,
 			}
 			if tt.change != nil {
 				tt.change(&request)
 			}
-			var answer agent.CommitAnswer
-			if stderr := r.run(t, agent.CommandCommit, request, &answer); stderr != "" {
+			var answer api.CommitAnswer
+			if stderr := r.run(t, api.CommandCommit, request, &answer); stderr != "" {
 				t.Fatal(stderr)
 			}
 			want := map[string]string{"kubelet": string(content[:request.Size])}
@@ -220,7 +222,7 @@ func TestCommit(t *testing.T) {
 			if diff := cmp.Diff(want, r.content(t)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
 			}
-			var got agent.CommitReason
+			var got api.CommitReason
 			if answer.Error != nil {
 				got = answer.Error.Reason
 			}
@@ -231,7 +233,7 @@ func TestCommit(t *testing.T) {
 				return
 			}
 			// The answer may have been lost.
-			if stderr := r.run(t, agent.CommandCommit, request, &answer); stderr != "" || answer.Error != nil {
+			if stderr := r.run(t, api.CommandCommit, request, &answer); stderr != "" || answer.Error != nil {
 				t.Errorf("the second time: %q, %+v", stderr, answer.Error)
 			}
 		})
@@ -272,12 +274,12 @@ func TestCommitDiskFull(t *testing.T) {
 	content := bytes.Repeat([]byte("kubelet "), 10_000)
 	sent := string(zip(t, content))
 	r.write(t, "kubelet.gz.part", []byte(sent))
-	var answer agent.CommitAnswer
-	r.run(t, agent.CommandCommit, agent.CommitRequest{
-		Temporary: engine.PayloadDirectory + `\kubelet.gz.part`, Path: engine.PayloadDirectory + `\kubelet`,
+	var answer api.CommitAnswer
+	r.run(t, api.CommandCommit, api.CommitRequest{
+		Temporary: api.PayloadDirectory + `\kubelet.gz.part`, Path: api.PayloadDirectory + `\kubelet`,
 		Size: int64(len(content)), SHA256: sum(content), Gzip: true,
 	}, &answer)
-	if answer.Error == nil || answer.Error.Reason != agent.CommitDiskFull || !strings.Contains(answer.Error.Message, "no space left") {
+	if answer.Error == nil || answer.Error.Reason != api.CommitDiskFull || !strings.Contains(answer.Error.Message, "no space left") {
 		t.Errorf("got %+v", answer.Error)
 	}
 	if diff := cmp.Diff(map[string]string{"kubelet.gz.part": sent}, r.content(t)); diff != "" {
@@ -314,12 +316,12 @@ func TestCommitBounded(t *testing.T) {
 	written := 0
 	r.system = func(s engine.System) engine.System { return counting{s.(*windows.UnixSystem), &written} }
 	r.write(t, "kubelet.gz.part", zip(t, make([]byte, 100<<20)))
-	var answer agent.CommitAnswer
-	r.run(t, agent.CommandCommit, agent.CommitRequest{
-		Temporary: engine.PayloadDirectory + `\kubelet.gz.part`, Path: engine.PayloadDirectory + `\kubelet`,
+	var answer api.CommitAnswer
+	r.run(t, api.CommandCommit, api.CommitRequest{
+		Temporary: api.PayloadDirectory + `\kubelet.gz.part`, Path: api.PayloadDirectory + `\kubelet`,
 		Size: size, SHA256: sum(make([]byte, size)), Gzip: true,
 	}, &answer)
-	if answer.Error == nil || answer.Error.Reason != agent.CommitDigestMismatch || written != size {
+	if answer.Error == nil || answer.Error.Reason != api.CommitDigestMismatch || written != size {
 		t.Errorf("got %+v after %d bytes", answer.Error, written)
 	}
 }
@@ -352,12 +354,12 @@ func TestCommitInUse(t *testing.T) {
 			sent = zip(t, sent)
 		}
 		r.write(t, "kubelet.part", sent)
-		var answer agent.CommitAnswer
-		r.run(t, agent.CommandCommit, agent.CommitRequest{
-			Temporary: engine.PayloadDirectory + `\kubelet.part`, Path: engine.PayloadDirectory + `\kubelet`,
+		var answer api.CommitAnswer
+		r.run(t, api.CommandCommit, api.CommitRequest{
+			Temporary: api.PayloadDirectory + `\kubelet.part`, Path: api.PayloadDirectory + `\kubelet`,
 			Size: 7, SHA256: sum([]byte("content")), Gzip: compressed,
 		}, &answer)
-		if answer.Error == nil || answer.Error.Reason != agent.CommitInUse {
+		if answer.Error == nil || answer.Error.Reason != api.CommitInUse {
 			t.Errorf("got %+v", answer.Error)
 		}
 		if diff := cmp.Diff(map[string]string{"kubelet.part": string(sent)}, r.content(t)); diff != "" {

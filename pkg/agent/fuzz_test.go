@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // FuzzProtocol sends anything to each sub-command that reads a request, and proves that
@@ -29,7 +31,7 @@ func FuzzProtocol(f *testing.F) {
 			f.Fatal(err)
 		}
 	}
-	commands := []string{CommandLogs, CommandRestart, CommandRoutes}
+	commands := []string{api.CommandLogs, api.CommandRestart, api.CommandRoutes}
 	for _, seed := range []struct {
 		command uint8
 		stdin   string
@@ -55,33 +57,33 @@ func FuzzProtocol(f *testing.F) {
 		command := commands[int(which)%len(commands)]
 		var stdout, stderr bytes.Buffer
 		code := Main(t.Context(), host, []string{command}, bytes.NewReader(stdin), &stdout, &stderr)
-		if code != ExitOK && code != ExitFailed {
+		if code != api.ExitOK && code != api.ExitFailed {
 			t.Errorf("%s: exit code %d", command, code)
 		}
-		if code == ExitFailed && stderr.Len() == 0 {
+		if code == api.ExitFailed && stderr.Len() == 0 {
 			t.Errorf("%s failed without a reason", command)
 		}
 		if strings.Contains(stdout.String(), "s3cret") {
 			t.Errorf("%s tells what is outside of the logs: %s", command, stdout.String())
 		}
 		if len(host.restarts) > 0 {
-			var request RestartRequest
-			if command != CommandRestart || json.NewDecoder(bytes.NewReader(stdin)).Decode(&request) != nil || request.BootID != "this" {
+			var request api.RestartRequest
+			if command != api.CommandRestart || json.NewDecoder(bytes.NewReader(stdin)).Decode(&request) != nil || request.BootID != "this" {
 				t.Errorf("%s restarted the host for %q", command, stdin)
 			}
 		}
-		if code != ExitOK {
+		if code != api.ExitOK {
 			return
 		}
 		line, rest, found := bytes.Cut(stdout.Bytes(), []byte("\n"))
 		if !found || !json.Valid(line) {
 			t.Fatalf("%s: the first line is %q", command, line)
 		}
-		if command != CommandLogs {
+		if command != api.CommandLogs {
 			return
 		}
-		var header LogHeader
-		if err := json.Unmarshal(line, &header); err != nil || header.Protocol != ProtocolVersion {
+		var header api.LogHeader
+		if err := json.Unmarshal(line, &header); err != nil || header.Protocol != api.ProtocolVersion {
 			t.Errorf("the header is %s: %v", line, err)
 		}
 		if header.Error != nil && (len(rest) > 0 || header.Error.Code < 400 || header.Error.Code > 599 || header.Error.Message == "") {

@@ -6,6 +6,8 @@ package agent
 import (
 	"context"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
@@ -23,16 +25,16 @@ type Host interface {
 	Executable() (string, error)
 
 	// Facts collects what is known about the host. It never fails as a
-	// whole: what could not be read is listed in [Facts.Errors]. The caller
-	// sets [Facts.Agent].
-	Facts(ctx context.Context) *Facts
+	// whole: what could not be read is listed in [api.Facts.Errors]. The caller
+	// sets [api.Facts.Agent].
+	Facts(ctx context.Context) *api.Facts
 
 	// Details adds to the facts what takes longer to find out and only somebody who looks
 	// at a host wants to know: certificates and networks for pods.
-	Details(ctx context.Context, f *Facts)
+	Details(ctx context.Context, f *api.Facts)
 
 	// Boot says when the host was started, and which boot it is. It is cheap.
-	Boot(ctx context.Context) (BootFacts, error)
+	Boot(ctx context.Context) (api.BootFacts, error)
 
 	// Restart asks the operating system to restart the host, and returns when it has
 	// agreed. The host goes down a moment later, so that there is time to say so. Asking
@@ -41,7 +43,7 @@ type Host interface {
 
 	// EnsureRoute makes sure that packets to a destination take the route, and says
 	// whether it had to be made or changed. It lasts until the host is restarted.
-	EnsureRoute(ctx context.Context, r Route) (changed bool, err error)
+	EnsureRoute(ctx context.Context, r api.Route) (changed bool, err error)
 
 	// System is the host as it is configured.
 	System() engine.System

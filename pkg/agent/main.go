@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
@@ -34,50 +36,50 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 	}
 	var err error
 	switch args[0] {
-	case CommandVersion:
+	case api.CommandVersion:
 		err = writeJSON(stdout, versionOf(host))
-	case CommandFacts:
+	case api.CommandFacts:
 		facts := host.Facts(ctx)
 		err = answerFacts(host, stdout, facts)
-	case CommandInspect:
+	case api.CommandInspect:
 		facts := host.Facts(ctx)
 		host.Details(ctx, facts)
 		collectRecentErrors(ctx, host, facts)
 		err = answerFacts(host, stdout, facts)
-	case CommandLogs:
+	case api.CommandLogs:
 		err = logs.Serve(ctx, host, stdin, stdout)
-	case CommandBoot:
+	case api.CommandBoot:
 		err = bootCommand(ctx, host, stdout)
-	case CommandRestart:
+	case api.CommandRestart:
 		err = restartCommand(ctx, host, stdin, stdout)
-	case CommandRoutes:
+	case api.CommandRoutes:
 		err = routesCommand(ctx, host, stdin, stdout)
-	case CommandFiles:
+	case api.CommandFiles:
 		err = filesCommand(ctx, host, stdin, stdout)
-	case CommandCommit:
+	case api.CommandCommit:
 		err = commitCommand(ctx, host, stdin, stdout)
-	case CommandPlan:
+	case api.CommandPlan:
 		err = planCommand(ctx, host, stdin, stdout)
-	case CommandApply:
+	case api.CommandApply:
 		err = applyCommand(ctx, host, stdin, stdout)
-	case CommandCleanup:
+	case api.CommandCleanup:
 		err = cleanupCommand(ctx, host, stdout)
-	case CommandRun:
+	case api.CommandRun:
 		err = runCommand(ctx, host, stderr)
 	default:
 		return usage(stderr, fmt.Sprintf("unknown sub-command %q", args[0]))
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "windows-node-agent %s: %v\n", args[0], err) //nolint:errcheck // nowhere left to say it
-		return ExitFailed
+		return api.ExitFailed
 	}
-	return ExitOK
+	return api.ExitOK
 }
 
 func usage(stderr io.Writer, problem string) int {
-	commands := []string{CommandVersion, CommandFacts, CommandInspect, CommandLogs, CommandBoot, CommandRestart, CommandRoutes, CommandFiles, CommandCommit, CommandPlan, CommandApply, CommandCleanup, CommandRun}
+	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandCleanup, api.CommandRun}
 	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // nowhere left to say it
-	return ExitUsage
+	return api.ExitUsage
 }
 
 func writeJSON(w io.Writer, v any) error {
@@ -91,15 +93,15 @@ func writeJSON(w io.Writer, v any) error {
 	return nil
 }
 
-func answerFacts(host Host, stdout io.Writer, facts *Facts) error {
+func answerFacts(host Host, stdout io.Writer, facts *api.Facts) error {
 	collectConfiguration(host, facts)
 	facts.Agent = versionOf(host)
 	facts.Time.Answered = host.Now()
 	return writeJSON(stdout, facts)
 }
 
-func versionOf(host Host) Version {
-	v := Version{Protocol: ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH}
+func versionOf(host Host) api.Version {
+	v := api.Version{Protocol: api.ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	// The digest is for comparing with what was uploaded. An agent that cannot
 	// read itself still answers; the empty digest will not compare as equal.
 	if sum, err := digestOf(host); err == nil {

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
@@ -27,10 +29,10 @@ import (
 type fakeHost struct {
 	root       string
 	executable string
-	facts      Facts
+	facts      api.Facts
 	restarts   []RestartOptions
 	restartErr error
-	routes     []Route
+	routes     []api.Route
 	events     logs.EventLog
 	eventsErr  error
 	files      stateFiles
@@ -76,11 +78,11 @@ func (h *fakeHost) EventLog() (logs.EventLog, error) {
 	return h.events, h.eventsErr
 }
 
-func (h *fakeHost) Details(_ context.Context, f *Facts) {
-	f.Certificates = []Certificate{{Path: "kubelet.crt"}}
+func (h *fakeHost) Details(_ context.Context, f *api.Facts) {
+	f.Certificates = []api.Certificate{{Path: "kubelet.crt"}}
 }
 func (h *fakeHost) BootTimes(context.Context) ([]time.Time, error) { return nil, errors.New("unknown") }
-func (h *fakeHost) Facts(context.Context) *Facts                   { f := h.facts; return &f }
+func (h *fakeHost) Facts(context.Context) *api.Facts               { f := h.facts; return &f }
 
 func (h *fakeHost) Executable() (string, error) {
 	if h.executable == "" {
@@ -111,9 +113,9 @@ func TestMainProgram(t *testing.T) {
 		stdout string // all of it, when set
 		stderr string // a part of it
 	}{
-		{name: "nothing", code: ExitUsage, stderr: "usage:"},
-		{name: "unknown", args: []string{"reboot"}, code: ExitUsage, stderr: `unknown sub-command "reboot"`},
-		{name: "too many", args: []string{"logs", "kubelet"}, code: ExitUsage, stderr: "got 2 arguments"},
+		{name: "nothing", code: api.ExitUsage, stderr: "usage:"},
+		{name: "unknown", args: []string{"reboot"}, code: api.ExitUsage, stderr: `unknown sub-command "reboot"`},
+		{name: "too many", args: []string{"logs", "kubelet"}, code: api.ExitUsage, stderr: "got 2 arguments"},
 		{name: "logs", args: []string{"logs"}, stdin: `{"queries":["kubelet"]}` + "\n", stdout: `{"protocol":1}` + "\none\ntwo\n"},
 		{
 			name: "a refusal is an answer", args: []string{"logs"}, stdin: `{"queries":["kubelet"],"tailLines":-1}`,
@@ -136,24 +138,24 @@ func TestMainProgram(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	h := newFakeHost(t)
-	read := func() Version {
+	read := func() api.Version {
 		t.Helper()
 		var out bytes.Buffer
-		if code := Main(t.Context(), h, []string{CommandVersion}, nil, &out, io.Discard); code != ExitOK {
+		if code := Main(t.Context(), h, []string{api.CommandVersion}, nil, &out, io.Discard); code != api.ExitOK {
 			t.Fatalf("code %d", code)
 		}
 		if n := strings.Count(out.String(), "\n"); n != 1 {
 			t.Errorf("%d lines, want one", n)
 		}
-		var v Version
+		var v api.Version
 		if err := json.Unmarshal(out.Bytes(), &v); err != nil {
 			t.Fatal(err)
 		}
 		return v
 	}
 	v := read()
-	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("program"))); v.SHA256 != want || v.Protocol != ProtocolVersion {
-		t.Errorf("got %+v, want digest %s and protocol %d", v, want, ProtocolVersion)
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("program"))); v.SHA256 != want || v.Protocol != api.ProtocolVersion {
+		t.Errorf("got %+v, want digest %s and protocol %d", v, want, api.ProtocolVersion)
 	}
 	h.executable = ""
 	if v := read(); v.SHA256 != "" || v.Version == "" {
@@ -164,20 +166,20 @@ func TestVersion(t *testing.T) {
 func TestFactsRoundTrip(t *testing.T) {
 	h := newFakeHost(t)
 	yes := true
-	h.facts = Facts{
-		System:        SystemFacts{OS: "windows", Build: 20348, Server: true},
-		PendingReboot: PendingReboot{Pending: true, Reasons: []string{RebootWindowsUpdate}},
-		Network:       NetworkFacts{DeviceLessNICDisabled: &yes},
+	h.facts = api.Facts{
+		System:        api.SystemFacts{OS: "windows", Build: 20348, Server: true},
+		PendingReboot: api.PendingReboot{Pending: true, Reasons: []string{api.RebootWindowsUpdate}},
+		Network:       api.NetworkFacts{DeviceLessNICDisabled: &yes},
 	}
 	h.facts.Collect("disks", func() error { return errors.New("no disks today") })
 	h.facts.Collect("services/kubelet", func() error { panic("write to a nil map") })
 	h.facts.Collect("memory", func() error { return nil })
 
 	var out bytes.Buffer
-	if code := Main(t.Context(), h, []string{CommandFacts}, nil, &out, io.Discard); code != ExitOK {
+	if code := Main(t.Context(), h, []string{api.CommandFacts}, nil, &out, io.Discard); code != api.ExitOK {
 		t.Fatalf("code %d", code)
 	}
-	var got Facts
+	var got api.Facts
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -202,53 +204,53 @@ func TestFactsOfConfiguration(t *testing.T) {
 		driftPath     = `C:\Windows\windows-node-agent\state\drift.json`
 		seen          = `{"time":"2026-03-05T11:00:00Z","revision":"one","repaired":[{"kind":"File","name":"x","action":"Update","impact":"None","reason":"differs"}]}`
 	)
-	drift := &engine.Drift{
+	drift := &api.Drift{
 		Time: time.Date(2026, 3, 5, 11, 0, 0, 0, time.UTC), Revision: "one",
-		Repaired: []engine.Item{{Kind: engine.KindFile, Name: "x", Action: engine.ActionUpdate, Impact: "None", Reason: "differs"}},
+		Repaired: []api.Item{{Kind: api.KindFile, Name: "x", Action: api.ActionUpdate, Impact: "None", Reason: "differs"}},
 	}
 	tests := []struct {
 		name  string
 		files stateFiles
-		want  ConfigurationFacts
+		want  api.ConfigurationFacts
 		error string // a part of it
 	}{
 		{name: "never configured"},
-		{name: "applied", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`)}, want: ConfigurationFacts{AppliedRevision: "one"}},
+		{name: "applied", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`)}, want: api.ConfigurationFacts{AppliedRevision: "one"}},
 		{
 			name: "half way to another one", files: stateFiles{inventoryPath: inventory(`{"applied":"one","applying":"two"}`)},
-			want: ConfigurationFacts{AppliedRevision: "one", ApplyingRevision: "two"},
+			want: api.ConfigurationFacts{AppliedRevision: "one", ApplyingRevision: "two"},
 		},
 		{
 			name: "changed by others", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`), driftPath: seen},
-			want: ConfigurationFacts{AppliedRevision: "one", Drift: drift},
+			want: api.ConfigurationFacts{AppliedRevision: "one", Drift: drift},
 		},
 		{
 			name: "changed by others before the last one", files: stateFiles{inventoryPath: inventory(`{"applied":"two"}`), driftPath: seen},
-			want: ConfigurationFacts{AppliedRevision: "two"},
+			want: api.ConfigurationFacts{AppliedRevision: "two"},
 		},
 		{
 			name: "drift is unreadable", files: stateFiles{inventoryPath: inventory(`{"applied":"one"}`), driftPath: "{"},
-			want: ConfigurationFacts{AppliedRevision: "one"}, error: "read the drift",
+			want: api.ConfigurationFacts{AppliedRevision: "one"}, error: "read the drift",
 		},
 		{name: "inventory is damaged", files: stateFiles{inventoryPath: "{}"}, error: "the inventory of the host cannot be read"},
 	}
 	for _, tt := range tests {
-		for _, command := range []string{CommandFacts, CommandInspect} {
+		for _, command := range []string{api.CommandFacts, api.CommandInspect} {
 			t.Run(tt.name+", "+command, func(t *testing.T) {
 				h := newFakeHost(t)
 				h.files, h.facts.CPUs = tt.files, 4
 				var out bytes.Buffer
-				if code := Main(t.Context(), h, []string{command}, nil, &out, io.Discard); code != ExitOK {
+				if code := Main(t.Context(), h, []string{command}, nil, &out, io.Discard); code != api.ExitOK {
 					t.Fatalf("code %d", code)
 				}
-				var got Facts
+				var got api.Facts
 				if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(tt.want, got.Configuration); diff != "" || got.CPUs != 4 {
 					t.Errorf("%d CPUs, configuration (-want +got):\n%s", got.CPUs, diff)
 				}
-				var errs []FactError
+				var errs []api.FactError
 				for _, e := range got.Errors {
 					if e.Area == "configuration" {
 						errs = append(errs, e)
@@ -268,7 +270,7 @@ func TestMainReportsBrokenOutput(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := Main(t.Context(), newFakeHost(t), []string{CommandFacts}, nil, w, &stderr); code != ExitFailed || !strings.Contains(stderr.String(), "closed pipe") {
+	if code := Main(t.Context(), newFakeHost(t), []string{api.CommandFacts}, nil, w, &stderr); code != api.ExitFailed || !strings.Contains(stderr.String(), "closed pipe") {
 		t.Errorf("got code %d and %q", code, stderr.String())
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
@@ -45,10 +47,10 @@ var (
 var errorLine = regexp.MustCompile(`^[EF]\d{4} |\blevel="?(?:error|fatal|panic)\b|"level":"(?:error|fatal|panic)"`)
 
 // collectRecentErrors adds the newest errors to the facts.
-func collectRecentErrors(ctx context.Context, host Host, f *Facts) {
+func collectRecentErrors(ctx context.Context, host Host, f *api.Facts) {
 	since := host.Now().Add(-recentWindow)
-	var found []LoggedError
-	source := func(area string, read func(context.Context) ([]LoggedError, error)) {
+	var found []api.LoggedError
+	source := func(area string, read func(context.Context) ([]api.LoggedError, error)) {
 		f.Collect("recentErrors/"+area, func() error {
 			ctx, cancel := context.WithTimeout(ctx, recentTimeout)
 			defer cancel()
@@ -58,25 +60,25 @@ func collectRecentErrors(ctx context.Context, host Host, f *Facts) {
 		})
 	}
 	for _, name := range recentServices {
-		source(name, func(ctx context.Context) ([]LoggedError, error) { return serviceErrors(ctx, host, name, since) })
+		source(name, func(ctx context.Context) ([]api.LoggedError, error) { return serviceErrors(ctx, host, name, since) })
 	}
 	if events, err := host.EventLog(); err == nil {
 		for _, channel := range recentChannels {
-			source(channel, func(ctx context.Context) ([]LoggedError, error) { return eventErrors(ctx, events, channel, since) })
+			source(channel, func(ctx context.Context) ([]api.LoggedError, error) { return eventErrors(ctx, events, channel, since) })
 		}
 	} else if !errors.Is(err, logs.ErrNoEventLog) {
 		f.AddError("recentErrors/eventlog", err)
 	}
 	// Stable, as the order within a source says more than equal times.
-	slices.SortStableFunc(found, func(a, b LoggedError) int { return b.Time.Compare(a.Time) })
+	slices.SortStableFunc(found, func(a, b api.LoggedError) int { return b.Time.Compare(a.Time) })
 	f.RecentErrors = found[:min(len(found), maxRecentErrors)]
 }
 
 // serviceErrors reads the end of the log of a service. One that has none is no error: most
 // hosts lack some of the services.
-func serviceErrors(ctx context.Context, host Host, name string, since time.Time) ([]LoggedError, error) {
+func serviceErrors(ctx context.Context, host Host, name string, since time.Time) ([]api.LoggedError, error) {
 	lines := int64(recentLines)
-	request, err := json.Marshal(logs.Request{Queries: []string{name}, TailLines: &lines, Output: logs.OutputJSON})
+	request, err := json.Marshal(api.LogRequest{Queries: []string{name}, TailLines: &lines, Output: api.LogOutputJSON})
 	if err != nil {
 		return nil, err
 	}
@@ -84,17 +86,17 @@ func serviceErrors(ctx context.Context, host Host, name string, since time.Time)
 	defer answer.Close() //nolint:errcheck // always nil; it ends the reading if we end first
 	go func() { w.CloseWithError(logs.Serve(ctx, host, bytes.NewReader(request), w)) }()
 	records := json.NewDecoder(bufio.NewReader(answer))
-	var header logs.Header
+	var header api.LogHeader
 	if err := records.Decode(&header); err != nil {
 		return nil, fmt.Errorf("reading the log: %w", err)
 	}
 	if e := header.Error; e != nil {
-		if e.Reason == logs.ReasonNotFound {
+		if e.Reason == api.LogNotFound {
 			return nil, nil
 		}
 		return nil, e
 	}
-	var found []LoggedError
+	var found []api.LoggedError
 	for {
 		var record struct {
 			Time    time.Time `json:"time"`
@@ -115,12 +117,12 @@ func serviceErrors(ctx context.Context, host Host, name string, since time.Time)
 		if len(found) == maxRecentErrors {
 			found = slices.Delete(found, 0, 1)
 		}
-		found = append(found, LoggedError{Time: record.Time, Source: name, Message: shorten(record.Message)})
+		found = append(found, api.LoggedError{Time: record.Time, Source: name, Message: shorten(record.Message)})
 	}
 }
 
 // eventErrors reads a channel of the event log backwards.
-func eventErrors(ctx context.Context, events logs.EventLog, channel string, since time.Time) ([]LoggedError, error) {
+func eventErrors(ctx context.Context, events logs.EventLog, channel string, since time.Time) ([]api.LoggedError, error) {
 	r, err := events.Query(ctx, logs.EventQuery{Channel: channel, Since: since, ErrorsOnly: true, NewestFirst: true})
 	if errors.Is(err, logs.ErrNoSuchChannel) {
 		return nil, nil
@@ -129,7 +131,7 @@ func eventErrors(ctx context.Context, events logs.EventLog, channel string, sinc
 		return nil, err
 	}
 	defer r.Close() //nolint:errcheck // only read
-	var found []LoggedError
+	var found []api.LoggedError
 	for len(found) < maxRecentErrors {
 		e, err := r.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -138,7 +140,7 @@ func eventErrors(ctx context.Context, events logs.EventLog, channel string, sinc
 		if err != nil {
 			return found, err
 		}
-		found = append(found, LoggedError{Time: e.Time, Source: channel + "/" + e.Provider, Message: shorten(e.Message)})
+		found = append(found, api.LoggedError{Time: e.Time, Source: channel + "/" + e.Provider, Message: shorten(e.Message)})
 	}
 	return found, nil
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
@@ -54,13 +56,13 @@ func (l *eventList) Next(context.Context) (*logs.Event, error) {
 }
 
 // inspect runs the sub-command; it is noon on 5 March on the host.
-func inspect(t *testing.T, h *fakeHost) *Facts {
+func inspect(t *testing.T, h *fakeHost) *api.Facts {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	if code := Main(t.Context(), h, []string{CommandInspect}, strings.NewReader(""), &stdout, &stderr); code != ExitOK {
+	if code := Main(t.Context(), h, []string{api.CommandInspect}, strings.NewReader(""), &stdout, &stderr); code != api.ExitOK {
 		t.Fatalf("got code %d and %q", code, stderr.String())
 	}
-	var f Facts
+	var f api.Facts
 	if err := json.Unmarshal(stdout.Bytes(), &f); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func writeLog(t *testing.T, h *fakeHost, name, content string) {
 	}
 }
 
-func recent(f *Facts) []string {
+func recent(f *api.Facts) []string {
 	var out []string
 	for _, e := range f.RecentErrors {
 		out = append(out, e.Time.Format("02T15:04")+" "+e.Source+": "+e.Message)
@@ -119,10 +121,10 @@ func TestInspectFindsRecentErrors(t *testing.T) {
 	if diff := cmp.Diff(want, recent(f)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]FactError{{Area: "recentErrors/System", Message: "the event is damaged"}}, f.Errors); diff != "" {
+	if diff := cmp.Diff([]api.FactError{{Area: "recentErrors/System", Message: "the event is damaged"}}, f.Errors); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	if len(f.Certificates) != 1 || f.Agent.Protocol != ProtocolVersion {
+	if len(f.Certificates) != 1 || f.Agent.Protocol != api.ProtocolVersion {
 		t.Errorf("the answer lacks details or the agent: %+v", f)
 	}
 }
@@ -149,12 +151,12 @@ func TestInspectIsBounded(t *testing.T) {
 			t.Errorf("got %d bytes that end in %q", len(e.Message), e.Message[len(e.Message)-8:])
 		}
 	}
-	if diff := cmp.Diff([]FactError{{Area: "recentErrors/eventlog", Message: "the event log service does not run"}}, f.Errors); diff != "" {
+	if diff := cmp.Diff([]api.FactError{{Area: "recentErrors/eventlog", Message: "the event log service does not run"}}, f.Errors); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	// The others have no use for it, and pay nothing.
 	var stdout, stderr bytes.Buffer
-	if code := Main(t.Context(), h, []string{CommandFacts}, strings.NewReader(""), &stdout, &stderr); code != ExitOK || strings.Contains(stdout.String(), "recentErrors") || strings.Contains(stdout.String(), "certificates") {
+	if code := Main(t.Context(), h, []string{api.CommandFacts}, strings.NewReader(""), &stdout, &stderr); code != api.ExitOK || strings.Contains(stdout.String(), "recentErrors") || strings.Contains(stdout.String(), "certificates") {
 		t.Errorf("facts: code %d, %s", code, stdout.String())
 	}
 }

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
-func (h *fakeHost) Boot(context.Context) (BootFacts, error) { return h.facts.Boot, nil }
+func (h *fakeHost) Boot(context.Context) (api.BootFacts, error) { return h.facts.Boot, nil }
 
 func (h *fakeHost) Restart(_ context.Context, o RestartOptions) error {
 	h.restarts = append(h.restarts, o)
@@ -22,7 +24,7 @@ func (h *fakeHost) Restart(_ context.Context, o RestartOptions) error {
 }
 
 // EnsureRoute knows the routes that it was given before.
-func (h *fakeHost) EnsureRoute(_ context.Context, r Route) (bool, error) {
+func (h *fakeHost) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	if slices.Contains(h.routes, r) {
 		return false, nil
 	}
@@ -46,12 +48,12 @@ func TestRestart(t *testing.T) {
 			stdout: `{"bootID":"one","restarted":false}` + "\n", restarts: []RestartOptions{{Reason: "update", Force: true}},
 		},
 		{name: "restarted already", boot: "two", stdin: `{"bootID":"one"}`, stdout: `{"bootID":"two","restarted":true}` + "\n"},
-		{name: "no boot named", boot: "two", stdin: `{}`, code: ExitFailed, stderr: "does not say which boot"},
-		{name: "no request", boot: "two", code: ExitFailed, stderr: "reading the request"},
-		{name: "a system that cannot tell its boots apart", stdin: `{"bootID":"one"}`, code: ExitFailed, stderr: "does not say which boot this is"},
+		{name: "no boot named", boot: "two", stdin: `{}`, code: api.ExitFailed, stderr: "does not say which boot"},
+		{name: "no request", boot: "two", code: api.ExitFailed, stderr: "reading the request"},
+		{name: "a system that cannot tell its boots apart", stdin: `{"bootID":"one"}`, code: api.ExitFailed, stderr: "does not say which boot this is"},
 		{
 			name: "the system refuses", boot: "one", err: errors.New("access is denied"), stdin: `{"bootID":"one"}`,
-			code: ExitFailed, stderr: "restarting the host: access is denied", restarts: []RestartOptions{{}},
+			code: api.ExitFailed, stderr: "restarting the host: access is denied", restarts: []RestartOptions{{}},
 		},
 	}
 	for _, tt := range tests {
@@ -59,7 +61,7 @@ func TestRestart(t *testing.T) {
 			h := newFakeHost(t)
 			h.facts.Boot.ID, h.restartErr = tt.boot, tt.err
 			var stdout, stderr bytes.Buffer
-			code := Main(t.Context(), h, []string{CommandRestart}, strings.NewReader(tt.stdin), &stdout, &stderr)
+			code := Main(t.Context(), h, []string{api.CommandRestart}, strings.NewReader(tt.stdin), &stdout, &stderr)
 			if code != tt.code || stdout.String() != tt.stdout || !strings.Contains(stderr.String(), tt.stderr) {
 				t.Errorf("got code %d, %q and %q on standard error", code, stdout.String(), stderr.String())
 			}
@@ -73,12 +75,12 @@ func TestRestart(t *testing.T) {
 func TestBoot(t *testing.T) {
 	h := newFakeHost(t)
 	var stdout, stderr bytes.Buffer
-	if code := Main(t.Context(), h, []string{CommandBoot}, strings.NewReader(""), &stdout, &stderr); code != ExitFailed {
+	if code := Main(t.Context(), h, []string{api.CommandBoot}, strings.NewReader(""), &stdout, &stderr); code != api.ExitFailed {
 		t.Errorf("a boot without ID: got code %d and %q", code, stdout.String())
 	}
-	h.facts.Boot = BootFacts{ID: "one", UptimeSeconds: 7}
+	h.facts.Boot = api.BootFacts{ID: "one", UptimeSeconds: 7}
 	stdout.Reset()
-	if code := Main(t.Context(), h, []string{CommandBoot}, strings.NewReader(""), &stdout, &stderr); code != ExitOK || stdout.String() != `{"uptimeSeconds":7,"id":"one"}`+"\n" {
+	if code := Main(t.Context(), h, []string{api.CommandBoot}, strings.NewReader(""), &stdout, &stderr); code != api.ExitOK || stdout.String() != `{"uptimeSeconds":7,"id":"one"}`+"\n" {
 		t.Errorf("got code %d and %q", code, stdout.String())
 	}
 }
@@ -98,22 +100,22 @@ func TestRoutes(t *testing.T) {
 			stdin:  `{"ensure":[` + metadata + `,` + metadata + `,{"destination":"fd00:ec2::254/128","gateway":"fe80::1","interface":4}]}`,
 			stdout: `{"changed":[` + metadata + `,{"destination":"fd00:ec2::254/128","gateway":"fe80::1","interface":4}]}` + "\n",
 		},
-		{name: "default route", stdin: `{"ensure":[` + metadata + `,{"destination":"0.0.0.0/0"}]}`, code: ExitFailed, stderr: "default route"},
-		{name: "no destination", stdin: `{"ensure":[{"interface":4}]}`, code: ExitFailed, stderr: "no destination"},
-		{name: "bits behind the prefix", stdin: `{"ensure":[{"destination":"10.0.0.1/8"}]}`, code: ExitFailed, stderr: "use 10.0.0.0/8"},
-		{name: "another IP version", stdin: `{"ensure":[{"destination":"10.0.0.0/8","gateway":"fe80::1"}]}`, code: ExitFailed, stderr: "IP version"},
-		{name: "no adapter", stdin: `{"ensure":[{"destination":"10.0.0.0/8","interface":-1}]}`, code: ExitFailed, stderr: "adapter"},
-		{name: "too many", stdin: `{"ensure":[` + strings.Repeat(metadata+",", 64) + metadata + `]}`, code: ExitFailed, stderr: "65 routes"},
+		{name: "default route", stdin: `{"ensure":[` + metadata + `,{"destination":"0.0.0.0/0"}]}`, code: api.ExitFailed, stderr: "default route"},
+		{name: "no destination", stdin: `{"ensure":[{"interface":4}]}`, code: api.ExitFailed, stderr: "no destination"},
+		{name: "bits behind the prefix", stdin: `{"ensure":[{"destination":"10.0.0.1/8"}]}`, code: api.ExitFailed, stderr: "use 10.0.0.0/8"},
+		{name: "another IP version", stdin: `{"ensure":[{"destination":"10.0.0.0/8","gateway":"fe80::1"}]}`, code: api.ExitFailed, stderr: "IP version"},
+		{name: "no adapter", stdin: `{"ensure":[{"destination":"10.0.0.0/8","interface":-1}]}`, code: api.ExitFailed, stderr: "adapter"},
+		{name: "too many", stdin: `{"ensure":[` + strings.Repeat(metadata+",", 64) + metadata + `]}`, code: api.ExitFailed, stderr: "65 routes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newFakeHost(t)
 			var stdout, stderr bytes.Buffer
-			code := Main(t.Context(), h, []string{CommandRoutes}, strings.NewReader(tt.stdin), &stdout, &stderr)
+			code := Main(t.Context(), h, []string{api.CommandRoutes}, strings.NewReader(tt.stdin), &stdout, &stderr)
 			if code != tt.code || stdout.String() != tt.stdout || !strings.Contains(stderr.String(), tt.stderr) {
 				t.Errorf("got code %d, %q and %q on standard error", code, stdout.String(), stderr.String())
 			}
-			if code != ExitOK && len(h.routes) > 0 {
+			if code != api.ExitOK && len(h.routes) > 0 {
 				t.Errorf("a refused request made routes: %v", h.routes)
 			}
 		})

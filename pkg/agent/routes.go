@@ -8,36 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // maxRoutes bounds a request; a cloud has a handful of services on addresses of their own.
 const maxRoutes = 64
 
-// Route says where packets to a destination are sent.
-type Route struct {
-	// Destination is a range of addresses, a host having the whole length as prefix.
-	// It must not be a default route.
-	Destination netip.Prefix `json:"destination"`
-	// Gateway takes the packets. The zero value: the gateway of the default route.
-	Gateway netip.Addr `json:"gateway,omitzero"`
-	// Interface is the index of the adapter. 0: that of the default route.
-	Interface int `json:"interface,omitempty"`
-}
-
-// RoutesRequest asks for routes to exist.
-type RoutesRequest struct {
-	Ensure []Route `json:"ensure"`
-}
-
-// RoutesAnswer is the answer to a [RoutesRequest].
-type RoutesAnswer struct {
-	// Changed are the routes that had to be made or changed, as the request has them.
-	Changed []Route `json:"changed,omitempty"`
-}
-
 func routesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
-	var request RoutesRequest
+	var request api.RoutesRequest
 	if err := readJSON(stdin, &request); err != nil {
 		return err
 	}
@@ -45,11 +24,11 @@ func routesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 		return fmt.Errorf("%d routes are more than the %d that may be asked for at a time", len(request.Ensure), maxRoutes)
 	}
 	for _, r := range request.Ensure {
-		if err := r.validate(); err != nil {
+		if err := validateRoute(r); err != nil {
 			return err
 		}
 	}
-	var answer RoutesAnswer
+	var answer api.RoutesAnswer
 	for _, r := range request.Ensure {
 		changed, err := host.EnsureRoute(ctx, r)
 		if err != nil {
@@ -62,8 +41,8 @@ func routesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 	return writeJSON(stdout, answer)
 }
 
-// validate refuses what would cut the host off or cannot be meant.
-func (r Route) validate() error {
+// validateRoute refuses what would cut the host off or cannot be meant.
+func validateRoute(r api.Route) error {
 	switch {
 	case !r.Destination.IsValid():
 		return errors.New("a route has no destination")

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // Transcripts are rotated by size: the newest is apply.log, then apply.log.1 and so on.
@@ -19,7 +21,7 @@ const (
 )
 
 // transcriptDirectory is where people look for logs of the agent.
-func transcriptDirectory(host Host) string { return filepath.Join(host.LogRoot(), ServiceName) }
+func transcriptDirectory(host Host) string { return filepath.Join(host.LogRoot(), api.ServiceName) }
 
 // transcript is a log of what was done. The directory of the logs is made by the document
 // that is applied, and is its to remove: until it is there, lines are kept. Logging never

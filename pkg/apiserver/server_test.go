@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
@@ -25,7 +27,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	restclient "k8s.io/client-go/rest"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	typed "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
@@ -222,7 +223,7 @@ func mustCreate(t *testing.T, client typed.WindowsInstanceInterface, instance *v
 // scriptedLogs are logs that say what they were asked. A follow ends when it is told to.
 type scriptedLogs struct{}
 
-func (scriptedLogs) OpenLog(_ context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (windowsinstance.LogStream, error) {
+func (scriptedLogs) OpenLog(_ context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (windowsinstance.LogStream, error) {
 	if instance.Name == "unreachable" {
 		return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable, Message: "connection refused",

@@ -15,7 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -187,11 +188,11 @@ func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 func (a *Access) verifyAgent(ctx context.Context, target ssh.Target, command string, build agentBuild) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	out := answerBuffer{what: fmt.Sprintf("its answer to %q", agent.CommandVersion), limit: maxVersionAnswer}
-	if err := a.options.Pool.Run(ctx, target, command+" "+agent.CommandVersion, nil, &out); err != nil {
+	out := answerBuffer{what: fmt.Sprintf("its answer to %q", api.CommandVersion), limit: maxVersionAnswer}
+	if err := a.options.Pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
 		return &AgentError{Step: StepVerify, Err: err}
 	}
-	var answer agent.Version
+	var answer api.Version
 	if err := decodeAnswer(out.Bytes(), &answer, usual); err != nil {
 		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
@@ -203,8 +204,8 @@ func (a *Access) verifyAgent(ctx context.Context, target ssh.Target, command str
 
 // Facts has the agent look at the host. Errors are [CredentialsError]s,
 // [ssh.Error]s and [AgentError]s.
-func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*agent.Facts, error) {
-	facts := &agent.Facts{}
+func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
+	facts := &api.Facts{}
 	if _, err := a.ask(ctx, instance, askFacts, facts); err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 }
 
 // askFacts is the question for facts.
-var askFacts = question{command: agent.CommandFacts, timeout: factsTimeout}
+var askFacts = question{command: api.CommandFacts, timeout: factsTimeout}
 
 // mayBeGone says whether err could mean that the agent is no longer on the host,
 // where it was once: then it is worth putting it there again. An agent that is

@@ -17,7 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // A host is not to be believed: whoever owns it decides what its SSH server and a program
@@ -88,11 +88,11 @@ func decodeAnswer(data []byte, answer any, b bounds) error {
 		return fmt.Errorf("it cannot be read: %w", err)
 	}
 	switch answer := answer.(type) {
-	case *agent.BootFacts:
+	case *api.BootFacts:
 		return checkBootID(answer.ID)
-	case *agent.RestartAnswer:
+	case *api.RestartAnswer:
 		return checkBootID(answer.BootID)
-	case *agent.Facts:
+	case *api.Facts:
 		cleanFacts(answer)
 	default:
 		b.clean(reflect.ValueOf(answer), "")
@@ -112,7 +112,7 @@ func checkBootID(id string) error {
 }
 
 // cleanFacts bounds what a host says of itself, so that it fits into the API.
-func cleanFacts(f *agent.Facts) {
+func cleanFacts(f *api.Facts) {
 	usual.clean(reflect.ValueOf(f), "")
 	f.CPUs = between(f.CPUs, 0, math.MaxInt32)
 	f.System.Build = max(f.System.Build, 0)
@@ -121,12 +121,12 @@ func cleanFacts(f *agent.Facts) {
 	for i := range f.Network.Interfaces {
 		f.Network.Interfaces[i].MTU = between(f.Network.Interfaces[i].MTU, 0, math.MaxInt32)
 	}
-	f.Network.Listening = slices.DeleteFunc(f.Network.Listening, func(l agent.Listener) bool {
+	f.Network.Listening = slices.DeleteFunc(f.Network.Listening, func(l api.Listener) bool {
 		return l.Port < 1 || l.Port > math.MaxUint16
 	})
 	// The API has them by name.
 	seen := map[string]bool{}
-	f.Services = slices.DeleteFunc(f.Services, func(s agent.Service) bool {
+	f.Services = slices.DeleteFunc(f.Services, func(s api.Service) bool {
 		again := s.Name == "" || seen[s.Name]
 		seen[s.Name] = true
 		return again
@@ -245,13 +245,13 @@ var refusals = map[int]string{
 }
 
 // decodeLogHeader reads the first line of a log. The refusal is nil when the log follows.
-func decodeLogHeader(line []byte) (refusal *agent.LogError, err error) {
-	var header agent.LogHeader
+func decodeLogHeader(line []byte) (refusal *api.LogError, err error) {
+	var header api.LogHeader
 	if err := json.Unmarshal(line, &header); err != nil {
 		return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
 	}
-	if header.Protocol != agent.ProtocolVersion {
-		return nil, fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", header.Protocol, agent.ProtocolVersion)
+	if header.Protocol != api.ProtocolVersion {
+		return nil, fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", header.Protocol, api.ProtocolVersion)
 	}
 	refusal = header.Error
 	if refusal == nil {

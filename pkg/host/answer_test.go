@@ -19,7 +19,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -64,7 +65,7 @@ func TestEndlessAnswers(t *testing.T) {
 		"inspect": func(s *site) error { _, err := s.access.Inspect(t.Context(), s.instance); return err },
 		"boot":    func(s *site) error { _, err := s.access.BootID(t.Context(), s.instance); return err },
 		"restart": func(s *site) error {
-			_, err := s.access.Restart(t.Context(), s.instance, agent.RestartRequest{BootID: "one"})
+			_, err := s.access.Restart(t.Context(), s.instance, api.RestartRequest{BootID: "one"})
 			return err
 		},
 		"routes": func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.instance, nil); return err },
@@ -84,7 +85,7 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 	t.Run("logs", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		_, err := s.access.openLog(t.Context(), mustTarget(t, s), agent.LogRequest{})
+		_, err := s.access.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
 		if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("got %v", err)
 		}
@@ -102,11 +103,11 @@ func TestEndlessAnswers(t *testing.T) {
 func TestHostileAnswers(t *testing.T) {
 	// Asked once: the second time our agent would have been put there.
 	boot := func(s *site) error {
-		_, err := s.access.askOnce(t.Context(), mustTarget(t, s), question{command: agent.CommandBoot}, &agent.BootFacts{})
+		_, err := s.access.askOnce(t.Context(), mustTarget(t, s), question{command: api.CommandBoot}, &api.BootFacts{})
 		return err
 	}
 	logs := func(s *site) error {
-		_, err := s.access.openLog(t.Context(), mustTarget(t, s), agent.LogRequest{})
+		_, err := s.access.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
 		return err
 	}
 	for _, tt := range []struct {
@@ -167,17 +168,17 @@ func TestCleanText(t *testing.T) {
 }
 
 func TestCleanFacts(t *testing.T) {
-	facts := &agent.Facts{
+	facts := &api.Facts{
 		CPUs:   -4,
-		System: agent.SystemFacts{Product: strings.Repeat("ä", 1000), Build: -1, Revision: -1},
-		Boot:   agent.BootFacts{UptimeSeconds: math.MaxInt64},
-		Time:   agent.TimeFacts{Now: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))},
-		Network: agent.NetworkFacts{
-			Interfaces: []agent.Interface{{MTU: -1, Addresses: make([]string, 1000)}},
-			Listening:  []agent.Listener{{Port: -1}, {Port: 22}, {Port: 1 << 40}},
+		System: api.SystemFacts{Product: strings.Repeat("ä", 1000), Build: -1, Revision: -1},
+		Boot:   api.BootFacts{UptimeSeconds: math.MaxInt64},
+		Time:   api.TimeFacts{Now: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))},
+		Network: api.NetworkFacts{
+			Interfaces: []api.Interface{{MTU: -1, Addresses: make([]string, 1000)}},
+			Listening:  []api.Listener{{Port: -1}, {Port: 22}, {Port: 1 << 40}},
 		},
-		Services:     make([]agent.Service, 1000),
-		RecentErrors: []agent.LoggedError{{Source: "a\nb", Message: "a\nb"}},
+		Services:     make([]api.Service, 1000),
+		RecentErrors: []api.LoggedError{{Source: "a\nb", Message: "a\nb"}},
 		Environment:  map[string]string{"NO_PROXY\x1b": "x"},
 	}
 	facts.Services[3].Name, facts.Services[4].Name = "kubelet", "kubelet"
@@ -203,7 +204,7 @@ func TestCleanFacts(t *testing.T) {
 // TestClockSkewOfCenturies: durations end at 292 years.
 func TestClockSkewOfCenturies(t *testing.T) {
 	now := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
-	theirs := agent.TimeFacts{Now: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	theirs := api.TimeFacts{Now: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	if got := clockSkew(theirs, exchange{now, now}); got < 200*365*24*time.Hour {
 		t.Errorf("got %s", got)
 	}
@@ -213,14 +214,14 @@ func TestClockSkewOfCenturies(t *testing.T) {
 // fit into the API: bounded, valid UTF-8, nothing that terminals act upon, no negative
 // sizes, times that can be written.
 func FuzzAnswers(f *testing.F) {
-	whole, err := json.Marshal(&agent.Facts{
-		Agent: agent.Version{Protocol: 1, Version: "v1"}, CPUs: 4,
-		Time:         agent.TimeFacts{Now: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC), Zone: "UTC"},
-		Disks:        []agent.Disk{{Path: `C:\`, TotalBytes: math.MaxUint64}},
-		Services:     []agent.Service{{Name: "kubelet", State: "Running"}},
-		Network:      agent.NetworkFacts{Interfaces: []agent.Interface{{Name: "Ethernet", MTU: 1500}}, Listening: []agent.Listener{{Port: 22}}},
-		Certificates: []agent.Certificate{{Path: "x", NotAfter: time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)}},
-		RecentErrors: []agent.LoggedError{{Source: "a", Message: "b"}},
+	whole, err := json.Marshal(&api.Facts{
+		Agent: api.Version{Protocol: 1, Version: "v1"}, CPUs: 4,
+		Time:         api.TimeFacts{Now: time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC), Zone: "UTC"},
+		Disks:        []api.Disk{{Path: `C:\`, TotalBytes: math.MaxUint64}},
+		Services:     []api.Service{{Name: "kubelet", State: "Running"}},
+		Network:      api.NetworkFacts{Interfaces: []api.Interface{{Name: "Ethernet", MTU: 1500}}, Listening: []api.Listener{{Port: 22}}},
+		Certificates: []api.Certificate{{Path: "x", NotAfter: time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		RecentErrors: []api.LoggedError{{Source: "a", Message: "b"}},
 		Environment:  map[string]string{"NO_PROXY": "x"},
 	})
 	if err != nil {
@@ -236,7 +237,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var facts agent.Facts
+		var facts api.Facts
 		if decodeAnswer(data, &facts, usual) == nil {
 			checkBounds(t, reflect.ValueOf(&facts), "")
 			now := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
@@ -250,15 +251,15 @@ func FuzzAnswers(f *testing.F) {
 				t.Errorf("the inspection cannot be read again: %v", err)
 			}
 		}
-		var boot agent.BootFacts
+		var boot api.BootFacts
 		if decodeAnswer(data, &boot, usual) == nil && (boot.ID == "" || len(boot.ID) > maxBootID) {
 			t.Errorf("boot %q", boot.ID)
 		}
-		var restart agent.RestartAnswer
+		var restart api.RestartAnswer
 		if decodeAnswer(data, &restart, usual) == nil && (restart.BootID == "" || len(restart.BootID) > maxBootID) {
 			t.Errorf("boot %q", restart.BootID)
 		}
-		var routes agent.RoutesAnswer
+		var routes api.RoutesAnswer
 		if decodeAnswer(data, &routes, usual) == nil && len(routes.Changed) > usual.items {
 			t.Errorf("%d routes", len(routes.Changed))
 		}

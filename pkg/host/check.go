@@ -13,9 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -143,7 +144,7 @@ func (a *Access) checkAgent(ctx context.Context, c *check, target ssh.Target) {
 
 	a.placed[placeKey(target)] = command // so that it is not put there
 	asked := time.Now()
-	facts := &agent.Facts{}
+	facts := &api.Facts{}
 	_, err = a.askOnce(ctx, target, askFacts, facts)
 	received := time.Now()
 	if err != nil {
@@ -237,7 +238,7 @@ func (c *check) describe(name string, trace *ssh.Trace) string {
 var severityOrder = map[preflight.Severity]int{preflight.Error: 0, preflight.Warning: 1}
 
 // judged ends the check with what preflight says.
-func (c *check) judged(facts *agent.Facts, asked, received time.Time) {
+func (c *check) judged(facts *api.Facts, asked, received time.Time) {
 	findings := preflight.Evaluate(facts, asked, received)
 	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {
 		return severityOrder[a.Severity] - severityOrder[b.Severity]

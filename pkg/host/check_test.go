@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -56,7 +57,7 @@ func layer(status *v1alpha1.WindowsInstanceCheckStatus, name string) v1alpha1.Ch
 }
 
 func TestCheckPasses(t *testing.T) {
-	s := newSite(t, winhost.InProcessOptions{Facts: func(f *agent.Facts) { f.PendingReboot.Pending = true }})
+	s := newSite(t, winhost.InProcessOptions{Facts: func(f *api.Facts) { f.PendingReboot.Pending = true }})
 	// Before the agent is there nothing is put there.
 	status := s.access.Check(t.Context(), s.instance)
 	if got := results(t, status); got != "Agent skipped" {
@@ -147,7 +148,7 @@ func truncateAgent(t *testing.T, s *site) {
 }
 
 func TestCheckFindsWhatIsInTheWay(t *testing.T) {
-	s := newSite(t, winhost.InProcessOptions{Facts: func(f *agent.Facts) {
+	s := newSite(t, winhost.InProcessOptions{Facts: func(f *api.Facts) {
 		f.PendingReboot.Pending = true
 		f.Memory.TotalBytes = 1 << 30
 	}})

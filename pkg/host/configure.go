@@ -9,9 +9,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -21,13 +21,13 @@ const planTimeout = 3 * time.Minute
 
 // PlanConfiguration says what [Access.Apply] would do. It puts the agent on the host if need be, and
 // changes nothing else there. Errors are [CredentialsError]s, [ssh.Error]s and [AgentError]s.
-func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*engine.Plan, error) {
+func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error) {
 	encoded, err := bundle.Encode()
 	if err != nil {
 		return nil, err
 	}
-	plan := &engine.Plan{}
-	q := question{command: agent.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: ofPlan}
+	plan := &api.Plan{}
+	q := question{command: api.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: ofPlan}
 	if _, err := a.ask(ctx, instance, q, plan); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 // Apply makes the host as the bundle of the request says. It returns how that ended, which
 // may be a failure: an error means that nobody knows how it ended, because no result came. Then, as
 // after every failure, the same can be applied again. As long as the first one goes on, the host
-// answers that it is locked, a failure with the reason [engine.ReasonLocked].
+// answers that it is locked, a failure with the reason [api.ReasonLocked].
 //
 // The end of ctx ends the SSH session. What becomes of the agent then is up to the SSH
 // server. OpenSSH for Windows leaves a program without a terminal alone
@@ -51,7 +51,7 @@ func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 // report, if it is not nil, gets what happens while it happens, several times a second
 // maybe; it is called by the goroutine that called Apply, and holds the host up while it
 // blocks. Errors are [CredentialsError]s, [ssh.Error]s and [AgentError]s.
-func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *engine.Request, report func(engine.Event)) (*engine.Result, error) {
+func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error) {
 	encoded, err := request.Encode()
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if err != nil {
 		return nil, err
 	}
-	return a.change(ctx, target, change{command: agent.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
+	return a.change(ctx, target, change{command: api.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
 }
 
 // Cleanup takes everything off the host that was put on it, and puts back what was there
@@ -70,13 +70,13 @@ func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 // again after it. It can be repeated at any time.
 //
 // Events, errors and the end of ctx are as with [Access.Apply].
-func (a *Access) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+func (a *Access) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 	target, err := a.target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.change(ctx, target, change{command: agent.CommandCleanup, report: report})
-	if err != nil || result.Outcome != engine.OutcomeRemoved || len(result.Reboot) > 0 {
+	result, err := a.change(ctx, target, change{command: api.CommandCleanup, report: report})
+	if err != nil || result.Outcome != api.OutcomeRemoved || len(result.Reboot) > 0 {
 		return result, err
 	}
 	a.doubt(target)
@@ -94,14 +94,14 @@ type change struct {
 	// bundle is what is applied. Nil: everything is removed.
 	bundle *config.Bundle
 	// report gets what happens. Nil: nobody.
-	report func(engine.Event)
+	report func(api.Event)
 }
 
 // change has the agent change the host, after putting it there if need be.
-func (a *Access) change(ctx context.Context, target ssh.Target, c change) (*engine.Result, error) {
+func (a *Access) change(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
 	begun := false
 	report := c.report
-	c.report = func(e engine.Event) {
+	c.report = func(e api.Event) {
 		begun = true
 		if report != nil {
 			report(e)
@@ -115,7 +115,7 @@ func (a *Access) change(ctx context.Context, target ssh.Target, c change) (*engi
 	return result, err
 }
 
-func (a *Access) changeOnce(ctx context.Context, target ssh.Target, c change) (*engine.Result, error) {
+func (a *Access) changeOnce(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
 	program, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (a *Access) changeOnce(ctx context.Context, target ssh.Target, c change) (*
 	_ = process.Stdin.Close()
 
 	hide := redactorOf(c.bundle)
-	result, err := readProgress(process.Stdout, hide, func(e engine.Event) {
+	result, err := readProgress(process.Stdout, hide, func(e api.Event) {
 		watch.pause() // what the caller does with it is not the host's silence
 		c.report(e)
 		watch.heard()

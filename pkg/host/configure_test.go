@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -130,12 +130,12 @@ func (s *site) useRealAgent(t *testing.T) {
 }
 
 // request allows everything.
-func (c *configurable) request() *engine.Request {
-	return &engine.Request{Allow: config.ImpactReboot, Bundle: c.bundle}
+func (c *configurable) request() *api.ApplyRequest {
+	return &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: c.bundle}
 }
 
 // missing is what the host needs of the payload.
-func (c *configurable) missing(t *testing.T) []engine.PayloadFile {
+func (c *configurable) missing(t *testing.T) []api.PayloadFile {
 	t.Helper()
 	plan, err := c.access.PlanConfiguration(t.Context(), c.instance, &c.bundle)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *configurable) content(t *testing.T, hostPath string) []byte {
 }
 
 // withoutPayload is the bundle without what would have to be sent.
-func (c *configurable) withoutPayload() *engine.Request {
+func (c *configurable) withoutPayload() *api.ApplyRequest {
 	r := c.request()
 	r.Bundle.Document.Services = nil
 	r.Bundle.Document.Files = slices.DeleteFunc(slices.Clone(r.Bundle.Document.Files), func(f config.File) bool { return f.Source.Payload != "" })
@@ -181,7 +181,7 @@ func (c *configurable) withoutPayload() *engine.Request {
 
 // waiting is a request that the host does not get to the end of: nothing makes the network
 // that its service needs.
-func (c *configurable) waiting() *engine.Request {
+func (c *configurable) waiting() *api.ApplyRequest {
 	r := c.withoutPayload()
 	r.Bundle.Document.HNS = &config.HNS{Networks: []string{"net"}}
 	r.Bundle.Document.Variables = []config.Variable{{Name: "SUBNET", Source: config.SourceHNSSubnet, Network: "net"}}
@@ -227,7 +227,7 @@ func testConfigure(t *testing.T, c *configurable) {
 	}
 	// Without what it needs.
 	result, err := c.access.Apply(t.Context(), c.instance, c.request(), nil)
-	if err != nil || result.Outcome != engine.OutcomeFailed || result.Reason != engine.ReasonPayload {
+	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonPayload {
 		t.Errorf("before anything was sent: %+v, %v", result, err)
 	}
 	var last transfer.Progress
@@ -245,13 +245,13 @@ func testConfigure(t *testing.T, c *configurable) {
 			t.Error(err)
 		}
 	}
-	result, err = c.access.Apply(t.Context(), c.instance, &engine.Request{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
-	if err != nil || result.Outcome != engine.OutcomeImpactExceeded && result.Outcome != engine.OutcomeApplied {
+	result, err = c.access.Apply(t.Context(), c.instance, &api.ApplyRequest{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
+	if err != nil || result.Outcome != api.OutcomeImpactExceeded && result.Outcome != api.OutcomeApplied {
 		t.Errorf("with nothing allowed: %+v, %v", result, err)
 	}
-	var events []engine.Event
-	result, err = c.access.Apply(t.Context(), c.instance, c.request(), func(e engine.Event) { events = append(events, e) })
-	if err != nil || result.Revision != revision || result.Outcome != engine.OutcomeApplied && result.Outcome != engine.OutcomeUnchanged {
+	var events []api.Event
+	result, err = c.access.Apply(t.Context(), c.instance, c.request(), func(e api.Event) { events = append(events, e) })
+	if err != nil || result.Revision != revision || result.Outcome != api.OutcomeApplied && result.Outcome != api.OutcomeUnchanged {
 		t.Fatalf("got %+v, %v", result, err)
 	}
 	for i, e := range events {
@@ -264,7 +264,7 @@ func testConfigure(t *testing.T, c *configurable) {
 			t.Errorf("%s is not what it should be", f.Path)
 		}
 	}
-	if result, err = c.access.Apply(t.Context(), c.instance, c.request(), nil); err != nil || result.Outcome != engine.OutcomeUnchanged {
+	if result, err = c.access.Apply(t.Context(), c.instance, c.request(), nil); err != nil || result.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v, %v", result, err)
 	}
 	inspection, err := c.access.Inspect(t.Context(), c.instance)
@@ -274,10 +274,10 @@ func testConfigure(t *testing.T, c *configurable) {
 
 	for range 2 { // the second one puts the agent there and takes it away again
 		result, err = c.access.Cleanup(t.Context(), c.instance, nil)
-		if err != nil || result.Outcome != engine.OutcomeRemoved {
+		if err != nil || result.Outcome != api.OutcomeRemoved {
 			t.Fatalf("cleaning: %+v, %v", result, err)
 		}
-		for _, gone := range []string{engine.Root, `C:\k`, `C:\var\log\kubelet`} {
+		for _, gone := range []string{api.Root, `C:\k`, `C:\var\log\kubelet`} {
 			local := c.local(t, gone)
 			if _, err := os.Stat(local); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s is left: %v", gone, err)
@@ -296,7 +296,7 @@ func TestApplyLocked(t *testing.T) {
 	first := make(chan error, 1)
 	begun := make(chan struct{}, 1)
 	go func() {
-		_, err := c.access.Apply(ctx, c.instance, c.waiting(), func(engine.Event) {
+		_, err := c.access.Apply(ctx, c.instance, c.waiting(), func(api.Event) {
 			select {
 			case begun <- struct{}{}:
 			default:
@@ -306,7 +306,7 @@ func TestApplyLocked(t *testing.T) {
 	}()
 	<-begun
 	result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
-	if err != nil || result.Outcome != engine.OutcomeFailed || result.Reason != engine.ReasonLocked || !strings.Contains(result.Error, `"apply" changes this host`) {
+	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonLocked || !strings.Contains(result.Error, `"apply" changes this host`) {
 		t.Errorf("the second one: %+v, %v", result, err)
 	}
 	// The end of its context ends the first one, and nothing else on the connection.
@@ -325,10 +325,10 @@ func (c *configurable) applies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result.Outcome == engine.OutcomeFailed && result.Reason != engine.ReasonLocked {
+		if result.Outcome == api.OutcomeFailed && result.Reason != api.ReasonLocked {
 			t.Fatalf("got %+v", result)
 		}
-		return result.Outcome == engine.OutcomeApplied || result.Outcome == engine.OutcomeUnchanged
+		return result.Outcome == api.OutcomeApplied || result.Outcome == api.OutcomeUnchanged
 	})
 }
 
@@ -336,7 +336,7 @@ func (c *configurable) applies(t *testing.T) {
 func TestApplyConnectionLost(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	var once bool
-	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(engine.Event) {
+	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(api.Event) {
 		if once {
 			return
 		}
@@ -364,7 +364,7 @@ func TestApplyAgentGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
-	if err != nil || result.Outcome != engine.OutcomeApplied {
+	if err != nil || result.Outcome != api.OutcomeApplied {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
@@ -431,9 +431,9 @@ func TestHostileProgress(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Asked once: the second time our agent would have been put there.
-			result, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: agent.CommandApply, input: encoded, bundle: &r.Bundle, report: func(engine.Event) {}})
+			result, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandApply, input: encoded, bundle: &r.Bundle, report: func(api.Event) {}})
 			if tt.want == "" {
-				if err != nil || result.Outcome != engine.OutcomeApplied {
+				if err != nil || result.Outcome != api.OutcomeApplied {
 					t.Errorf("got %+v, %v", result, err)
 				}
 				return
@@ -464,14 +464,14 @@ func TestHostileText(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	r := c.withoutPayload()
 	long := strings.Repeat("x", 3*maxText)
-	var got []engine.Event
+	var got []api.Event
 	result, err := readProgress(strings.NewReader(fmt.Sprintf(
 		`{"event":{"item":"\u001b[2J\n","state":"Note","message":"token %s","step":-1,"steps":99999999999}}`+"\n"+`{"result":{"outcome":"Failed","error":"bearer %s %s"}}`+"\n",
-		secretToken, secretToken, long)), redactorOf(&r.Bundle), func(e engine.Event) { got = append(got, e) })
+		secretToken, secretToken, long)), redactorOf(&r.Bundle), func(e api.Event) { got = append(got, e) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []engine.Event{{Item: "?[2J ", State: engine.EventNote, Message: "token [redacted]", Steps: maxSteps}}
+	want := []api.Event{{Item: "?[2J ", State: api.EventNote, Message: "token [redacted]", Steps: maxSteps}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -494,8 +494,8 @@ func TestSecretsStay(t *testing.T) {
 	c.access.placed[placeKey(address(c.instance))] = "hostile"
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
-		_, applied := c.access.changeOnce(t.Context(), target, change{command: agent.CommandApply, input: input, bundle: &c.bundle})
-		_, planned := c.access.askOnce(t.Context(), target, question{command: agent.CommandPlan, encoded: input, bundle: &c.bundle}, &engine.Plan{})
+		_, applied := c.access.changeOnce(t.Context(), target, change{command: api.CommandApply, input: input, bundle: &c.bundle})
+		_, planned := c.access.askOnce(t.Context(), target, question{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
 		for _, err := range []error{applied, planned} {
 			if err == nil || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString(c.bundle.Secrets["bootstrap"])) || !strings.Contains(err.Error(), redacted) {
 				t.Errorf("got %v", err)
@@ -515,17 +515,17 @@ func TestHostilePlan(t *testing.T) {
 	file := c.bundle.Document.Files[i]
 	for _, tt := range []struct {
 		name string
-		plan engine.Plan
+		plan api.Plan
 		want string // part of the error; empty: none
 	}{
-		{"path of its own", engine.Plan{Payload: []engine.PayloadFile{{Name: file.Source.Payload, Digest: file.Digest, Path: `C:\Windows\System32\sethc.exe`, URL: "http://169.254.169.254/", Size: -1}}}, ""},
-		{"another file", engine.Plan{Payload: []engine.PayloadFile{{Name: "other.exe", Digest: file.Digest}}}, "other.exe"},
-		{"another digest", engine.Plan{Payload: []engine.PayloadFile{{Name: file.Source.Payload, Digest: "sha256:0"}}}, "which it was not asked to have"},
-		{"what is no file of the payload", engine.Plan{Payload: []engine.PayloadFile{{Digest: c.bundle.Document.Files[0].Digest}}}, "which it was not asked to have"},
-		{"another revision", engine.Plan{Revision: "other"}, `"other"`},
-		{"unknown impact", engine.Plan{Impact: "Little"}, `impact "Little"`},
-		{"unknown impact of an item", engine.Plan{Items: []engine.Item{{Action: engine.ActionCreate}}}, `impact ""`},
-		{"unknown action", engine.Plan{Items: []engine.Item{{Action: "Explode", Impact: config.ImpactNone}}}, `action "Explode"`},
+		{"path of its own", api.Plan{Payload: []api.PayloadFile{{Name: file.Source.Payload, Digest: file.Digest, Path: `C:\Windows\System32\sethc.exe`, URL: "http://169.254.169.254/", Size: -1}}}, ""},
+		{"another file", api.Plan{Payload: []api.PayloadFile{{Name: "other.exe", Digest: file.Digest}}}, "other.exe"},
+		{"another digest", api.Plan{Payload: []api.PayloadFile{{Name: file.Source.Payload, Digest: "sha256:0"}}}, "which it was not asked to have"},
+		{"what is no file of the payload", api.Plan{Payload: []api.PayloadFile{{Digest: c.bundle.Document.Files[0].Digest}}}, "which it was not asked to have"},
+		{"another revision", api.Plan{Revision: "other"}, `"other"`},
+		{"unknown impact", api.Plan{Impact: "Little"}, `impact "Little"`},
+		{"unknown impact of an item", api.Plan{Items: []api.Item{{Action: api.ActionCreate}}}, `impact ""`},
+		{"unknown action", api.Plan{Items: []api.Item{{Action: "Explode", Impact: config.ImpactNone}}}, `action "Explode"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := tt.plan
@@ -540,7 +540,7 @@ func TestHostilePlan(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 			for _, f := range p.Payload {
-				if err == nil && f != (engine.PayloadFile{Name: file.Source.Payload, Digest: file.Digest, Size: file.Source.Size, Path: engine.PayloadPath(file.Digest)}) {
+				if err == nil && f != (api.PayloadFile{Name: file.Source.Payload, Digest: file.Digest, Size: file.Source.Size, Path: api.PayloadPath(file.Digest)}) {
 					t.Errorf("got %+v", f)
 				}
 			}

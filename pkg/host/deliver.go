@@ -16,8 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -38,7 +38,7 @@ import (
 // [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
 // [transfer.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#Error
 // [transfer.Transfer.Put]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#Transfer.Put
-func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []engine.PayloadFile, progress func(transfer.Progress)) error {
+func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance
 
 // items are the files as they are sent, with their paths on Windows. A file that has two names is
 // sent once.
-func (a *Access) items(ctx context.Context, files []engine.PayloadFile) ([]transfer.Item, error) {
+func (a *Access) items(ctx context.Context, files []api.PayloadFile) ([]transfer.Item, error) {
 	var items []transfer.Item
 	sent := map[string]bool{}
 	for _, f := range files {
@@ -96,7 +96,7 @@ func (a *Access) items(ctx context.Context, files []engine.PayloadFile) ([]trans
 // digestPrefix begins the digests of a document.
 const digestPrefix = "sha256:"
 
-func (a *Access) item(ctx context.Context, f engine.PayloadFile) (transfer.Item, error) {
+func (a *Access) item(ctx context.Context, f api.PayloadFile) (transfer.Item, error) {
 	if a.options.Payload == nil {
 		return transfer.Item{}, errors.New("and this process has no payload")
 	}
@@ -108,7 +108,7 @@ func (a *Access) item(ctx context.Context, f engine.PayloadFile) (transfer.Item,
 	if digestPrefix+content.SHA256 != f.Digest {
 		return transfer.Item{}, fmt.Errorf("with the digest %s, and the payload of this process has it with the digest %s", f.Digest, digestPrefix+content.SHA256)
 	}
-	if f.Path != engine.PayloadPath(f.Digest) {
+	if f.Path != api.PayloadPath(f.Digest) {
 		return transfer.Item{}, fmt.Errorf("and wants it at %q, where no file of the payload goes", f.Path)
 	}
 	open := func() (io.ReadSeekCloser, error) { return a.options.Payload.Open(ctx, f.Name) }
@@ -223,14 +223,14 @@ func reading(bytes int64) time.Duration {
 func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer.Wanted) ([]transfer.State, error) {
 	states := make([]transfer.State, 0, len(files))
 	for some := range slices.Chunk(files, filesAtOnce) {
-		var request agent.FilesRequest
+		var request api.FilesRequest
 		var size int64
 		for _, f := range some {
-			request.Files = append(request.Files, agent.WantedFile{Path: toAgent(f.Path), Size: f.Size})
+			request.Files = append(request.Files, api.WantedFile{Path: toAgent(f.Path), Size: f.Size})
 			size += f.Size
 		}
-		var answer agent.FilesAnswer
-		q := question{command: agent.CommandFiles, request: request, timeout: reading(size)}
+		var answer api.FilesAnswer
+		q := question{command: api.CommandFiles, request: request, timeout: reading(size)}
 		if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
 			return nil, err
 		}
@@ -246,9 +246,9 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer
 
 // Commit implements [transfer.Remote].
 func (r remote) Commit(ctx context.Context, target ssh.Target, c transfer.Commit) error {
-	request := agent.CommitRequest{Temporary: toAgent(c.Temporary), Path: toAgent(c.Path), Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
-	var answer agent.CommitAnswer
-	q := question{command: agent.CommandCommit, request: request, timeout: reading(c.Size)}
+	request := api.CommitRequest{Temporary: toAgent(c.Temporary), Path: toAgent(c.Path), Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
+	var answer api.CommitAnswer
+	q := question{command: api.CommandCommit, request: request, timeout: reading(c.Size)}
 	if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
 		return err
 	}
@@ -256,11 +256,11 @@ func (r remote) Commit(ctx context.Context, target ssh.Target, c transfer.Commit
 		return nil
 	}
 	switch answer.Error.Reason {
-	case agent.CommitDigestMismatch:
+	case api.CommitDigestMismatch:
 		return fmt.Errorf("%w: %s", transfer.ErrDigest, answer.Error.Message)
-	case agent.CommitDiskFull:
+	case api.CommitDiskFull:
 		return fmt.Errorf("%w: %s", transfer.ErrDiskFull, answer.Error.Message)
-	case agent.CommitInUse:
+	case api.CommitInUse:
 		return fmt.Errorf("%w: %s", transfer.ErrInUse, answer.Error.Message)
 	}
 	return &AgentError{Step: StepRun, Err: errors.New(answer.Error.Message)}

@@ -12,22 +12,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // file is what a host needs of the payload.
-func (c *configurable) file(t *testing.T, name string) engine.PayloadFile {
+func (c *configurable) file(t *testing.T, name string) api.PayloadFile {
 	t.Helper()
 	f := c.access.options.Payload.Manifest.File(name)
 	if f == nil {
 		t.Fatalf("%s is not in the payload", name)
 	}
 	digest := digestPrefix + f.SHA256
-	return engine.PayloadFile{Name: name, Digest: digest, Size: f.Size, Path: engine.PayloadPath(digest)}
+	return api.PayloadFile{Name: name, Digest: digest, Size: f.Size, Path: api.PayloadPath(digest)}
 }
 
 // TestDeliverNothing: what this process cannot send, or must not, is told before the host is contacted.
@@ -36,7 +37,7 @@ func TestDeliverNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		wants   string // name of the file
-		change  func(*engine.PayloadFile)
+		change  func(*api.PayloadFile)
 		prepare func(t *testing.T, c *configurable)
 		want    string
 	}{
@@ -45,15 +46,15 @@ func TestDeliverNothing(t *testing.T) {
 			want: "the host needs containerd.exe, and this process has no payload",
 		},
 		{
-			name: "unknown", wants: random, change: func(f *engine.PayloadFile) { f.Name = "csi-proxy.exe" },
+			name: "unknown", wants: random, change: func(f *api.PayloadFile) { f.Name = "csi-proxy.exe" },
 			want: "the host needs csi-proxy.exe, which the payload of this process does not have",
 		},
 		{
-			name: "another build", wants: random, change: func(f *engine.PayloadFile) { f.Digest, f.Path = other, engine.PayloadPath(other) },
+			name: "another build", wants: random, change: func(f *api.PayloadFile) { f.Digest, f.Path = other, api.PayloadPath(other) },
 			want: "with the digest " + other + ", and the payload of this process has it with the digest sha256:",
 		},
 		{
-			name: "elsewhere", wants: random, change: func(f *engine.PayloadFile) { f.Path = `C:\Windows\System32\sethc.exe` },
+			name: "elsewhere", wants: random, change: func(f *api.PayloadFile) { f.Path = `C:\Windows\System32\sethc.exe` },
 			want: "where no file of the payload goes",
 		},
 		{
@@ -87,7 +88,7 @@ func TestDeliverNothing(t *testing.T) {
 			if tt.prepare != nil {
 				tt.prepare(t, c)
 			}
-			err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{f}, nil)
+			err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{f}, nil)
 			if missing := (*PayloadError)(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
@@ -117,7 +118,7 @@ func TestDeliverResumes(t *testing.T) {
 	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
 		t.Fatal(err)
 	}
-	files := []engine.PayloadFile{c.file(t, random)}
+	files := []api.PayloadFile{c.file(t, random)}
 	c.pool.Forget(address(c.instance))
 	setFault(t, c.site, winhost.Fault{CutAfterBytes: 3 << 20})
 	cut := false
@@ -193,7 +194,7 @@ func TestDeliverFailures(t *testing.T) {
 				return 0, true
 			}})
 			c.access.placed[placeKey(address(c.instance))] = `C:\hostile`
-			err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{c.file(t, random)}, nil)
+			err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{c.file(t, random)}, nil)
 			if failed := (*AgentError)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got a %T: %v", err, err)
 			}
@@ -211,7 +212,7 @@ func TestDeliverDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	setFault(t, c.site, winhost.Fault{DiskFull: true})
-	err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{c.file(t, random)}, nil)
+	err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{c.file(t, random)}, nil)
 	// SFTP has no word for a full disk, and the disk that is behind the host has room.
 	if !errors.Is(err, transfer.ErrWrite) {
 		t.Errorf("got %v", err)
@@ -226,7 +227,7 @@ func TestDeliverSilence(t *testing.T) {
 	}
 	c.access.patience.silence = 300 * time.Millisecond
 	setFault(t, c.site, winhost.Fault{ExecHang: true, ExecMatch: "files$"})
-	err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{c.file(t, random)}, nil)
+	err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{c.file(t, random)}, nil)
 	if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "told nothing new") {
 		t.Errorf("got %v", err)
 	}
@@ -234,7 +235,7 @@ func TestDeliverSilence(t *testing.T) {
 
 // TestUnixDrive: on a host that runs no Windows, drive C is a directory, for SFTP too.
 func TestUnixDrive(t *testing.T) {
-	path := engine.PayloadPath(config.Digest(nil))
+	path := api.PayloadPath(config.Digest(nil))
 	for _, tt := range []struct {
 		p    platform
 		want string

@@ -6,7 +6,8 @@ package host
 import (
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -75,7 +76,7 @@ func (e *PayloadError) Unwrap() error { return e.Err }
 // LogRefusedError means that the host answered and refuses to show a log.
 type LogRefusedError struct {
 	// Refusal says why.
-	Refusal agent.LogError
+	Refusal api.LogError
 }
 
 // Error implements error.

@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -43,7 +44,7 @@ func TestDeliverHalfOpen(t *testing.T) {
 	file := c.file(t, random)
 	before := c.pool.Stats()
 	frozen, back := int64(-1), false
-	err := c.access.Deliver(t.Context(), c.instance, []engine.PayloadFile{file}, func(p transfer.Progress) {
+	err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{file}, func(p transfer.Progress) {
 		switch {
 		case frozen < 0 && p.Sent > 0 && p.Sent < p.Total:
 			frozen = p.Sent
@@ -73,7 +74,7 @@ func TestApplyHalfOpen(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	c.onWatchedConnections(t)
 	frozen := false
-	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(engine.Event) {
+	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(api.Event) {
 		if !frozen {
 			frozen = true
 			setFault(t, c.site, winhost.Fault{Freeze: true})

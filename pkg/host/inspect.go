@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -22,8 +22,8 @@ import (
 //
 // [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
 func (a *Access) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
-	var facts agent.Facts
-	times, err := a.ask(ctx, instance, question{command: agent.CommandInspect}, &facts)
+	var facts api.Facts
+	times, err := a.ask(ctx, instance, question{command: api.CommandInspect}, &facts)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (a *Access) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance
 
 // clockSkew is the clock of the host less ours, as NTP works it out: the way there and the
 // way back are taken to be equally long, so that what it may be wrong by is half of both.
-func clockSkew(theirs agent.TimeFacts, ours exchange) time.Duration {
+func clockSkew(theirs api.TimeFacts, ours exchange) time.Duration {
 	answered := theirs.Answered
 	if answered.IsZero() {
 		answered = theirs.Now
@@ -43,7 +43,7 @@ func clockSkew(theirs agent.TimeFacts, ours exchange) time.Duration {
 	return (theirs.Now.Sub(ours.asked)/2 + answered.Sub(ours.answered)/2).Round(time.Millisecond)
 }
 
-func inspectionOf(f *agent.Facts, times exchange) *v1alpha1.WindowsInstanceInspection {
+func inspectionOf(f *api.Facts, times exchange) *v1alpha1.WindowsInstanceInspection {
 	out := &v1alpha1.WindowsInstanceInspection{
 		Time:          metav1.NewTime(times.answered),
 		ClockSkew:     metav1.Duration{Duration: clockSkew(f.Time, times)},
@@ -82,7 +82,7 @@ func inspectionOf(f *agent.Facts, times exchange) *v1alpha1.WindowsInstanceInspe
 	return out
 }
 
-func configurationOf(c agent.ConfigurationFacts) v1alpha1.ConfigurationInspection {
+func configurationOf(c api.ConfigurationFacts) v1alpha1.ConfigurationInspection {
 	out := v1alpha1.ConfigurationInspection{AppliedRevision: c.AppliedRevision, ApplyingRevision: c.ApplyingRevision}
 	if d := c.Drift; d != nil {
 		out.Drift = &v1alpha1.DriftInspection{Time: metav1.NewTime(d.Time), Repaired: driftedItems(d.Repaired), Left: driftedItems(d.Left), Message: d.Error}
@@ -91,7 +91,7 @@ func configurationOf(c agent.ConfigurationFacts) v1alpha1.ConfigurationInspectio
 }
 
 // driftedItems are items for people, with what differs.
-func driftedItems(items []engine.Item) []string {
+func driftedItems(items []api.Item) []string {
 	var out []string
 	for _, i := range items {
 		text := i.String()
@@ -103,7 +103,7 @@ func driftedItems(items []engine.Item) []string {
 	return out
 }
 
-func networkOf(n agent.NetworkFacts) v1alpha1.NetworkInspection {
+func networkOf(n api.NetworkFacts) v1alpha1.NetworkInspection {
 	var out v1alpha1.NetworkInspection
 	for _, i := range n.Interfaces {
 		out.Interfaces = append(out.Interfaces, v1alpha1.InterfaceInspection{

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -24,13 +24,13 @@ func TestInspect(t *testing.T) {
 	end := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := newSite(t, winhost.InProcessOptions{
 		Clock: func() time.Time { return time.Now().Add(ahead).UTC() },
-		Facts: func(f *agent.Facts) {
-			f.PendingReboot = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootWindowsUpdate}}
+		Facts: func(f *api.Facts) {
+			f.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootWindowsUpdate}}
 			f.AddError("network/hns", os.ErrNotExist)
 		},
-		Details: func(f *agent.Facts) {
-			f.Certificates = []agent.Certificate{{Path: `C:\var\lib\kubelet\pki\kubelet-client-current.pem`, Subject: "CN=system:node:win-1", NotAfter: end}}
-			f.Network.HNSNetworks = []agent.HNSNetwork{{Name: "nat", Type: "nat", Subnets: []string{"172.19.0.0/20"}}}
+		Details: func(f *api.Facts) {
+			f.Certificates = []api.Certificate{{Path: `C:\var\lib\kubelet\pki\kubelet-client-current.pem`, Subject: "CN=system:node:win-1", NotAfter: end}}
+			f.Network.HNSNetworks = []api.HNSNetwork{{Name: "nat", Type: "nat", Subnets: []string{"172.19.0.0/20"}}}
 		},
 	})
 	logged := time.Now().Add(ahead).UTC().Truncate(time.Microsecond)
@@ -93,7 +93,7 @@ func TestClockSkew(t *testing.T) {
 		{"all of the way there", at(2), at(2), 2, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := clockSkew(agent.TimeFacts{Now: tt.now, Answered: tt.answered}, exchange{asked, at(tt.took)}); got != tt.want {
+			if got := clockSkew(api.TimeFacts{Now: tt.now, Answered: tt.answered}, exchange{asked, at(tt.took)}); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -102,12 +102,12 @@ func TestClockSkew(t *testing.T) {
 
 func TestInspectConfiguration(t *testing.T) {
 	found := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
-	got := configurationOf(agent.ConfigurationFacts{
+	got := configurationOf(api.ConfigurationFacts{
 		AppliedRevision: "one", ApplyingRevision: "two",
-		Drift: &engine.Drift{
+		Drift: &api.Drift{
 			Time: found, Revision: "one", Error: "access is denied",
-			Repaired: []engine.Item{{Kind: engine.KindService, Name: "kubelet", Action: engine.ActionUpdate, Reason: "it does not run"}},
-			Left:     []engine.Item{{Kind: engine.KindFile, Name: `C:\k\x`, Action: engine.ActionCreate}},
+			Repaired: []api.Item{{Kind: api.KindService, Name: "kubelet", Action: api.ActionUpdate, Reason: "it does not run"}},
+			Left:     []api.Item{{Kind: api.KindFile, Name: `C:\k\x`, Action: api.ActionCreate}},
 		},
 	})
 	want := v1alpha1.ConfigurationInspection{
@@ -119,7 +119,7 @@ func TestInspectConfiguration(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := configurationOf(agent.ConfigurationFacts{}); got != (v1alpha1.ConfigurationInspection{}) {
+	if got := configurationOf(api.ConfigurationFacts{}); got != (v1alpha1.ConfigurationInspection{}) {
 		t.Errorf("of a host that was never set up: %+v", got)
 	}
 }

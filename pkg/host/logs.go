@@ -13,7 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -42,7 +43,7 @@ type LogStream struct {
 // Logs opens a log on the host of the instance. It returns once the host has found
 // what is asked for. The stream ends with ctx. Errors are [CredentialsError]s,
 // [ssh.Error]s, [AgentError]s and [LogRefusedError]s.
-func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (*LogStream, error) {
+func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (*LogStream, error) {
 	target, err := a.target(ctx, instance)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 	return stream, err
 }
 
-func (a *Access) openLog(ctx context.Context, target ssh.Target, request agent.LogRequest) (_ *LogStream, err error) {
+func (a *Access) openLog(ctx context.Context, target ssh.Target, request api.LogRequest) (_ *LogStream, err error) {
 	command, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (a *Access) openLog(ctx context.Context, target ssh.Target, request agent.L
 			cancel()
 		}
 	}()
-	process, err := a.options.Pool.Start(ctx, target, command+" "+agent.CommandLogs)
+	process, err := a.options.Pool.Start(ctx, target, command+" "+api.CommandLogs)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func (s *LogStream) Stop() {
 	s.stop.Do(func() {
 		s.wait.Go(func() {
 			// A connection that is gone ends the stream by itself.
-			_, _ = io.WriteString(s.process.Stdin, agent.StopLine+"\n")
+			_, _ = io.WriteString(s.process.Stdin, api.StopLine+"\n")
 			_ = s.process.Stdin.Close()
 		})
 	})

@@ -14,7 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -36,8 +37,8 @@ func writeLog(t *testing.T, s *site, name, content string) {
 	}
 }
 
-func request(query string) agent.LogRequest {
-	return agent.LogRequest{Queries: []string{query}, CaseSensitive: true}
+func request(query string) api.LogRequest {
+	return api.LogRequest{Queries: []string{query}, CaseSensitive: true}
 }
 
 func TestLogs(t *testing.T) {
@@ -61,12 +62,12 @@ func TestLogRefusal(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	for _, test := range []struct {
 		name    string
-		request agent.LogRequest
+		request api.LogRequest
 		code    int
 	}{
 		{"no such file", request("my/none.log"), http.StatusNotFound},
 		{"out of the log directory", request("../../Windows/x.log"), http.StatusForbidden},
-		{"bad output", agent.LogRequest{Queries: []string{"my/none.log"}, Output: "yaml"}, http.StatusBadRequest},
+		{"bad output", api.LogRequest{Queries: []string{"my/none.log"}, Output: "yaml"}, http.StatusBadRequest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			stream, err := s.access.Logs(t.Context(), s.instance, test.request)

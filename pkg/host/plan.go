@@ -10,8 +10,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -59,16 +60,16 @@ func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 		return nil, err
 	}
 	name := agentName(p, build)
-	change := &v1alpha1.PlannedChange{Kind: string(engine.KindFile), Name: commandPath(p, name), Impact: v1alpha1.ImpactNone}
+	change := &v1alpha1.PlannedChange{Kind: string(api.KindFile), Name: commandPath(p, name), Impact: v1alpha1.ImpactNone}
 	info, err := client.Stat(sftpPath(p, name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		change.Action = string(engine.ActionCreate)
+		change.Action = string(api.ActionCreate)
 		change.Message = fmt.Sprintf("The agent of revision %s, %d bytes, is not on the host.", build.revision(), build.size)
 	case err != nil:
 		return nil, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
 	case info.Size() != build.size || a.verifyAgent(ctx, target, commandPath(p, name), build) != nil:
-		change.Action = string(engine.ActionUpdate)
+		change.Action = string(api.ActionUpdate)
 		change.Message = fmt.Sprintf("What is there is not the agent of revision %s: it has %d bytes of %d, or another digest.", build.revision(), info.Size(), build.size)
 	default:
 		return nil, nil //nolint:nilnil // nothing to do is what one hopes for
@@ -81,11 +82,11 @@ func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 const KindHost = "Host"
 
 // plannedChanges is a plan in the words of the API.
-func plannedChanges(plan *engine.Plan, address string) []v1alpha1.PlannedChange {
+func plannedChanges(plan *api.Plan, address string) []v1alpha1.PlannedChange {
 	changes := make([]v1alpha1.PlannedChange, 0, len(plan.Items)+1)
 	if len(plan.Reboot) > 0 {
 		changes = append(changes, v1alpha1.PlannedChange{
-			Kind: KindHost, Name: address, Action: string(engine.ActionUpdate), Impact: v1alpha1.ImpactReboot,
+			Kind: KindHost, Name: address, Action: string(api.ActionUpdate), Impact: v1alpha1.ImpactReboot,
 			Message: fmt.Sprintf("It has to be restarted before anything else is done, for %s. What follows is what is known to be done then.", strings.Join(plan.Reboot, ", ")),
 		})
 	}

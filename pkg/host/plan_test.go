@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -94,9 +95,9 @@ func TestPlanConfiguration(t *testing.T) {
 }
 
 func TestPlannedChanges(t *testing.T) {
-	got := plannedChanges(&engine.Plan{
+	got := plannedChanges(&api.Plan{
 		Reboot: []string{"Create Feature Containers", "Create Hostname win-1"},
-		Items:  []engine.Item{{Kind: engine.KindFile, Name: `C:\k\x`, Action: engine.ActionUpdate, Impact: config.ImpactDrain, Services: []string{"kubelet", "kube-proxy"}, Reason: "its content differs"}},
+		Items:  []api.Item{{Kind: api.KindFile, Name: `C:\k\x`, Action: api.ActionUpdate, Impact: config.ImpactDrain, Services: []string{"kubelet", "kube-proxy"}, Reason: "its content differs"}},
 	}, "10.1.42.1")
 	want := []v1alpha1.PlannedChange{
 		{Kind: KindHost, Name: "10.1.42.1", Action: "Update", Impact: v1alpha1.ImpactReboot,

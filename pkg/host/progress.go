@@ -10,9 +10,9 @@ import (
 	"io"
 	"slices"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 const (
@@ -30,7 +30,7 @@ var errNoResult = errors.New("it ended without a result")
 
 // readProgress reads what "apply" and "cleanup" answer, up to the result, without secrets.
 // Each event is passed on at once. An error of r is returned as it is, its end as errNoResult.
-func readProgress(r io.Reader, hide redactor, event func(engine.Event)) (*engine.Result, error) {
+func readProgress(r io.Reader, hide redactor, event func(api.Event)) (*api.Result, error) {
 	lines := bufio.NewReader(&boundedReader{r: r, left: maxProgress})
 	for {
 		line, err := readLine(lines, maxProgressLine)
@@ -40,7 +40,7 @@ func readProgress(r io.Reader, hide redactor, event func(engine.Event)) (*engine
 		if err != nil {
 			return nil, err
 		}
-		var p agent.Progress
+		var p api.Progress
 		if err := decodeAnswer([]byte(hide.text(string(line))), &p, ofPlan); err != nil {
 			return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
 		}
@@ -73,13 +73,13 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 
 // Outcomes that each command may have.
 var (
-	applyOutcomes   = []engine.Outcome{engine.OutcomeUnchanged, engine.OutcomeApplied, engine.OutcomeRebootRequired, engine.OutcomeImpactExceeded, engine.OutcomeFailed}
-	cleanupOutcomes = []engine.Outcome{engine.OutcomeRemoved, engine.OutcomeFailed}
+	applyOutcomes   = []api.Outcome{api.OutcomeUnchanged, api.OutcomeApplied, api.OutcomeRebootRequired, api.OutcomeImpactExceeded, api.OutcomeFailed}
+	cleanupOutcomes = []api.Outcome{api.OutcomeRemoved, api.OutcomeFailed}
 )
 
 // checkResult refuses a result on which nobody could act. bundle is what was to be applied;
 // nil: everything was to be removed.
-func checkResult(r *engine.Result, bundle *config.Bundle) error {
+func checkResult(r *api.Result, bundle *config.Bundle) error {
 	outcomes := applyOutcomes
 	if bundle == nil {
 		outcomes = cleanupOutcomes
@@ -87,13 +87,13 @@ func checkResult(r *engine.Result, bundle *config.Bundle) error {
 	if !slices.Contains(outcomes, r.Outcome) {
 		return fmt.Errorf("it says that the outcome is %.40q, which is not one that there is", r.Outcome)
 	}
-	if bundle == nil || r.Outcome == engine.OutcomeFailed {
+	if bundle == nil || r.Outcome == api.OutcomeFailed {
 		return nil
 	}
 	if err := checkRevision(r.Revision, bundle); err != nil {
 		return err
 	}
-	if r.Outcome != engine.OutcomeImpactExceeded {
+	if r.Outcome != api.OutcomeImpactExceeded {
 		return nil
 	}
 	if r.Plan == nil {
@@ -105,19 +105,19 @@ func checkResult(r *engine.Result, bundle *config.Bundle) error {
 // checkPlan refuses a plan on which nobody could act, and puts what the bundle says of the
 // files of the payload in the place of what the host says: what is sent to a host, and
 // where, is not the host's to choose.
-func checkPlan(p *engine.Plan, bundle *config.Bundle) error {
+func checkPlan(p *api.Plan, bundle *config.Bundle) error {
 	if err := checkRevision(p.Revision, bundle); err != nil {
 		return err
 	}
 	impacts := []config.Impact{p.Impact}
 	for _, i := range p.Items {
 		impacts = append(impacts, i.Impact)
-		if !slices.Contains([]engine.Action{engine.ActionCreate, engine.ActionUpdate, engine.ActionDelete}, i.Action) {
+		if !slices.Contains([]api.Action{api.ActionCreate, api.ActionUpdate, api.ActionDelete}, i.Action) {
 			return fmt.Errorf("it plans the action %.40q, which is not one that there is", i.Action)
 		}
 	}
 	for _, i := range impacts {
-		if !slices.Contains([]config.Impact{config.ImpactNone, config.ImpactRestart, config.ImpactDrain, config.ImpactReboot}, i) {
+		if !slices.Contains(config.Impacts(), i) {
 			return fmt.Errorf("it plans the impact %.40q, which is not one that there is", i)
 		}
 	}
@@ -129,7 +129,7 @@ func checkPlan(p *engine.Plan, bundle *config.Bundle) error {
 			return fmt.Errorf("it needs %.100q of the payload, which it was not asked to have", wanted.Name)
 		}
 		f := bundle.Document.Files[at]
-		p.Payload[n] = engine.PayloadFile{Name: f.Source.Payload, Digest: f.Digest, Size: f.Source.Size, URL: f.Source.URL, Path: engine.PayloadPath(f.Digest)}
+		p.Payload[n] = api.PayloadFile{Name: f.Source.Payload, Digest: f.Digest, Size: f.Source.Size, URL: f.Source.URL, Path: api.PayloadPath(f.Digest)}
 	}
 	return nil
 }

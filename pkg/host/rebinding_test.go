@@ -10,7 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -57,7 +58,7 @@ func TestRebinding(t *testing.T) {
 		"facts":    func(ctx context.Context) error { _, err := access.Facts(ctx, instance); return err },
 		"boot ID":  func(ctx context.Context) error { _, err := access.BootID(ctx, instance); return err },
 		"log": func(ctx context.Context) error {
-			stream, err := access.Logs(ctx, instance, agent.LogRequest{})
+			stream, err := access.Logs(ctx, instance, api.LogRequest{})
 			if err != nil {
 				return err
 			}

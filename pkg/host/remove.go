@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -50,8 +51,8 @@ func (a *Access) removeAgent(ctx context.Context, target ssh.Target) error {
 		return err
 	}
 	r := &remover{ctx: ctx, client: client, until: time.Now().Add(a.patience.removal)}
-	root := toHost(p, engine.Root)
-	r.directory(toHost(p, engine.PayloadDirectory), payloadFile, true)
+	root := toHost(p, api.Root)
+	r.directory(toHost(p, api.PayloadDirectory), payloadFile, true)
 	if p == windows {
 		r.directory(root, agentFile, true)
 	} else {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -59,7 +59,7 @@ func TestCleanupRemoves(t *testing.T) {
 			result, err := s.access.Cleanup(t.Context(), s.instance, nil)
 			switch failed := (*AgentError)(nil); {
 			case tt.says == "":
-				if err != nil || result.Outcome != engine.OutcomeRemoved {
+				if err != nil || result.Outcome != api.OutcomeRemoved {
 					t.Errorf("got %+v, %v", result, err)
 				}
 			case !errors.As(err, &failed) || failed.Step != StepRemove || !strings.Contains(err.Error(), tt.says):
@@ -92,7 +92,7 @@ func TestCleanupInUse(t *testing.T) {
 		if err := os.WriteFile(local, []byte("line\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stream, err := s.access.Logs(t.Context(), s.instance, agent.LogRequest{Queries: []string{"x.log"}, Follow: true})
+		stream, err := s.access.Logs(t.Context(), s.instance, api.LogRequest{Queries: []string{"x.log"}, Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,9 +140,9 @@ func TestCleanupReboot(t *testing.T) {
 	if s.access.placed[placeKey(address(s.instance))] != "hostile" {
 		t.Error("the agent is thought to be gone")
 	}
-	for _, outcome := range []engine.Outcome{engine.OutcomeApplied, engine.OutcomeImpactExceeded, ""} {
+	for _, outcome := range []api.Outcome{api.OutcomeApplied, api.OutcomeImpactExceeded, ""} {
 		s := newHostileSite(t, say(fmt.Sprintf(`{"result":{"outcome":%q}}`+"\n", outcome)))
-		_, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: agent.CommandCleanup})
+		_, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandCleanup})
 		if failed := (*AgentError)(nil); !errors.As(err, &failed) {
 			t.Errorf("outcome %q of a cleanup: %v", outcome, err)
 		}

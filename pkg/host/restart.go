@@ -13,7 +13,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -26,8 +27,8 @@ const askTimeout = 30 * time.Second
 // BootID says which boot the host is in: it is another one after each restart. Errors are
 // [CredentialsError]s, [ssh.Error]s and [AgentError]s.
 func (a *Access) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-	var boot agent.BootFacts
-	if _, err := a.ask(ctx, instance, question{command: agent.CommandBoot}, &boot); err != nil {
+	var boot api.BootFacts
+	if _, err := a.ask(ctx, instance, question{command: api.CommandBoot}, &boot); err != nil {
 		return "", err
 	}
 	return boot.ID, nil
@@ -37,21 +38,21 @@ func (a *Access) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance)
 // when the host has agreed, which is before it goes down. After an error nobody knows
 // whether the host restarts; as the request names the boot, it can simply be made again,
 // over a new connection. Errors are those of BootID.
-func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.RestartRequest) (agent.RestartAnswer, error) {
-	var answer agent.RestartAnswer
+func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
+	var answer api.RestartAnswer
 	if request.BootID == "" {
 		return answer, errors.New("restarting a host: the request does not say which boot shall end")
 	}
-	_, err := a.ask(ctx, instance, question{command: agent.CommandRestart, request: request}, &answer)
+	_, err := a.ask(ctx, instance, question{command: api.CommandRestart, request: request}, &answer)
 	return answer, err
 }
 
 // EnsureRoutes makes sure that the host sends packets to the given destinations the given
 // way, and returns the routes that had to be made. They last until the next restart.
 // Errors are those of BootID; after one, some of the routes may have been made.
-func (a *Access) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []agent.Route) (changed []agent.Route, err error) {
-	var answer agent.RoutesAnswer
-	if _, err := a.ask(ctx, instance, question{command: agent.CommandRoutes, request: agent.RoutesRequest{Ensure: routes}}, &answer); err != nil {
+func (a *Access) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error) {
+	var answer api.RoutesAnswer
+	if _, err := a.ask(ctx, instance, question{command: api.CommandRoutes, request: api.RoutesRequest{Ensure: routes}}, &answer); err != nil {
 		return nil, err
 	}
 	for _, r := range answer.Changed {

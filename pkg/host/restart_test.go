@@ -8,9 +8,10 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -21,10 +22,10 @@ func TestRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := agent.RestartRequest{BootID: first, Reason: "a test"}
+	request := api.RestartRequest{BootID: first, Reason: "a test"}
 	for range 2 { // the second one while the host goes down
 		answer, err := s.access.Restart(t.Context(), s.instance, request)
-		if want := (agent.RestartAnswer{BootID: first}); err != nil || answer != want {
+		if want := (api.RestartAnswer{BootID: first}); err != nil || answer != want {
 			t.Errorf("got %+v, %v, want %+v", answer, err, want)
 		}
 	}
@@ -35,13 +36,13 @@ func TestRestart(t *testing.T) {
 		return err == nil && second != first
 	})
 	answer, err := s.access.Restart(t.Context(), s.instance, request)
-	if want := (agent.RestartAnswer{BootID: second, Restarted: true}); err != nil || answer != want {
+	if want := (api.RestartAnswer{BootID: second, Restarted: true}); err != nil || answer != want {
 		t.Errorf("after the restart: got %+v, %v, want %+v", answer, err, want)
 	}
 	if n := s.host.Restarts(); n != 1 {
 		t.Errorf("the host restarted %d times", n)
 	}
-	if _, err := s.access.Restart(t.Context(), s.instance, agent.RestartRequest{}); err == nil {
+	if _, err := s.access.Restart(t.Context(), s.instance, api.RestartRequest{}); err == nil {
 		t.Error("a request that names no boot is no error")
 	}
 }
@@ -55,7 +56,7 @@ func TestLostAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	setFault(t, s, winhost.Fault{ExecMatch: "restart$", ExecExit: 1})
-	request := agent.RestartRequest{BootID: boot}
+	request := api.RestartRequest{BootID: boot}
 	var failed *AgentError
 	if _, err := s.access.Restart(t.Context(), s.instance, request); !errors.As(err, &failed) || failed.Step != StepRun {
 		t.Errorf("got %v, want an agent that failed", err)
@@ -69,23 +70,23 @@ func TestLostAnswer(t *testing.T) {
 
 func TestEnsureRoutes(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	routes := []agent.Route{
+	routes := []api.Route{
 		{Destination: netip.MustParsePrefix("169.254.169.254/32")},
 		{Destination: netip.MustParsePrefix("169.254.169.250/32"), Gateway: netip.MustParseAddr("10.0.0.1"), Interface: 4},
 	}
 	for _, tt := range []struct {
 		name string
-		want []agent.Route
+		want []api.Route
 	}{
 		{"missing", routes},
 		{"there", nil},
 	} {
 		got, err := s.access.EnsureRoutes(t.Context(), s.instance, routes)
-		if diff := cmp.Diff(tt.want, got, cmp.Comparer(func(a, b agent.Route) bool { return a == b })); err != nil || diff != "" {
+		if diff := cmp.Diff(tt.want, got, cmp.Comparer(func(a, b api.Route) bool { return a == b })); err != nil || diff != "" {
 			t.Errorf("%s: %v, changed (-want +got):\n%s", tt.name, err, diff)
 		}
 	}
-	if _, err := s.access.EnsureRoutes(t.Context(), s.instance, []agent.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0")}}); err == nil {
+	if _, err := s.access.EnsureRoutes(t.Context(), s.instance, []api.Route{{Destination: netip.MustParsePrefix("0.0.0.0/0")}}); err == nil {
 		t.Error("a default route is no error")
 	}
 }

@@ -11,10 +11,11 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -48,9 +49,9 @@ func TestStatusError(t *testing.T) {
 		{"connection lost at the upload", &AgentError{Step: StepUpload, Err: connection(ssh.LayerSession, ssh.ReasonConnectionLost)}, 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
 		{"agent silent", &AgentError{Step: StepRun, Err: fmt.Errorf("no answer: %w", context.DeadlineExceeded)}, 504, "Timeout", "Agent", true, "running it on the host"},
 		{"out of time", fmt.Errorf("waiting: %w", context.DeadlineExceeded), 504, "Timeout", "Agent", true, "in time"},
-		{"not found on the host", &LogRefusedError{agent.LogError{Code: 404, Reason: "NotFound", Message: "no log of x"}}, 404, "NotFound", "", false, "no log of x"},
-		{"forbidden on the host", &LogRefusedError{agent.LogError{Code: 403, Reason: "Forbidden", Message: "access denied"}}, 403, "Forbidden", "", false, "access denied"},
-		{"bad request", &LogRefusedError{agent.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}}, 400, "BadRequest", "", false, "no such form"},
+		{"not found on the host", &LogRefusedError{api.LogError{Code: 404, Reason: "NotFound", Message: "no log of x"}}, 404, "NotFound", "", false, "no log of x"},
+		{"forbidden on the host", &LogRefusedError{api.LogError{Code: 403, Reason: "Forbidden", Message: "access denied"}}, 403, "Forbidden", "", false, "access denied"},
+		{"bad request", &LogRefusedError{api.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}}, 400, "BadRequest", "", false, "no such form"},
 		{"command that cannot be expressed", &CommandError{errors.New("argument 1: has a line break")}, 400, "BadRequest", "", false, "argument 1"},
 		{"shell that is not known", &ShellError{errors.New("it printed x")}, 503, "ServiceUnavailable", "Shell", true, "it printed x"},
 		{"nothing listens", &PortError{8080, connection(ssh.LayerSession, ssh.ReasonConnectionRefused)}, 503, "ServiceUnavailable", "Session", true, "port 8080: nothing"},
@@ -85,7 +86,7 @@ func TestStatusError(t *testing.T) {
 }
 
 func TestStatusErrorOfABadField(t *testing.T) {
-	err := StatusError("win-1", &LogRefusedError{agent.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}})
+	err := StatusError("win-1", &LogRefusedError{api.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}})
 	var api apierrors.APIStatus
 	if !errors.As(err, &api) {
 		t.Fatal(err)

@@ -8,21 +8,21 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // cleanUp takes everything away, once.
 func cleanUp(ctx context.Context, h *Host) error {
-	result, err := h.change(ctx, agent.CommandCleanup, nil, nil)
+	result, err := h.change(ctx, api.CommandCleanup, nil, nil)
 	if err != nil {
 		return err
 	}
-	if result.Outcome != engine.OutcomeRemoved {
+	if result.Outcome != api.OutcomeRemoved {
 		return fmt.Errorf("got outcome %s", result.Outcome)
 	}
-	if result, err = h.change(ctx, agent.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 {
+	if result, err = h.change(ctx, api.CommandCleanup, nil, nil); err != nil || len(result.Changed) > 0 {
 		return fmt.Errorf("the second time: %w", orElse(err, errors.New("something was left to do")))
 	}
 	return nil
@@ -31,13 +31,13 @@ func cleanUp(ctx context.Context, h *Host) error {
 // nothingIsLeft looks for everything that was there, by what else can find it.
 func nothingIsLeft(ctx context.Context, h *Host) error {
 	var errs []error
-	for _, name := range []string{programPath, configPath, secrets, slowPath, engine.Root + `\state`, engine.PayloadDirectory} {
+	for _, name := range []string{programPath, configPath, secrets, slowPath, api.Root + `\state`, api.PayloadDirectory} {
 		if found, err := h.exists(ctx, name); found || err != nil {
 			errs = append(errs, fmt.Errorf("%s is left: %w", name, orElse(err, errors.New("it exists"))))
 		}
 	}
 	for _, line := range []string{
-		"sc.exe query " + serviceBase, "sc.exe query " + serviceAbove, "sc.exe query " + serviceSlow, "sc.exe query " + agent.ServiceName,
+		"sc.exe query " + serviceBase, "sc.exe query " + serviceAbove, "sc.exe query " + serviceSlow, "sc.exe query " + api.ServiceName,
 		`reg.exe query "HKLM\` + keyEnvironment + `" /v ` + variable,
 		`reg.exe query "HKLM\` + keyCertificates + thumbprint(h.bundle.Document.Certificates[0]) + `"`,
 		`reg.exe query "HKLM\` + keyExclusions + `" /v "` + programPath + `"`,
@@ -57,7 +57,7 @@ func nothingIsLeft(ctx context.Context, h *Host) error {
 	want := len(d.Files) + len(d.Environment) + len(d.Certificates) + len(d.Services) + len(d.AntivirusExclusions) + len(d.Firewall)
 	missing := 0
 	for _, i := range plan.Items {
-		if i.Kind != engine.KindDirectory {
+		if i.Kind != api.KindDirectory {
 			missing++
 		}
 	}

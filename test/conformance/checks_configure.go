@@ -13,8 +13,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // configure puts the first document on a host that has files of others.
@@ -32,7 +33,7 @@ func configure(ctx context.Context, h *Host) error {
 	if err != nil {
 		return err
 	}
-	if result.Outcome != engine.OutcomeApplied {
+	if result.Outcome != api.OutcomeApplied {
 		return fmt.Errorf("got outcome %s: %s", result.Outcome, strings.Join(result.Reboot, ", "))
 	}
 	return h.asDesired(ctx)

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -28,7 +29,7 @@ const (
 
 // whileApplying configures the host with one more service, calls during in the middle of
 // that, and then lets the service start.
-func (h *Host) whileApplying(ctx context.Context, during func() error) (b config.Bundle, result *engine.Result, err error) {
+func (h *Host) whileApplying(ctx context.Context, during func() error) (b config.Bundle, result *api.Result, err error) {
 	b = h.changed(func(d *config.Document) {
 		setFile(d, h.program(slowPath, h.SlowService, restarts(serviceSlow)))
 		d.Services = append(d.Services, service(serviceSlow, slowPath, []string{holdPath}, nil))
@@ -37,8 +38,8 @@ func (h *Host) whileApplying(ctx context.Context, during func() error) (b config
 		return b, nil, err
 	}
 	held := errors.New("there was no progress")
-	result, err = h.apply(ctx, b, func(e engine.Event) {
-		if e.State != engine.EventStarted || !strings.HasSuffix(e.Item, serviceSlow) {
+	result, err = h.apply(ctx, b, func(e api.Event) {
+		if e.State != api.EventStarted || !strings.HasSuffix(e.Item, serviceSlow) {
 			return
 		}
 		within, cancel := context.WithTimeout(ctx, patience)
@@ -58,18 +59,18 @@ func (h *Host) whileApplying(ctx context.Context, during func() error) (b config
 // oneAtATime: while one applies, another one is told so and does nothing.
 func oneAtATime(ctx context.Context, h *Host) error {
 	before := h.bundle
-	request, err := (&engine.Request{Allow: config.ImpactReboot, Bundle: before}).Encode()
+	request, err := (&api.ApplyRequest{Allow: config.ImpactReboot, Bundle: before}).Encode()
 	if err != nil {
 		return err
 	}
 	_, result, err := h.whileApplying(ctx, func() error {
-		result, err := h.change(ctx, agent.CommandApply, request, nil)
-		if result == nil || result.Reason != engine.ReasonLocked {
+		result, err := h.change(ctx, api.CommandApply, request, nil)
+		if result == nil || result.Reason != api.ReasonLocked {
 			return fmt.Errorf("the other one got %+v: %w", result, orElse(err, errors.New("it was not refused")))
 		}
 		return nil
 	})
-	if err == nil && result.Outcome != engine.OutcomeApplied {
+	if err == nil && result.Outcome != api.OutcomeApplied {
 		err = fmt.Errorf("the first one got outcome %s", result.Outcome)
 	}
 	_, back := h.apply(ctx, before, nil)
@@ -126,21 +127,21 @@ func restart(ctx context.Context, h *Host) error {
 	if err != nil {
 		return err
 	}
-	if result.Outcome != engine.OutcomeRebootRequired {
+	if result.Outcome != api.OutcomeRebootRequired {
 		return fmt.Errorf("got outcome %s", result.Outcome)
 	}
-	var boot agent.BootFacts
-	if err := h.ask(ctx, agent.CommandBoot, nil, &boot); err != nil {
+	var boot api.BootFacts
+	if err := h.ask(ctx, api.CommandBoot, nil, &boot); err != nil {
 		return err
 	}
-	var answer agent.RestartAnswer
-	if err := h.ask(ctx, agent.CommandRestart, agent.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
+	var answer api.RestartAnswer
+	if err := h.ask(ctx, api.CommandRestart, api.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
 		h.pool.Forget(h.Target)
-		var now agent.BootFacts
-		err := h.ask(ctx, agent.CommandBoot, nil, &now)
+		var now api.BootFacts
+		err := h.ask(ctx, api.CommandBoot, nil, &now)
 		return err == nil && now.ID != boot.ID, err
 	}); err != nil {
 		return err
@@ -148,7 +149,7 @@ func restart(ctx context.Context, h *Host) error {
 	if result, err = h.apply(ctx, b, nil); err != nil {
 		return err
 	}
-	if result.Outcome == engine.OutcomeRebootRequired {
+	if result.Outcome == api.OutcomeRebootRequired {
 		return fmt.Errorf("one restart is not enough: %s", strings.Join(result.Reboot, ", "))
 	}
 	content, _, err := h.content(ctx, startedBase)
@@ -161,7 +162,7 @@ func restart(ctx context.Context, h *Host) error {
 // driftIsRepaired: the agent as a service puts right what others change.
 func driftIsRepaired(ctx context.Context, h *Host) error {
 	b := h.changed(func(d *config.Document) {
-		d.Services = append(d.Services, service(agent.ServiceName, h.agent, []string{"run"}, nil))
+		d.Services = append(d.Services, service(api.ServiceName, h.agent, []string{"run"}, nil))
 	})
 	if _, err := h.apply(ctx, b, nil); err != nil {
 		return err
@@ -172,7 +173,7 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 	if err := errors.Join(h.upload(ctx, theirsPath, []byte("changed")), h.look(ctx)); err != nil {
 		return err
 	}
-	var drift *engine.Drift
+	var drift *api.Drift
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := eventually(within, "the drift is told", func() (bool, error) {
@@ -193,19 +194,19 @@ func driftIsRepaired(ctx context.Context, h *Host) error {
 
 // look has the agent as a service look at the host now: it does so when it starts.
 func (h *Host) look(ctx context.Context) error {
-	if _, err := h.run(ctx, "net.exe stop "+agent.ServiceName, nil); err != nil {
+	if _, err := h.run(ctx, "net.exe stop "+api.ServiceName, nil); err != nil {
 		return err
 	}
 	// Wine says that it has stopped while it still does, and does not start it until then.
 	return eventually(ctx, "the service starts", func() (bool, error) {
-		_, err := h.run(ctx, "net.exe start "+agent.ServiceName, nil)
+		_, err := h.run(ctx, "net.exe start "+api.ServiceName, nil)
 		return err == nil, err
 	})
 }
 
 // driftIsLogged: administrators find in the event log what was put right.
 func driftIsLogged(ctx context.Context, h *Host) error {
-	lines, err := h.logs(ctx, agent.LogRequest{Queries: []string{"eventlog/Application"}, SinceSeconds: new(int64(600)), Pattern: `service\.conf|theirs\.conf`})
+	lines, err := h.logs(ctx, api.LogRequest{Queries: []string{"eventlog/Application"}, SinceSeconds: new(int64(600)), Pattern: `service\.conf|theirs\.conf`})
 	if err == nil && len(lines) == 0 {
 		err = errors.New("no event names the file")
 	}

@@ -14,19 +14,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // sameAgent: the program on the host is the one that was sent, byte for byte.
 func sameAgent(ctx context.Context, h *Host) error {
-	var v agent.Version
-	if err := h.ask(ctx, agent.CommandVersion, nil, &v); err != nil {
+	var v api.Version
+	if err := h.ask(ctx, api.CommandVersion, nil, &v); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(h.Agent)
-	if v.SHA256 != hex.EncodeToString(sum[:]) || v.Protocol != agent.ProtocolVersion || v.OS != "windows" {
+	if v.SHA256 != hex.EncodeToString(sum[:]) || v.Protocol != api.ProtocolVersion || v.OS != "windows" {
 		return fmt.Errorf("it says of itself %+v, want digest %x", v, sum)
 	}
 	return nil
@@ -52,7 +52,7 @@ func factsAreComplete(ctx context.Context, h *Host) error {
 		"system drive":              len(f.Disks) > 0 && f.Disks[0].System && f.Disks[0].FreeBytes > 0,
 		"boot":                      !f.Boot.Time.IsZero() && f.Boot.ID != "",
 		"an administrator's rights": f.User.Administrator && f.User.Elevated && f.User.ID != "",
-		"an adapter that is up": slices.ContainsFunc(f.Network.Interfaces, func(i agent.Interface) bool {
+		"an adapter that is up": slices.ContainsFunc(f.Network.Interfaces, func(i api.Interface) bool {
 			return i.Up && len(i.Addresses) > 0
 		}),
 	} {
@@ -66,8 +66,8 @@ func factsAreComplete(ctx context.Context, h *Host) error {
 // hnsAnswers: the Host Networking Service tells its networks, also if there are none. It
 // comes with the feature Containers.
 func hnsAnswers(ctx context.Context, h *Host) error {
-	f := &agent.Facts{}
-	if err := h.ask(ctx, agent.CommandInspect, nil, f); err != nil {
+	f := &api.Facts{}
+	if err := h.ask(ctx, api.CommandInspect, nil, f); err != nil {
 		return err
 	}
 	for _, e := range f.Errors {
@@ -79,12 +79,12 @@ func hnsAnswers(ctx context.Context, h *Host) error {
 }
 
 // logs reads logs as lines, the header taken off.
-func (h *Host) logs(ctx context.Context, request agent.LogRequest) ([]string, error) {
+func (h *Host) logs(ctx context.Context, request api.LogRequest) ([]string, error) {
 	text, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.run(ctx, h.agent+" "+agent.CommandLogs, strings.NewReader(string(text)+"\n"))
+	out, err := h.run(ctx, h.agent+" "+api.CommandLogs, strings.NewReader(string(text)+"\n"))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (h *Host) logs(ctx context.Context, request agent.LogRequest) ([]string, er
 	if !scanner.Scan() {
 		return nil, errors.New("there is no header")
 	}
-	var header agent.LogHeader
+	var header api.LogHeader
 	if err := json.Unmarshal(scanner.Bytes(), &header); err != nil {
 		return nil, fmt.Errorf("the header %q: %w", scanner.Text(), err)
 	}
@@ -113,7 +113,7 @@ func logsOfFiles(ctx context.Context, h *Host) error {
 	if err := h.upload(ctx, name, []byte("one\r\ntwo\r\nthree\r\n")); err != nil {
 		return err
 	}
-	lines, err := h.logs(ctx, agent.LogRequest{Queries: []string{`conformance\some.log`}, TailLines: new(int64(2))})
+	lines, err := h.logs(ctx, api.LogRequest{Queries: []string{`conformance\some.log`}, TailLines: new(int64(2))})
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func logsOfFiles(ctx context.Context, h *Host) error {
 
 // logsOfEvents: every Windows has events of its own start.
 func logsOfEvents(ctx context.Context, h *Host) error {
-	lines, err := h.logs(ctx, agent.LogRequest{Queries: []string{"eventlog/System"}, TailLines: new(int64(5)), Output: "json"})
+	lines, err := h.logs(ctx, api.LogRequest{Queries: []string{"eventlog/System"}, TailLines: new(int64(5)), Output: "json"})
 	if err != nil {
 		return err
 	}
@@ -146,11 +146,11 @@ func logsOfEvents(ctx context.Context, h *Host) error {
 
 // bootIsStable: two looks in one boot have one answer.
 func bootIsStable(ctx context.Context, h *Host) error {
-	var first, second agent.BootFacts
-	if err := h.ask(ctx, agent.CommandBoot, nil, &first); err != nil {
+	var first, second api.BootFacts
+	if err := h.ask(ctx, api.CommandBoot, nil, &first); err != nil {
 		return err
 	}
-	if err := h.ask(ctx, agent.CommandBoot, nil, &second); err != nil {
+	if err := h.ask(ctx, api.CommandBoot, nil, &second); err != nil {
 		return err
 	}
 	if first.ID == "" || first.ID != second.ID {
@@ -181,7 +181,7 @@ func hostnameIsCompared(ctx context.Context, h *Host) error {
 // featureIsKnown: Windows tells whether the feature is on that containers need, and that
 // there is none of another name. Nothing is turned on.
 func featureIsKnown(ctx context.Context, h *Host) error {
-	of := func(name string) (*engine.Plan, error) {
+	of := func(name string) (*api.Plan, error) {
 		return h.plan(ctx, config.Bundle{Document: config.Document{
 			Version:  config.SchemaVersion,
 			Features: []config.Feature{{Name: name, OnChange: config.OnChange{Impact: config.ImpactReboot}}},
@@ -191,7 +191,7 @@ func featureIsKnown(ctx context.Context, h *Host) error {
 	if err != nil {
 		return err
 	}
-	if len(plan.Items) > 1 || len(plan.Items) == 1 && plan.Items[0].Kind != engine.KindFeature {
+	if len(plan.Items) > 1 || len(plan.Items) == 1 && plan.Items[0].Kind != api.KindFeature {
 		return fmt.Errorf("feature Containers:%s", describe(plan.Items))
 	}
 	if plan, err := of("NoSuchFeature"); err == nil {

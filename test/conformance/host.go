@@ -20,9 +20,9 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -56,7 +56,7 @@ type Host struct {
 func Open(ctx context.Context, o Options) (*Host, error) {
 	h := &Host{Options: o, pool: ssh.New(ssh.Options{}), payload: map[string][]byte{}}
 	sum := sha256.Sum256(o.Agent)
-	h.agent = engine.Root + `\windows-node-agent-` + hex.EncodeToString(sum[:8]) + ".exe"
+	h.agent = api.Root + `\windows-node-agent-` + hex.EncodeToString(sum[:8]) + ".exe"
 	// One that is there may run. Whether it is the right one is the first check.
 	there, err := h.exists(ctx, h.agent)
 	if err == nil && !there {
@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 			return h, errors.New("the host is configured: it is a node, or an earlier run was interrupted. " +
 				"In the second case only, let what is on it be taken off (-clean)")
 		}
-		if _, err := h.change(ctx, agent.CommandCleanup, nil, nil); err != nil {
+		if _, err := h.change(ctx, api.CommandCleanup, nil, nil); err != nil {
 			return h, err
 		}
 	}
@@ -86,7 +86,7 @@ func (h *Host) Close(ctx context.Context) error {
 	defer h.pool.Close() //nolint:errcheck // it never fails
 	facts, err := h.facts(ctx)
 	if err == nil && (facts.Configuration.AppliedRevision != "" || facts.Configuration.ApplyingRevision != "") {
-		_, err = h.change(ctx, agent.CommandCleanup, nil, nil)
+		_, err = h.change(ctx, api.CommandCleanup, nil, nil)
 	}
 	return errors.Join(err, h.withFiles(ctx, func(files *ssh.SFTP) error {
 		// What services have logged is nothing of the configuration.
@@ -95,7 +95,7 @@ func (h *Host) Close(ctx context.Context) error {
 			_ = files.Remove(path.Join(slashes(logDirectory), log.Name()))
 		}
 		var left error
-		for _, name := range []string{h.agent, logDirectory, directory, engine.Root} {
+		for _, name := range []string{h.agent, logDirectory, directory, api.Root} {
 			// A directory stays that something of others is in.
 			if err := files.Remove(slashes(name)); err != nil && name == h.agent {
 				left = fmt.Errorf("removing %s: %w", name, err)
@@ -141,19 +141,19 @@ func (h *Host) ask(ctx context.Context, command string, request, answer any) err
 	return nil
 }
 
-func (h *Host) facts(ctx context.Context) (*agent.Facts, error) {
-	facts := &agent.Facts{}
-	return facts, h.ask(ctx, agent.CommandFacts, nil, facts)
+func (h *Host) facts(ctx context.Context) (*api.Facts, error) {
+	facts := &api.Facts{}
+	return facts, h.ask(ctx, api.CommandFacts, nil, facts)
 }
 
 // plan asks what a bundle would change, and sends what the host needs for it.
-func (h *Host) plan(ctx context.Context, b config.Bundle) (*engine.Plan, error) {
+func (h *Host) plan(ctx context.Context, b config.Bundle) (*api.Plan, error) {
 	text, err := b.Encode()
 	if err != nil {
 		return nil, err
 	}
-	plan := &engine.Plan{}
-	if err := h.ask(ctx, agent.CommandPlan, json.RawMessage(text), plan); err != nil {
+	plan := &api.Plan{}
+	if err := h.ask(ctx, api.CommandPlan, json.RawMessage(text), plan); err != nil {
 		return nil, err
 	}
 	for _, f := range plan.Payload {
@@ -166,7 +166,7 @@ func (h *Host) plan(ctx context.Context, b config.Bundle) (*engine.Plan, error) 
 
 // change runs a sub-command of the agent that tells its progress, and returns the result.
 // Saw is told of each event.
-func (h *Host) change(ctx context.Context, command string, stdin []byte, saw func(engine.Event)) (*engine.Result, error) {
+func (h *Host) change(ctx context.Context, command string, stdin []byte, saw func(api.Event)) (*api.Result, error) {
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
@@ -174,10 +174,10 @@ func (h *Host) change(ctx context.Context, command string, stdin []byte, saw fun
 		ended <- err
 		_ = write.Close() // never fails
 	}()
-	var result *engine.Result
+	var result *api.Result
 	decoder := json.NewDecoder(read)
 	for {
-		var p agent.Progress
+		var p api.Progress
 		err := decoder.Decode(&p)
 		if err != nil {
 			_ = read.CloseWithError(err) // lets the writer go, if it is not at its end
@@ -192,7 +192,7 @@ func (h *Host) change(ctx context.Context, command string, stdin []byte, saw fun
 	switch {
 	case result == nil:
 		return nil, fmt.Errorf("%s has no result: %w", command, orElse(err, io.ErrUnexpectedEOF))
-	case result.Outcome == engine.OutcomeFailed:
+	case result.Outcome == api.OutcomeFailed:
 		return result, fmt.Errorf("%s failed (%s): %s", command, result.Reason, result.Error)
 	}
 	return result, err
@@ -207,15 +207,15 @@ func orElse(err, otherwise error) error {
 }
 
 // apply configures the host with a bundle.
-func (h *Host) apply(ctx context.Context, b config.Bundle, saw func(engine.Event)) (*engine.Result, error) {
+func (h *Host) apply(ctx context.Context, b config.Bundle, saw func(api.Event)) (*api.Result, error) {
 	if _, err := h.plan(ctx, b); err != nil {
 		return nil, err
 	}
-	request, err := (&engine.Request{Allow: config.ImpactReboot, Bundle: b}).Encode()
+	request, err := (&api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b}).Encode()
 	if err != nil {
 		return nil, err
 	}
-	result, err := h.change(ctx, agent.CommandApply, request, saw)
+	result, err := h.change(ctx, api.CommandApply, request, saw)
 	if err == nil {
 		h.bundle = b
 	}
@@ -229,9 +229,9 @@ func (h *Host) applied(ctx context.Context, b config.Bundle, changes int) error 
 	if err != nil {
 		return err
 	}
-	want := engine.OutcomeApplied
+	want := api.OutcomeApplied
 	if changes == 0 {
-		want = engine.OutcomeUnchanged
+		want = api.OutcomeUnchanged
 	}
 	if result.Outcome != want || len(result.Changed) != changes {
 		return fmt.Errorf("got outcome %s, want %s with %d changes: %s%s", result.Outcome, want, changes, strings.Join(result.Reboot, ", "), describe(result.Changed))
@@ -248,7 +248,7 @@ func (h *Host) asDesired(ctx context.Context) error {
 	return err
 }
 
-func describe(items []engine.Item) string {
+func describe(items []api.Item) string {
 	var out strings.Builder
 	for _, i := range items[:min(len(items), 20)] {
 		fmt.Fprintf(&out, "\n  %s: %s", i, i.Reason)

@@ -17,10 +17,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -150,10 +151,10 @@ func hanging(kubelet winhost.ServiceFunc, hang <-chan struct{}) winhost.ServiceF
 
 // facts makes the hosts differ: in what they have left, and the last Machine waits for
 // a restart until it gets one.
-func facts(i, count int) func(*agent.Facts) {
+func facts(i, count int) func(*api.Facts) {
 	var mu sync.Mutex
 	boots := map[string]bool{}
-	return func(f *agent.Facts) {
+	return func(f *api.Facts) {
 		f.Memory.AvailableBytes -= f.Memory.TotalBytes * uint64(i) / uint64(2*count)
 		f.Disks[0].FreeBytes -= f.Disks[0].TotalBytes * uint64(count-i) / uint64(2*count)
 		mu.Lock()
@@ -161,7 +162,7 @@ func facts(i, count int) func(*agent.Facts) {
 		n := len(boots)
 		mu.Unlock()
 		if i == machines && n <= bootsUntilNode {
-			f.PendingReboot = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootWindowsUpdate}}
+			f.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootWindowsUpdate}}
 		}
 	}
 }

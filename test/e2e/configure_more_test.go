@@ -18,11 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -133,9 +134,9 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-foreign")
 	var hidden atomic.Bool
 	hidden.Store(true)
-	h := s.newHost(t, namespace, "cfg-foreign", winhost.Options{InProcess: winhost.InProcessOptions{Facts: func(f *agent.Facts) {
+	h := s.newHost(t, namespace, "cfg-foreign", winhost.Options{InProcess: winhost.InProcessOptions{Facts: func(f *api.Facts) {
 		if hidden.Load() {
-			f.Services = slices.DeleteFunc(f.Services, func(s agent.Service) bool { return s.Name == wmco.ContainerdService })
+			f.Services = slices.DeleteFunc(f.Services, func(s api.Service) bool { return s.Name == wmco.ContainerdService })
 		}
 	}}})
 	clean := h.before

@@ -14,10 +14,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
@@ -139,7 +140,7 @@ func (p processes) restarted(now processes) []string {
 // applying says whether the disk of the host has it that it is being changed.
 func (h *wineHost) applying(t *testing.T) bool {
 	t.Helper()
-	content, err := os.ReadFile(h.local(t, engine.Root+`\state\inventory.json`))
+	content, err := os.ReadFile(h.local(t, api.Root+`\state\inventory.json`))
 	// It is replaced while it is read.
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)

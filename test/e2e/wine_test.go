@@ -13,12 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -158,8 +159,8 @@ func (h *wineHost) drift(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It looks when it starts, and then once a minute.
-	h.run(t, "net stop "+agent.ServiceName)
-	h.run(t, "net start "+agent.ServiceName)
+	h.run(t, "net stop "+api.ServiceName)
+	h.run(t, "net start "+api.ServiceName)
 	soon(t, "both are put right", func() error {
 		inspection := h.inspect(t)
 		drift := inspection.Configuration.Drift

@@ -46,6 +46,7 @@ var layers = map[string][]string{
 	"pkg/version":               {},
 	"pkg/wmco":                  {},
 	"pkg/host/ssh":              {},
+	"pkg/agent/api":             {},
 	"pkg/agent":                 {},
 	"pkg/storage/etcd":          {},
 	"pkg/host/shell":            {},
@@ -55,19 +56,19 @@ var layers = map[string][]string{
 	"pkg/stream":           {},
 	"pkg/stream/recording": {},
 	// Judges what the agent found.
-	"pkg/host/preflight": {"pkg/agent", "pkg/wmco"},
+	"pkg/host/preflight": {"pkg/agent/api", "pkg/wmco"},
 	// What shall be on a host.
-	"pkg/desired/document": {"pkg/agent", "pkg/wmco"},
+	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco"},
 	// What is shipped to a host, and how it gets there.
 	"pkg/desired/payload": {},
 	"pkg/host/transfer":   {"pkg/host/ssh"},
 	// What is done on a host, for the API server and the controller alike.
-	"pkg/host": {"pkg/apis", "pkg/agent", "pkg/desired/payload", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/version", "pkg/host/shell"},
+	"pkg/host": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/version", "pkg/host/shell"},
 	// What hosts of this cluster shall be like. The controller and the API server must agree.
-	"pkg/desired/cluster":      {"pkg/apis", "pkg/agent/api/config", "pkg/desired/document", "pkg/wmco", "pkg/desired/payload"},
+	"pkg/desired/cluster":      {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/wmco", "pkg/desired/payload"},
 	"pkg/controller/csr/token": {"pkg/apis"},
 	// The API server. It sees hosts through small interfaces of its own.
-	"pkg/registry":  {"pkg/apis", "pkg/agent", "pkg/stream/recording", "pkg/stream"},
+	"pkg/registry":  {"pkg/apis", "pkg/agent/api", "pkg/stream/recording", "pkg/stream"},
 	"pkg/apiserver": {"pkg/apis", "pkg/generated/openapi", "pkg/registry"},
 	// The controllers. None knows another one; what they share is in apply and source.
 	"pkg/controller/internal/apply":   {"pkg/apis", "pkg/generated/applyconfiguration"},
@@ -75,17 +76,18 @@ var layers = map[string][]string{
 	"pkg/controller/source/configmap": {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/source/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/rollout":          {"pkg/apis", "pkg/generated", "pkg/controller/internal"},
-	"pkg/controller/instance":         {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/internal"},
-	"pkg/controller/operation":        {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/host", "pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/controller/internal"},
+	"pkg/controller/instance":         {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent/api", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/internal"},
+	"pkg/controller/operation":        {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/host", "pkg/agent/api", "pkg/desired/document", "pkg/wmco", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/controller/internal"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/csr/identity": {"pkg/apis", "pkg/controller/csr/policy", "pkg/controller/internal"},
 	"pkg/controller/csr":          {"pkg/apis", "pkg/controller/csr/policy", "pkg/controller/csr/identity", "pkg/controller/internal"},
 	// It decides and records; what reaches hosts is elsewhere.
 	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/internal"},
+	"pkg/desired/flags":        {"pkg/desired/cluster", "pkg/desired/payload"},
 	"pkg/desired/inputs":       {"pkg/apis", "pkg/desired/cluster", "pkg/desired/document"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/controller/csr/policy", "pkg/wmco", "pkg/controller/csr/identity", "pkg/controller/internal"},
-	"pkg/controller/services":  {"pkg/agent", "pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
-	"pkg/controller/options":   {"pkg/desired/cluster", "pkg/wmco", "pkg/host", "pkg/controller"},
+	"pkg/controller/services":  {"pkg/agent/api", "pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
+	"pkg/controller/options":   {"pkg/desired", "pkg/wmco", "pkg/host", "pkg/controller"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.

@@ -16,12 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/controlplane"
@@ -158,13 +158,13 @@ func (h *host) run(line string, stdin []byte) string {
 }
 
 // plan asks the agent what is to be done.
-func (h *host) plan(b *config.Bundle) engine.Plan {
+func (h *host) plan(b *config.Bundle) api.Plan {
 	h.Helper()
 	text, err := b.Encode()
 	if err != nil {
 		h.Fatal(err)
 	}
-	var p engine.Plan
+	var p api.Plan
 	if err := json.Unmarshal([]byte(h.run(h.agent+" plan", text)), &p); err != nil {
 		h.Fatal(err)
 	}
@@ -172,32 +172,32 @@ func (h *host) plan(b *config.Bundle) engine.Plan {
 }
 
 // apply has the agent carry a document out, with whatever it costs.
-func (h *host) apply(b *config.Bundle) engine.Result {
+func (h *host) apply(b *config.Bundle) api.Result {
 	h.Helper()
 	for _, f := range h.plan(b).Payload {
 		h.send(f.Name, f.Path)
 	}
-	text, err := (&engine.Request{Allow: config.ImpactReboot, Bundle: *b}).Encode()
+	text, err := (&api.ApplyRequest{Allow: config.ImpactReboot, Bundle: *b}).Encode()
 	if err != nil {
 		h.Fatal(err)
 	}
 	return h.change("apply", text)
 }
 
-func (h *host) change(command string, stdin []byte) engine.Result {
+func (h *host) change(command string, stdin []byte) api.Result {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), 4*time.Minute)
 	defer cancel()
 	began := time.Now()
 	var out bytes.Buffer
 	runErr := h.pool.Run(ctx, h.target, h.agent+" "+command, bytes.NewReader(stdin), &out)
-	var last agent.Progress
+	var last api.Progress
 	for line := range bytes.Lines(out.Bytes()) {
-		last = agent.Progress{}
+		last = api.Progress{}
 		if err := json.Unmarshal(line, &last); err != nil {
 			h.Fatalf("%s: %v: %s", command, err, line)
 		}
-		if e := last.Event; e != nil && e.State != engine.EventStarted {
+		if e := last.Event; e != nil && e.State != api.EventStarted {
 			h.Logf("%6.2f %s %s %s", e.Time.Sub(began).Seconds(), e.State, e.Item, e.Message)
 		}
 	}

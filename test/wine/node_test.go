@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -21,7 +23,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -176,23 +177,23 @@ func TestNode(t *testing.T) {
 	for _, w := range d.Waiting {
 		t.Logf("waiting: %+v", w)
 	}
-	if r := h.apply(&d.Bundle); r.Outcome != engine.OutcomeRebootRequired {
+	if r := h.apply(&d.Bundle); r.Outcome != api.OutcomeRebootRequired {
 		t.Fatalf("first: %+v", r)
 	}
 	if err := h.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	if r := h.apply(&d.Bundle); r.Outcome != engine.OutcomeApplied {
+	if r := h.apply(&d.Bundle); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("second: %+v", r)
 	}
 	c.ready(t, strings.ToLower(h.Name()))
 	h.verify(&d.Bundle)
 
-	if r := h.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
+	if r := h.change("cleanup", nil); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	// The agent does not remove itself; who sent it does.
-	h.run("rmdir /s /q "+engine.Root, nil)
+	h.run("rmdir /s /q "+api.Root, nil)
 	for _, difference := range before.Differences(hosttest.TakeSnapshot(t, h.Host)) {
 		t.Errorf("after the cleanup: %s", difference)
 	}

@@ -18,9 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 
 	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
@@ -32,10 +33,10 @@ import (
 type InProcessOptions struct {
 	// Facts changes what the host says about itself. It is called for every answer, with
 	// the facts of a healthy Windows Server 2022. Nil: nothing is changed.
-	Facts func(*agent.Facts)
+	Facts func(*api.Facts)
 	// Details changes what is only found out when somebody inspects the host: without it
 	// there are no certificates and no networks for pods. Nil: nothing is changed.
-	Details func(*agent.Facts)
+	Details func(*api.Facts)
 	// EventLog is the host's event log. Nil: reading it fails.
 	EventLog logs.EventLog
 	// Clock is the host's clock, for clock skew and time zones. Nil: this machine's, UTC.
@@ -74,8 +75,8 @@ type inProcessHost struct {
 
 	mu       sync.Mutex // guards what follows
 	on       bool
-	boots    []boot                       // newest first
-	routes   map[netip.Prefix]agent.Route // made since the start
+	boots    []boot                     // newest first
+	routes   map[netip.Prefix]api.Route // made since the start
 	commands []string
 	running  map[string]int // local paths of programs, how often each runs
 	// processes are the services that were started in this boot, by name in lower case.
@@ -269,7 +270,7 @@ func (h *inProcessHost) powerOn() error {
 		return nil
 	}
 	h.on = true
-	h.routes = map[netip.Prefix]agent.Route{}
+	h.routes = map[netip.Prefix]api.Route{}
 	h.boots = slices.Insert(h.boots, 0, newBoot(h.opts.Clock(), h.boots))
 	h.processes = map[string]*process{}
 	h.bootContext, h.endBoot = context.WithCancel(context.Background())

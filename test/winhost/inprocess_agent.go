@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
@@ -59,15 +61,15 @@ func (a *agentHost) EventLog() (logs.EventLog, error) {
 func (a *agentHost) Executable() (string, error) { return a.executable, nil }
 
 // Boot implements [agent.Host].
-func (a *agentHost) Boot(context.Context) (agent.BootFacts, error) {
+func (a *agentHost) Boot(context.Context) (api.BootFacts, error) {
 	a.mu.Lock()
 	last := a.boots[0]
 	a.mu.Unlock()
 	return a.bootFacts(last), nil
 }
 
-func (a *agentHost) bootFacts(b boot) agent.BootFacts {
-	return agent.BootFacts{Time: b.time, UptimeSeconds: int64(a.Now().Sub(b.time) / time.Second), ID: b.id}
+func (a *agentHost) bootFacts(b boot) api.BootFacts {
+	return api.BootFacts{Time: b.time, UptimeSeconds: int64(a.Now().Sub(b.time) / time.Second), ID: b.id}
 }
 
 // Restart implements [agent.Host]. Of several requests the first one ends the boot that
@@ -93,7 +95,7 @@ func (a *agentHost) Restart(context.Context, agent.RestartOptions) error {
 }
 
 // EnsureRoute implements [agent.Host].
-func (a *agentHost) EnsureRoute(_ context.Context, r agent.Route) (bool, error) {
+func (a *agentHost) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	was, present := a.routes[r.Destination]
@@ -113,7 +115,7 @@ func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) 
 func (a *agentHost) ReportDrift(string) error { return nil }
 
 // Facts implements [agent.Host].
-func (a *agentHost) Facts(context.Context) *agent.Facts {
+func (a *agentHost) Facts(context.Context) *api.Facts {
 	a.mu.Lock()
 	last := a.boots[0]
 	a.mu.Unlock()
@@ -125,7 +127,7 @@ func (a *agentHost) Facts(context.Context) *agent.Facts {
 }
 
 // Details implements [agent.Host].
-func (a *agentHost) Details(_ context.Context, f *agent.Facts) {
+func (a *agentHost) Details(_ context.Context, f *api.Facts) {
 	if a.opts.Details != nil {
 		a.opts.Details(f)
 	}
@@ -135,44 +137,44 @@ func (a *agentHost) Details(_ context.Context, f *agent.Facts) {
 func netBIOS(name string) string { return strings.ToUpper(name[:min(len(name), 15)]) }
 
 // healthyFacts describe a host that passes every preflight check.
-func (a *agentHost) healthyFacts(last boot) *agent.Facts {
+func (a *agentHost) healthyFacts(last boot) *api.Facts {
 	const gib = 1 << 30
 	now := a.Now()
 	zone, offset := now.Zone()
 	no := false
 	name, next := a.hostname()
-	names := agent.NameFacts{Hostname: name, FQDN: name, NetBIOS: netBIOS(name)}
-	var pending agent.PendingReboot
+	names := api.NameFacts{Hostname: name, FQDN: name, NetBIOS: netBIOS(name)}
+	var pending api.PendingReboot
 	if next != name {
 		names.Pending = next
-		pending = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootComputerRename}}
+		pending = api.PendingReboot{Pending: true, Reasons: []string{api.RebootComputerRename}}
 	}
-	return &agent.Facts{
-		Time: agent.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset},
-		System: agent.SystemFacts{
+	return &api.Facts{
+		Time: api.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset},
+		System: api.SystemFacts{
 			OS: "windows", Architecture: "amd64",
 			Product: "Windows Server 2022 Datacenter", Edition: "ServerDatacenter", InstallationType: "Server Core", Release: "21H2",
 			Version: windowsVersion, Build: windowsBuild, Revision: windowsRevision, Server: true,
 		},
 		Name:          names,
 		CPUs:          4,
-		Memory:        agent.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
-		Disks:         []agent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
+		Memory:        api.MemoryFacts{TotalBytes: 16 * gib, AvailableBytes: 12 * gib},
+		Disks:         []api.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 128 * gib, FreeBytes: 96 * gib}},
 		Boot:          a.bootFacts(last),
-		User:          agent.UserFacts{Name: names.NetBIOS + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
+		User:          api.UserFacts{Name: names.NetBIOS + `\` + a.user, ID: "S-1-5-21-1004336348-1177238915-682003330-500", Administrator: true, Elevated: true},
 		PendingReboot: pending,
-		Services: append(a.serviceFacts(), []agent.Service{
+		Services: append(a.serviceFacts(), []api.Service{
 			{Name: "sshd", DisplayName: "OpenSSH SSH Server", State: "Running", StartType: "Automatic", PID: 1804, Path: `C:\Windows\System32\OpenSSH\sshd.exe`, Account: "LocalSystem"},
 			{Name: "vmcompute", DisplayName: "Hyper-V Host Compute Service", State: "Running", StartType: "Manual", PID: 2012, Path: `C:\Windows\system32\vmcompute.exe`, Account: "LocalSystem"},
 			{Name: "hns", DisplayName: "Host Network Service", State: "Running", StartType: "Manual", PID: 2044, Path: `C:\Windows\system32\svchost.exe -k NetSvcs -p`, Account: "LocalSystem"},
 			{Name: "W32Time", DisplayName: "Windows Time", State: "Running", StartType: "Automatic", PID: 988, Path: `C:\Windows\system32\svchost.exe -k LocalService`, Account: `NT AUTHORITY\LocalService`},
 		}...),
-		Network: agent.NetworkFacts{
-			Interfaces: []agent.Interface{{
+		Network: api.NetworkFacts{
+			Interfaces: []api.Interface{{
 				Name: "Ethernet", Index: 4, MAC: "00:50:56:9a:10:01", MTU: 1500, Up: true, DHCP: &no,
 				Addresses: []string{a.Address() + "/24"}, Gateways: []string{"127.0.2.254"}, DNSServers: []string{"127.0.2.254"},
 			}},
-			Listening: []agent.Listener{{Port: 22, Address: "0.0.0.0", PID: 1804}},
+			Listening: []api.Listener{{Port: 22, Address: "0.0.0.0", PID: 1804}},
 		},
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -143,7 +145,7 @@ func (h *inProcessHost) program(s ServiceStart) ServiceFunc {
 	if run := h.opts.Services[s.Name]; run != nil {
 		return run
 	}
-	if s.Name == agent.ServiceName && h.opts.RunAgent {
+	if s.Name == api.ServiceName && h.opts.RunAgent {
 		return h.runAgentService
 	}
 	return func(ctx context.Context, _ ServiceStart) error {
@@ -229,15 +231,15 @@ func (h *inProcessHost) hasProgram(path string) bool {
 }
 
 // serviceFacts are the facts about the services that were put on the host.
-func (h *inProcessHost) serviceFacts() []agent.Service {
-	var facts []agent.Service
+func (h *inProcessHost) serviceFacts() []api.Service {
+	var facts []api.Service
 	s := h.system()
 	for _, name := range agent.ServicesOfInterest() {
 		service, err := s.Service(name)
 		if err != nil || service == nil {
 			continue
 		}
-		facts = append(facts, agent.Service{
+		facts = append(facts, api.Service{
 			Name: name, DisplayName: name, Description: service.Settings.Description, State: string(service.State),
 			StartType: string(service.Settings.StartType), Path: service.Settings.CommandLine, Account: "LocalSystem",
 			Dependencies: service.Settings.Dependencies, ExitCode: service.ExitCode,

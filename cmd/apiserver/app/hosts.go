@@ -9,7 +9,8 @@ import (
 	"io"
 	"net"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -27,7 +28,7 @@ type hosts struct {
 var _ windowsinstance.Hosts = hosts{}
 
 // OpenLog implements [windowsinstance.LogOpener].
-func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (windowsinstance.LogStream, error) {
+func (h hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (windowsinstance.LogStream, error) {
 	stream, err := h.access.Logs(ctx, instance, request)
 	if err != nil {
 		return nil, host.StatusError(instance.Name, err)

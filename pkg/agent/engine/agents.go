@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -21,7 +23,7 @@ var agentName = regexp.MustCompile(`(?i)^windows-node-agent-[0-9a-f]{16}\.exe$`)
 func oldAgents(names []string, own string, services []config.Service) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !agentName.MatchString(name) || strings.EqualFold(name, own) || slices.ContainsFunc(services, func(s config.Service) bool {
-			return strings.EqualFold(s.BinaryPath, Root+`\`+name)
+			return strings.EqualFold(s.BinaryPath, api.Root+`\`+name)
 		})
 	})
 }
@@ -32,14 +34,14 @@ func (a *application) sweepAgents() {
 	if a.Executable == "" {
 		return
 	}
-	list, err := a.system().Names(Root)
+	list, err := a.system().Names(api.Root)
 	if err != nil {
 		return // there is none
 	}
 	for _, name := range oldAgents(list, a.Executable, a.bundle.Document.Services) {
-		path := Root + `\` + name
+		path := api.Root + `\` + name
 		if err := a.system().Remove(path); err != nil && !errors.Is(err, ErrInUse) {
-			a.emit(Event{Item: path, State: EventNote, Message: "is removed later: " + err.Error()})
+			a.emit(api.Event{Item: path, State: api.EventNote, Message: "is removed later: " + err.Error()})
 		}
 	}
 }

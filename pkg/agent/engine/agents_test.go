@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -21,35 +23,35 @@ const (
 // agentBundle is a document whose service is the agent itself.
 func agentBundle(name string) config.Bundle {
 	s := testService("windows-node-agent")
-	s.BinaryPath, s.Arguments = Root+`\`+name, []string{"run"}
+	s.BinaryPath, s.Arguments = api.Root+`\`+name, []string{"run"}
 	return config.Bundle{Document: config.Document{Version: config.SchemaVersion, Services: []config.Service{s}}}
 }
 
 // TestAgentIsReplaced: another version of the agent comes with its document. Its process,
 // which is not that of the service, restarts the service with it, and removes the old one.
 func TestAgentIsReplaced(t *testing.T) {
-	apply := func(f *fake, name string) *Result {
-		f.files[fold(Root+`\`+name)] = fakeFile{Content: name}
+	apply := func(f *fake, name string) *api.Result {
+		f.files[fold(api.Root+`\`+name)] = fakeFile{Content: name}
 		e := engineOf(f)
 		e.Executable = name
-		return e.Apply(t.Context(), &Request{Allow: config.ImpactRestart, Bundle: agentBundle(name)})
+		return e.Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactRestart, Bundle: agentBundle(name)})
 	}
 	agents := func(f *fake) []string {
-		return slices.DeleteFunc(f.children(Root), func(name string) bool { return !strings.HasSuffix(name, ".exe") })
+		return slices.DeleteFunc(f.children(api.Root), func(name string) bool { return !strings.HasSuffix(name, ".exe") })
 	}
 	f := newFake()
-	if r := apply(f, agentOne); r.Outcome != OutcomeApplied {
+	if r := apply(f, agentOne); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("first: %+v", r)
 	}
-	f.inUse[fold(Root+`\`+agentOne)] = true
+	f.inUse[fold(api.Root+`\`+agentOne)] = true
 	first := f.services["windows-node-agent"]
 
 	// The service looks at the host before and after, and leaves itself alone.
 	look := func() {
 		t.Helper()
-		var drifts []Drift
+		var drifts []api.Drift
 		e := engineOf(f)
-		k := &keeper{Engine: e, options: RunOptions{Service: "windows-node-agent", Report: func(d Drift) { drifts = append(drifts, d) }}, observer: observer{system: f}}
+		k := &keeper{Engine: e, options: RunOptions{Service: "windows-node-agent", Report: func(d api.Drift) { drifts = append(drifts, d) }}, observer: observer{system: f}}
 		k.look(t.Context())
 		if len(drifts) > 0 {
 			t.Errorf("the service reports %+v", drifts)
@@ -57,12 +59,12 @@ func TestAgentIsReplaced(t *testing.T) {
 	}
 	look()
 	r := apply(f, agentTwo)
-	if r.Outcome != OutcomeApplied || len(r.Changed) != 1 || r.Changed[0].Impact != config.ImpactRestart {
+	if r.Outcome != api.OutcomeApplied || len(r.Changed) != 1 || r.Changed[0].Impact != config.ImpactRestart {
 		t.Fatalf("second: %+v", r)
 	}
 	look()
 	now := f.services["windows-node-agent"]
-	if want := Root + `\` + agentTwo + " run"; now.Settings.CommandLine != want || now.state != ServiceRunning || now.started <= first.started {
+	if want := api.Root + `\` + agentTwo + " run"; now.Settings.CommandLine != want || now.state != ServiceRunning || now.started <= first.started {
 		t.Errorf("the service is %+v, want one that was started with %s", now, want)
 	}
 	// The old one is still in use, as its process is just ending.
@@ -70,7 +72,7 @@ func TestAgentIsReplaced(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	clear(f.inUse)
-	if r := apply(f, agentTwo); r.Outcome != OutcomeUnchanged {
+	if r := apply(f, agentTwo); r.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v", r)
 	}
 	if got, want := agents(f), []string{agentTwo}; !slices.Equal(got, want) {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -23,12 +25,12 @@ import (
 type Engine struct {
 	System System
 	// Events gets progress, in order. Nil: nobody.
-	Events func(Event)
+	Events func(api.Event)
 	// Deadlines are how long things may take. Zero: the defaults.
 	Deadlines Deadlines
 	// Now is the clock. Nil: that of the system.
 	Now func() time.Time
-	// Executable is the name of the file of this program, in [Root]. [Engine.Apply] removes
+	// Executable is the name of the file of this program, in [api.Root]. [Engine.Apply] removes
 	// those of other versions that no service runs. Empty: it removes none.
 	Executable string
 	// Sleep waits, and returns the error of ctx when that ends first. Nil: as the clock does.
@@ -56,7 +58,7 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (e *Engine) emit(v Event) {
+func (e *Engine) emit(v api.Event) {
 	if e.Events != nil {
 		v.Time = e.now()
 		e.Events(v)
@@ -64,7 +66,7 @@ func (e *Engine) emit(v Event) {
 }
 
 // Plan returns what [Engine.Apply] would do. It changes nothing. The bundle is valid.
-func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*Plan, error) {
+func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*api.Plan, error) {
 	st, err := openStore(e.System)
 	if err != nil {
 		return nil, err
@@ -83,23 +85,23 @@ func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*Plan, error) {
 // Apply makes the host as the bundle says, which is valid. It is done when it returns
 // Unchanged or Applied; whatever else it returns, or when it did not get to return, the
 // same can be applied again.
-func (e *Engine) Apply(ctx context.Context, r *Request) *Result {
-	return e.change(ctx, "apply", &Result{}, func(a *application) error { return a.apply(ctx, r) })
+func (e *Engine) Apply(ctx context.Context, r *api.ApplyRequest) *api.Result {
+	return e.change(ctx, "apply", &api.Result{}, func(a *application) error { return a.apply(ctx, r) })
 }
 
 // Cleanup takes away what is ours, and what our programs have made, and puts back what was
 // there before. What others put into our directories stays, and the directory with it. Features stay enabled and the
 // host keeps its name.
-func (e *Engine) Cleanup(ctx context.Context) *Result {
-	return e.change(ctx, "cleanup", &Result{}, func(a *application) error { return a.cleanup(ctx) })
+func (e *Engine) Cleanup(ctx context.Context) *api.Result {
+	return e.change(ctx, "cleanup", &api.Result{}, func(a *application) error { return a.cleanup(ctx) })
 }
 
 // change does something as the only one on the host.
-func (e *Engine) change(ctx context.Context, command string, result *Result, do func(*application) error) *Result {
-	result.Changed = []Item{}
+func (e *Engine) change(ctx context.Context, command string, result *api.Result, do func(*application) error) *api.Result {
+	result.Changed = []api.Item{}
 	release, err := e.lock(ctx, command)
 	if err != nil {
-		return result.fail(err)
+		return failed(result, err)
 	}
 	a := &application{Engine: e, deadlines: e.Deadlines.withDefaults(), result: result, observer: observer{system: e.System}}
 	if a.store, err = openStore(e.System); err == nil {
@@ -109,7 +111,7 @@ func (e *Engine) change(ctx context.Context, command string, result *Result, do 
 		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 	}
 	if err = errors.Join(err, release()); err != nil {
-		return result.fail(err)
+		return failed(result, err)
 	}
 	return result
 }
@@ -139,7 +141,7 @@ type application struct {
 	observer
 	*store
 	deadlines Deadlines
-	result    *Result
+	result    *api.Result
 	// bundle is what the host becomes.
 	bundle *config.Bundle
 	plan   *plan
@@ -156,17 +158,17 @@ type application struct {
 
 func (a *application) system() System { return a.Engine.System }
 
-func (a *application) apply(ctx context.Context, r *Request) error {
+func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 	if err := a.prepare(ctx, &r.Bundle); err != nil {
 		return err
 	}
 	a.result.Revision = a.plan.Revision
 	switch {
 	case len(a.plan.Reboot) > 0:
-		a.result.Outcome, a.result.Reboot = OutcomeRebootRequired, a.plan.Reboot
+		a.result.Outcome, a.result.Reboot = api.OutcomeRebootRequired, a.plan.Reboot
 		return nil
 	case costlier(a.plan.Impact, cmp.Or(r.Allow, config.ImpactNone)):
-		a.result.Outcome, a.result.Plan = OutcomeImpactExceeded, &a.plan.Plan
+		a.result.Outcome, a.result.Plan = api.OutcomeImpactExceeded, &a.plan.Plan
 		return nil
 	case len(a.plan.Payload) > 0:
 		return &PayloadError{Files: a.plan.Payload}
@@ -174,11 +176,11 @@ func (a *application) apply(ctx context.Context, r *Request) error {
 	if err := a.claim(); err != nil {
 		return err
 	}
-	a.result.Outcome = OutcomeUnchanged
+	a.result.Outcome = api.OutcomeUnchanged
 	if len(a.plan.steps) > 0 {
-		a.result.Outcome = OutcomeApplied
+		a.result.Outcome = api.OutcomeApplied
 		a.Applying = a.plan.Revision
-		if err := a.execute(ctx); err != nil || a.result.Outcome == OutcomeRebootRequired {
+		if err := a.execute(ctx); err != nil || a.result.Outcome == api.OutcomeRebootRequired {
 			return err
 		}
 	}
@@ -233,7 +235,7 @@ func (a *application) finish() error {
 // forgetDrift removes what was found of the changes of others, once they are put right. It
 // stays when there was nothing to do: then it tells what the service has put right.
 func (a *application) forgetDrift() error {
-	if a.result.Outcome != OutcomeApplied {
+	if a.result.Outcome != api.OutcomeApplied {
 		return nil
 	}
 	info, err := a.system().Stat(driftPath)
@@ -336,7 +338,7 @@ func (a *application) sweep() {
 	}
 	for _, name := range list {
 		if err := a.system().Remove(trashDirectory + `\` + name); err != nil {
-			a.emit(Event{Item: trashDirectory + `\` + name, State: EventNote, Message: "is removed later: " + err.Error()})
+			a.emit(api.Event{Item: trashDirectory + `\` + name, State: api.EventNote, Message: "is removed later: " + err.Error()})
 		}
 	}
 }
@@ -353,21 +355,21 @@ const (
 
 func (s *step) phase() phase {
 	switch s.Kind {
-	case KindHostname, KindFeature, KindEnvironment, KindCertificate:
+	case api.KindHostname, api.KindFeature, api.KindEnvironment, api.KindCertificate:
 		return phasePrerequisites
-	case KindService, KindEndpoint:
-		if s.Action != ActionDelete {
+	case api.KindService, api.KindEndpoint:
+		if s.Action != api.ActionDelete {
 			return phaseServices
 		}
-	case KindFile:
-		if s.Action != ActionDelete && s.afterService != "" {
+	case api.KindFile:
+		if s.Action != api.ActionDelete && s.afterService != "" {
 			return phaseServices
 		}
-	case KindDirectory:
-		if s.Action == ActionDelete {
+	case api.KindDirectory:
+		if s.Action == api.ActionDelete {
 			return phaseLast
 		}
-	case KindFirewall, KindAntivirus, KindNetwork:
+	case api.KindFirewall, api.KindAntivirus, api.KindNetwork:
 	}
 	return phaseFiles
 }
@@ -378,7 +380,7 @@ func (a *application) execute(ctx context.Context) error {
 		return err
 	}
 	if a.Reboot != nil && !a.leaving {
-		a.result.Outcome, a.result.Reboot = OutcomeRebootRequired, a.Reboot.Reasons
+		a.result.Outcome, a.result.Reboot = api.OutcomeRebootRequired, a.Reboot.Reasons
 		return a.save()
 	}
 	for _, name := range a.plan.Restarts {
@@ -438,16 +440,16 @@ func (a *application) do(ctx context.Context, s *step, perform func() error) err
 		return fmt.Errorf("stopped before %s: %w", s.Item, err)
 	}
 	a.begun++
-	e := Event{Step: a.begun, Steps: len(a.plan.steps), Item: s.Item.String(), State: EventStarted, Message: s.Reason}
+	e := api.Event{Step: a.begun, Steps: len(a.plan.steps), Item: s.Item.String(), State: api.EventStarted, Message: s.Reason}
 	a.emit(e)
 	if err := perform(); err != nil {
 		err = fmt.Errorf("%s: %w", s.Item, err)
-		e.State, e.Message = EventFailed, err.Error()
+		e.State, e.Message = api.EventFailed, err.Error()
 		a.emit(e)
 		return err
 	}
 	s.done = true
-	e.State, e.Message = EventDone, ""
+	e.State, e.Message = api.EventDone, ""
 	a.emit(e)
 	a.result.Changed = append(a.result.Changed, s.Item)
 	return nil
@@ -458,7 +460,7 @@ func (a *application) cleanup(ctx context.Context) error {
 	if err := a.prepare(ctx, &config.Bundle{Document: config.Document{Version: config.SchemaVersion}}); err != nil {
 		return err
 	}
-	a.result.Outcome, a.leaving = OutcomeRemoved, true
+	a.result.Outcome, a.leaving = api.OutcomeRemoved, true
 	if err := a.execute(ctx); err != nil {
 		return err
 	}
@@ -474,7 +476,7 @@ func (a *application) cleanup(ctx context.Context) error {
 func (a *application) forget() error {
 	s := a.system()
 	a.sweep()
-	for _, directory := range []string{trashDirectory, asideDirectory, PayloadDirectory} {
+	for _, directory := range []string{trashDirectory, asideDirectory, api.PayloadDirectory} {
 		list, err := s.Names(directory)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -482,7 +484,7 @@ func (a *application) forget() error {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", directory, err)
 		}
-		if directory == PayloadDirectory {
+		if directory == api.PayloadDirectory {
 			for _, name := range list {
 				if err := s.Remove(directory + `\` + name); err != nil {
 					return fmt.Errorf("remove the payload: %w", err)
@@ -513,7 +515,7 @@ func (a *application) forget() error {
 func (a *application) removeDirectory(path string) error {
 	err := a.system().Remove(path)
 	if errors.Is(err, ErrNotEmpty) {
-		a.emit(Event{Item: path, State: EventNote, Message: "stays: something in it is not ours"})
+		a.emit(api.Event{Item: path, State: api.EventNote, Message: "stays: something in it is not ours"})
 		return nil
 	}
 	if err != nil {

@@ -5,7 +5,7 @@
 // away again. It knows order, crashes and ownership; what it does to a host, it does
 // through a [System].
 //
-// The difference between a document and a host is a [Plan], a pure function of what is
+// The difference between a document and a host is a [api.Plan], a pure function of what is
 // desired, what is there, and the inventory: the file on the host that says what is ours
 // and what was there before. [Engine.Apply] carries a plan out, [Engine.Cleanup] takes
 // away what the inventory has, [Engine.Run] repairs what others changed.

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -173,7 +175,7 @@ func send(t *testing.T, f *fake, b config.Bundle) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.files[fold(PayloadDirectory)] = fakeFile{Directory: true}
+	f.files[fold(api.PayloadDirectory)] = fakeFile{Directory: true}
 	for _, file := range p.Payload {
 		for _, version := range []string{"1", "2"} {
 			if config.Digest([]byte(file.Name+version)) == file.Digest {
@@ -188,15 +190,15 @@ func engineOf(f *fake) *Engine {
 }
 
 // converge applies a bundle until it is done, as a controller does.
-func converge(t *testing.T, f *fake, b config.Bundle) *Result {
+func converge(t *testing.T, f *fake, b config.Bundle) *api.Result {
 	t.Helper()
 	for range 4 {
 		send(t, f, b)
-		r := engineOf(f).Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: b})
+		r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b})
 		switch r.Outcome {
-		case OutcomeRebootRequired:
+		case api.OutcomeRebootRequired:
 			f.boot()
-		case OutcomeApplied, OutcomeUnchanged:
+		case api.OutcomeApplied, api.OutcomeUnchanged:
 			return r
 		default:
 			t.Fatalf("%s: %s\n%s", r.Outcome, r.Error, strings.Join(f.log, "\n"))
@@ -225,8 +227,8 @@ func (f *fake) check(t *testing.T, b config.Bundle) {
 		t.Errorf("all can read the secret in %s", path)
 	}
 	before := f.mutations
-	r := engineOf(f).Apply(t.Context(), &Request{Bundle: b})
-	if r.Outcome != OutcomeUnchanged || len(r.Changed) > 0 || f.mutations != before {
+	r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Bundle: b})
+	if r.Outcome != api.OutcomeUnchanged || len(r.Changed) > 0 || f.mutations != before {
 		t.Errorf("applied again: %+v\n%s", r, strings.Join(f.log[before:], "\n"))
 	}
 }
@@ -236,7 +238,7 @@ func TestApplyAndCleanup(t *testing.T) {
 	f := usedHost(t, first)
 	before := f.picture()
 
-	if r := converge(t, f, first); r.Outcome != OutcomeApplied {
+	if r := converge(t, f, first); r.Outcome != api.OutcomeApplied {
 		t.Errorf("first: %+v", r)
 	}
 	f.check(t, first)
@@ -259,7 +261,7 @@ func TestApplyAndCleanup(t *testing.T) {
 	}
 	delete(f.files, `c:\k\until`)
 
-	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != OutcomeRemoved {
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	f.checkClean(t, before)
@@ -284,7 +286,7 @@ func (f *fake) checkClean(t *testing.T, before map[string]string) {
 		}
 	}
 	mutations := f.mutations
-	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != OutcomeRemoved || f.mutations != mutations {
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || f.mutations != mutations {
 		t.Errorf("cleaned up again: %+v\n%s", r, strings.Join(f.log[mutations:], "\n"))
 	}
 }
@@ -312,7 +314,7 @@ func TestCrash(t *testing.T) {
 	empty := config.Bundle{Document: config.Document{Version: config.SchemaVersion}}
 	apply := func(b config.Bundle) func(f *fake) {
 		return func(f *fake) {
-			engineOf(f).Apply(context.Background(), &Request{Allow: config.ImpactReboot, Bundle: b})
+			engineOf(f).Apply(context.Background(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b})
 		}
 	}
 	cleanup := func(f *fake) { engineOf(f).Cleanup(context.Background()) }
@@ -376,7 +378,7 @@ func TestCrash(t *testing.T) {
 					}
 					if (at%2 == 0) == power { // from where it stands, everything can be taken away
 						r := engineOf(f).Cleanup(t.Context())
-						if r.Outcome != OutcomeRemoved {
+						if r.Outcome != api.OutcomeRemoved {
 							t.Fatalf("crash %d: cleanup: %+v", at, r)
 						}
 						f.checkClean(t, before)
@@ -413,7 +415,7 @@ func TestCrash(t *testing.T) {
 // dropPayload forgets what was sent and is not needed.
 func dropPayload(picture map[string]string) {
 	for key := range picture {
-		if strings.HasPrefix(key, "file "+fold(PayloadDirectory)) {
+		if strings.HasPrefix(key, "file "+fold(api.PayloadDirectory)) {
 			delete(picture, key)
 		}
 	}
@@ -439,16 +441,16 @@ func TestPlanShowsNoSecrets(t *testing.T) {
 	if f.mutations != 0 {
 		t.Errorf("planning changed %v", f.log)
 	}
-	if !slices.ContainsFunc(p.Items, func(i Item) bool { return i.Kind == KindFile && i.Name == `C:\k\pki\kubeconfig` }) {
+	if !slices.ContainsFunc(p.Items, func(i api.Item) bool { return i.Kind == api.KindFile && i.Name == `C:\k\pki\kubeconfig` }) {
 		t.Error("the secret file is not in the plan")
 	}
 }
 
 // watch looks at a host as the service does, n times.
-func watch(t *testing.T, f *fake, n int) []Drift {
+func watch(t *testing.T, f *fake, n int) []api.Drift {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var drifts []Drift
+	var drifts []api.Drift
 	e := engineOf(f)
 	const every = time.Hour
 	e.Sleep = func(ctx context.Context, d time.Duration) error {
@@ -459,7 +461,7 @@ func watch(t *testing.T, f *fake, n int) []Drift {
 		}
 		return f.sleep(ctx, d)
 	}
-	if err := e.Run(ctx, RunOptions{Service: "kube-proxy", Every: every, Report: func(d Drift) { drifts = append(drifts, d) }}); err != nil {
+	if err := e.Run(ctx, RunOptions{Service: "kube-proxy", Every: every, Report: func(d api.Drift) { drifts = append(drifts, d) }}); err != nil {
 		t.Fatal(err)
 	}
 	return drifts
@@ -506,7 +508,7 @@ func TestRun(t *testing.T) {
 			second.Document.Files[4] = textFile(`C:\k\kubelet.conf`, "three", config.OnChange{Impact: config.ImpactNone})
 			second.Document.Files[5] = textFile(`C:\k\was-there.conf`, "three", config.OnChange{Impact: config.ImpactNone})
 			f.failing[`WriteFile C:\k\was-there.conf`] = fmt.Errorf("disk full")
-			if r := engineOf(f).Apply(context.Background(), &Request{Allow: config.ImpactReboot, Bundle: second}); r.Outcome != OutcomeFailed {
+			if r := engineOf(f).Apply(context.Background(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second}); r.Outcome != api.OutcomeFailed {
 				t.Errorf("the apply: %+v", r)
 			}
 			clear(f.failing)
@@ -525,14 +527,14 @@ func TestRun(t *testing.T) {
 			tt.change(f)
 			mutations := f.mutations
 			drifts := watch(t, f, 1)
-			itemNames := func(items []Item) []string {
+			itemNames := func(items []api.Item) []string {
 				var list []string
 				for _, i := range items {
 					list = append(list, i.String())
 				}
 				return list
 			}
-			var got Drift
+			var got api.Drift
 			if len(drifts) > 0 {
 				got = drifts[0]
 			}
@@ -568,11 +570,11 @@ func TestLocked(t *testing.T) {
 		name  string
 		owner Owner
 		ends  time.Duration // when the other one is done
-		want  FailureReason
+		want  api.FailureReason
 	}{
-		{name: "another apply", owner: Owner{PID: 7, Command: "apply"}, ends: time.Second, want: ReasonLocked},
+		{name: "another apply", owner: Owner{PID: 7, Command: "apply"}, ends: time.Second, want: api.ReasonLocked},
 		{name: "the service, for a moment", owner: Owner{PID: 7, Command: "run"}, ends: 2 * time.Second},
-		{name: "the service, for ever", owner: Owner{PID: 7, Command: "run"}, ends: time.Hour, want: ReasonLocked},
+		{name: "the service, for ever", owner: Owner{PID: 7, Command: "run"}, ends: time.Hour, want: api.ReasonLocked},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -590,7 +592,7 @@ func TestLocked(t *testing.T) {
 			if r.Reason != tt.want {
 				t.Errorf("got %+v, want %q", r, tt.want)
 			}
-			if tt.want == ReasonLocked && !strings.Contains(r.Error, fmt.Sprintf("%q changes this host, process 7", tt.owner.Command)) {
+			if tt.want == api.ReasonLocked && !strings.Contains(r.Error, fmt.Sprintf("%q changes this host, process 7", tt.owner.Command)) {
 				t.Errorf("the error does not name the other one: %s", r.Error)
 			}
 		})
@@ -606,21 +608,21 @@ func TestServiceThatHangs(t *testing.T) {
 	s.hangs = true
 	f.services["kubelet"] = s
 	send(t, f, second)
-	var events []Event
+	var events []api.Event
 	e := engineOf(f)
-	e.Events = func(v Event) { events = append(events, v) }
+	e.Events = func(v api.Event) { events = append(events, v) }
 	before := f.clock
-	r := e.Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: second})
-	if r.Outcome != OutcomeRebootRequired {
+	r := e.Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second})
+	if r.Outcome != api.OutcomeRebootRequired {
 		t.Fatalf("got %+v", r)
 	}
 	// The restart is left out, so that the service hangs now.
 	f.boots++
-	r = e.Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: second})
-	if r.Outcome != OutcomeApplied {
+	r = e.Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second})
+	if r.Outcome != api.OutcomeApplied {
 		t.Fatalf("got %+v", r)
 	}
-	if !slices.ContainsFunc(events, func(v Event) bool { return strings.Contains(v.Message, "its process is terminated") }) {
+	if !slices.ContainsFunc(events, func(v api.Event) bool { return strings.Contains(v.Message, "its process is terminated") }) {
 		t.Errorf("nothing tells that the service was terminated: %v", events)
 	}
 	if took := f.clock.Sub(before); took < time.Minute || took > 5*time.Minute {
@@ -632,7 +634,7 @@ func TestServiceThatHangs(t *testing.T) {
 	f.services["kubelet"] = s
 	f.failing["KillService kubelet"] = fmt.Errorf("access denied")
 	r = e.Cleanup(t.Context())
-	if r.Outcome != OutcomeFailed || !strings.Contains(r.Error, "service kubelet is StopPending and cannot be terminated: access denied") {
+	if r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "service kubelet is StopPending and cannot be terminated: access denied") {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -680,13 +682,13 @@ func TestImpact(t *testing.T) {
 			if p.Impact != tt.impact || !slices.Equal(p.Restarts, tt.restarts) {
 				t.Errorf("got %s and restarts of %v, want %s and %v", p.Impact, p.Restarts, tt.impact, tt.restarts)
 			}
-			for _, allow := range impacts {
+			for _, allow := range config.Impacts() {
 				if !costlier(p.Impact, allow) {
 					break
 				}
 				before := f.mutations
-				r := engineOf(f).Apply(t.Context(), &Request{Allow: allow, Bundle: tt.want})
-				if r.Outcome != OutcomeImpactExceeded || f.mutations != before || r.Plan == nil {
+				r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: allow, Bundle: tt.want})
+				if r.Outcome != api.OutcomeImpactExceeded || f.mutations != before || r.Plan == nil {
 					t.Errorf("with %s allowed: %+v", allow, r)
 				}
 			}
@@ -700,21 +702,21 @@ func TestConflicts(t *testing.T) {
 		name   string
 		change func(f *fake)
 		want   string
-		reason FailureReason
+		reason api.FailureReason
 	}{
-		{name: "service of somebody else", change: func(f *fake) { f.services["containerd"] = fakeService{state: ServiceRunning} }, want: "a service containerd that is not ours", reason: ReasonConflict},
-		{name: "directory in place of a file", change: func(f *fake) { f.files[`c:\k\kubelet.exe`] = fakeFile{Directory: true} }, want: `C:\k\kubelet.exe is no file`, reason: ReasonConflict},
-		{name: "file in place of a directory", change: func(f *fake) { f.files[`c:\var`] = fakeFile{} }, want: `C:\var is no directory`, reason: ReasonConflict},
-		{name: "payload is missing", change: func(*fake) {}, want: `C:\k\containerd.exe`, reason: ReasonPayload},
-		{name: "inventory is damaged", change: func(f *fake) { f.files[fold(inventoryPath)] = fakeFile{Content: "{}"} }, want: "inventory.json", reason: ReasonInventory},
-		{name: "inventory is gone", change: func(f *fake) { f.files[fold(appliedPath)] = fakeFile{Content: "{}"} }, want: "is missing, but a document was applied", reason: ReasonInventory},
+		{name: "service of somebody else", change: func(f *fake) { f.services["containerd"] = fakeService{state: ServiceRunning} }, want: "a service containerd that is not ours", reason: api.ReasonConflict},
+		{name: "directory in place of a file", change: func(f *fake) { f.files[`c:\k\kubelet.exe`] = fakeFile{Directory: true} }, want: `C:\k\kubelet.exe is no file`, reason: api.ReasonConflict},
+		{name: "file in place of a directory", change: func(f *fake) { f.files[`c:\var`] = fakeFile{} }, want: `C:\var is no directory`, reason: api.ReasonConflict},
+		{name: "payload is missing", change: func(*fake) {}, want: `C:\k\containerd.exe`, reason: api.ReasonPayload},
+		{name: "inventory is damaged", change: func(f *fake) { f.files[fold(inventoryPath)] = fakeFile{Content: "{}"} }, want: "inventory.json", reason: api.ReasonInventory},
+		{name: "inventory is gone", change: func(f *fake) { f.files[fold(appliedPath)] = fakeFile{Content: "{}"} }, want: "is missing, but a document was applied", reason: api.ReasonInventory},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := usedHost(t, first)
 			tt.change(f)
-			r := engineOf(f).Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: first})
-			if r.Outcome != OutcomeFailed || r.Reason != tt.reason || !strings.Contains(r.Error, tt.want) {
+			r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first})
+			if r.Outcome != api.OutcomeFailed || r.Reason != tt.reason || !strings.Contains(r.Error, tt.want) {
 				t.Errorf("got %+v, want %s: %s", r, tt.reason, tt.want)
 			}
 			if f.mutations > 0 {
@@ -730,12 +732,12 @@ func TestWrongPayload(t *testing.T) {
 	f := usedHost(t, first)
 	before := f.picture()
 	send(t, f, first)
-	path := fold(PayloadPath(first.Document.Files[1].Digest))
+	path := fold(api.PayloadPath(first.Document.Files[1].Digest))
 	f.files[path] = fakeFile{Content: "broken"}
-	engineOf(f).Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: first})
+	engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first})
 	f.boot()
-	r := engineOf(f).Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: first})
-	if r.Outcome != OutcomeFailed || r.Reason != ReasonPayload {
+	r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: first})
+	if r.Outcome != api.OutcomeFailed || r.Reason != api.ReasonPayload {
 		t.Fatalf("got %+v", r)
 	}
 	if _, there := f.files[`c:\k\kubelet.exe`]; there {
@@ -767,7 +769,7 @@ func TestProgramInUse(t *testing.T) {
 	f.inUse[`c:\k\containerd.exe`] = true
 	send(t, f, second)
 	for range 2 {
-		if r := engineOf(f).Apply(t.Context(), &Request{Allow: config.ImpactReboot, Bundle: second}); r.Outcome == OutcomeFailed {
+		if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second}); r.Outcome == api.OutcomeFailed {
 			t.Fatalf("got %+v", r)
 		}
 		f.boots++ // the program goes on

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -83,7 +85,7 @@ func newFake() *fake {
 		clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), free: 1 << 40, crashAt: -1,
 	}
 	f.files[`c:\windows`] = fakeFile{Directory: true}
-	f.files[fold(Root)] = fakeFile{Directory: true}
+	f.files[fold(api.Root)] = fakeFile{Directory: true}
 	return f
 }
 

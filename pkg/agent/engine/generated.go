@@ -10,6 +10,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -48,16 +50,16 @@ func wantsGenerated(d *config.Document, path string) bool {
 // removedGenerated takes away what the programs that are gone have made.
 func (p *planner) removedGenerated() {
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.inv.Generated))) {
-		path, kind := p.inv.Generated[key], KindFile
+		path, kind := p.inv.Generated[key], api.KindFile
 		switch p.seen.generated[key].Kind {
 		case FileMissing:
 			continue
 		case FileDirectory:
-			kind = KindDirectory
+			kind = api.KindDirectory
 		case FileRegular, FileOther:
 		}
 		if !wantsGenerated(&p.bundle.Document, path) {
-			p.add(step{generated: true}, ActionDelete, kind, path, "was made by programs that are no longer wanted", config.OnChange{})
+			p.add(step{generated: true}, api.ActionDelete, kind, path, "was made by programs that are no longer wanted", config.OnChange{})
 		}
 	}
 }
@@ -75,7 +77,7 @@ func (a *application) removeGenerated(ctx context.Context, path string) error {
 		return err
 	}
 	if left > 0 {
-		a.emit(Event{Item: path, State: EventNote, Message: fmt.Sprintf("stays: %d files or directories in it could not be removed, first %v", left, err)})
+		a.emit(api.Event{Item: path, State: api.EventNote, Message: fmt.Sprintf("stays: %d files or directories in it could not be removed, first %v", left, err)})
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -93,7 +95,7 @@ func TestGeneratedIsRemoved(t *testing.T) {
 			f.run()
 			f.check(t, b)
 			tt.later(f)
-			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != OutcomeRemoved {
+			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 				t.Fatalf("cleanup: %+v", r)
 			}
 			got := f.left()
@@ -114,12 +116,12 @@ func TestGeneratedThatStays(t *testing.T) {
 	f.failing[`Remove C:\var\lib\kubelet\pki\kubelet-client-current.pem`] = errors.New("access is denied")
 	var notes []string
 	e := engineOf(f)
-	e.Events = func(event Event) {
-		if event.State == EventNote && fold(event.Item) == `c:\var\lib\kubelet` {
+	e.Events = func(event api.Event) {
+		if event.State == api.EventNote && fold(event.Item) == `c:\var\lib\kubelet` {
 			notes = append(notes, event.Message)
 		}
 	}
-	if r := e.Cleanup(t.Context()); r.Outcome != OutcomeRemoved {
+	if r := e.Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], "1 files or directories") || !strings.Contains(notes[0], "access is denied") {
@@ -154,7 +156,7 @@ func TestGeneratedThatIsNoLongerWanted(t *testing.T) {
 func TestGeneratedAfterCrash(t *testing.T) {
 	b := generatedBundle(t)
 	apply := func(f *fake) {
-		engineOf(f).Apply(context.Background(), &Request{Allow: config.ImpactReboot, Bundle: b})
+		engineOf(f).Apply(context.Background(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b})
 		f.run()
 	}
 	cleanup := func(f *fake) { engineOf(f).Cleanup(context.Background()) }

@@ -14,6 +14,8 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -145,27 +147,13 @@ func decodeInventory(content []byte) (*inventory, error) {
 
 // Paths of the agent's own files.
 const (
-	// Root has everything of the agent.
-	Root = `C:\Windows\windows-node-agent`
-	// PayloadDirectory is where the files of the payload are put for the engine, which
-	// moves them to where they belong; see [PayloadPath].
-	PayloadDirectory = Root + `\payload`
-
-	stateDirectory = Root + `\state`
+	stateDirectory = api.Root + `\state`
 	inventoryPath  = stateDirectory + `\inventory.json`
 	appliedPath    = stateDirectory + `\applied.json`
 	driftPath      = stateDirectory + `\drift.json`
 	asideDirectory = stateDirectory + `\aside`
 	trashDirectory = stateDirectory + `\trash`
 )
-
-// PayloadPath is where a file of the payload is put for the engine: digest is that of
-// its content, as in [config.File]. It is moved from there, so that a host does not need the
-// space twice; a content that belongs in several places is copied to all but the last.
-func PayloadPath(digest string) string {
-	_, hexadecimal, _ := strings.Cut(digest, ":")
-	return PayloadDirectory + `\` + hexadecimal
-}
 
 // maxStateFile is how much is read of a file of ours.
 const maxStateFile = 4 * config.MaxBundleBytes
@@ -227,7 +215,7 @@ func (s *store) save() error {
 		return nil
 	}
 	if s.written == nil {
-		for _, directory := range []string{Root, stateDirectory} {
+		for _, directory := range []string{api.Root, stateDirectory} {
 			if err := makeOwnDirectory(s.system, directory); err != nil {
 				return err
 			}

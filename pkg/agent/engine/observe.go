@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -253,7 +255,7 @@ func stagedPath(f config.File) string {
 	if f.Source.Payload == "" {
 		return ""
 	}
-	return PayloadPath(f.Digest)
+	return api.PayloadPath(f.Digest)
 }
 
 func (o *observer) file(path string) (fileObservation, error) {

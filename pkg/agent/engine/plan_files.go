@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -21,8 +23,8 @@ type wantedFile struct {
 }
 
 // payload is the file of the payload that has the content.
-func (w *wantedFile) payload() PayloadFile {
-	return PayloadFile{Name: w.Source.Payload, Digest: w.Digest, Size: w.Source.Size, URL: w.Source.URL, Path: PayloadPath(w.Digest)}
+func (w *wantedFile) payload() api.PayloadFile {
+	return api.PayloadFile{Name: w.Source.Payload, Digest: w.Digest, Size: w.Source.Size, URL: w.Source.URL, Path: api.PayloadPath(w.Digest)}
 }
 
 // wantFile finds the content of a file.
@@ -53,7 +55,7 @@ func (p *planner) removedFiles() {
 		wanted[fold(f.Path)] = true
 		key := fold(f.Path)
 		if r, ours := p.inv.Files[key]; ours && r.Saved && p.done(f) && p.seen.files[key].Kind != FileMissing {
-			p.add(step{file: &wantedFile{File: f}}, ActionDelete, KindFile, f.Path, f.UntilFile+" took its place", config.OnChange{})
+			p.add(step{file: &wantedFile{File: f}}, api.ActionDelete, api.KindFile, f.Path, f.UntilFile+" took its place", config.OnChange{})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Files)) {
@@ -61,9 +63,9 @@ func (p *planner) removedFiles() {
 		switch {
 		case wanted[key]:
 		case r.Aside != "":
-			p.add(step{}, ActionDelete, KindFile, r.Path, "is no longer wanted and gives way to what was there before", p.stillThere(r.OnChange))
+			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, "is no longer wanted and gives way to what was there before", p.stillThere(r.OnChange))
 		case p.seen.files[key].Kind == FileRegular:
-			p.add(step{}, ActionDelete, KindFile, r.Path, "is no longer wanted", p.stillThere(r.OnChange))
+			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, "is no longer wanted", p.stillThere(r.OnChange))
 		}
 	}
 	for _, d := range p.bundle.Document.Directories {
@@ -73,7 +75,7 @@ func (p *planner) removedFiles() {
 		for _, name := range d.Retention.Excess(p.seen.names[fold(d.Path)]) {
 			path := d.Path + `\` + name
 			if !wanted[fold(path)] {
-				p.add(step{}, ActionDelete, KindFile, path, "newer files of its kind are there", config.OnChange{})
+				p.add(step{}, api.ActionDelete, api.KindFile, path, "newer files of its kind are there", config.OnChange{})
 			}
 		}
 	}
@@ -93,11 +95,11 @@ func (p *planner) directories() {
 		info, want := p.seen.directories[fold(path)], access[fold(path)]
 		switch {
 		case info.Kind == FileMissing:
-			p.add(step{directory: want}, ActionCreate, KindDirectory, path, "is missing", config.OnChange{})
+			p.add(step{directory: want}, api.ActionCreate, api.KindDirectory, path, "is missing", config.OnChange{})
 		case info.Kind != FileDirectory:
 			p.conflicts = append(p.conflicts, fmt.Errorf("%s is no directory", path))
 		case want == config.AccessAdministrators && info.Access != want:
-			p.add(step{directory: want}, ActionUpdate, KindDirectory, path, "others than administrators have access", config.OnChange{})
+			p.add(step{directory: want}, api.ActionUpdate, api.KindDirectory, path, "others than administrators have access", config.OnChange{})
 		}
 	}
 }
@@ -113,10 +115,10 @@ func (p *planner) files(after string) {
 
 func (p *planner) file(w *wantedFile) {
 	seen := p.seen.files[fold(w.Path)]
-	action, reason := ActionUpdate, ""
+	action, reason := api.ActionUpdate, ""
 	switch {
 	case seen.Kind == FileMissing:
-		action, reason = ActionCreate, "is missing"
+		action, reason = api.ActionCreate, "is missing"
 	case seen.Kind != FileRegular:
 		p.conflicts = append(p.conflicts, fmt.Errorf("%s is no file", w.Path))
 		return
@@ -134,7 +136,7 @@ func (p *planner) file(w *wantedFile) {
 		needs = w.Digest
 	}
 	absent := needs != "" && !p.seen.staged[needs]
-	p.add(step{file: w, afterService: w.AfterService, needs: needs, notNow: absent || w.waits != ""}, action, KindFile, w.Path, reason, w.OnChange)
+	p.add(step{file: w, afterService: w.AfterService, needs: needs, notNow: absent || w.waits != ""}, action, api.KindFile, w.Path, reason, w.OnChange)
 	if absent {
 		p.plan.Payload = append(p.plan.Payload, w.payload())
 	}
@@ -148,7 +150,7 @@ func (p *planner) removedDirectories() {
 	}
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.inv.Directories))) {
 		if !wanted[key] && p.seen.directories[key].Kind == FileDirectory {
-			p.add(step{}, ActionDelete, KindDirectory, p.inv.Directories[key].Path, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindDirectory, p.inv.Directories[key].Path, "is no longer wanted", config.OnChange{})
 		}
 	}
 }

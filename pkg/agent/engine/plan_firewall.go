@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -17,14 +19,14 @@ func (p *planner) rules() {
 		s := step{rule: &p.bundle.Document.Firewall[i]}
 		switch seen := p.seen.firewall[fold(r.Name)]; {
 		case seen == nil:
-			p.add(s, ActionCreate, KindFirewall, r.Name, "is missing", config.OnChange{})
+			p.add(s, api.ActionCreate, api.KindFirewall, r.Name, "is missing", config.OnChange{})
 		case *seen != normalRule(r):
-			p.add(s, ActionUpdate, KindFirewall, r.Name, "differs", config.OnChange{})
+			p.add(s, api.ActionUpdate, api.KindFirewall, r.Name, "differs", config.OnChange{})
 		}
 	}
 	for _, program := range p.bundle.Document.AntivirusExclusions {
 		if !p.seen.exclusions[fold(program)] {
-			p.add(step{}, ActionCreate, KindAntivirus, program, "is missing", config.OnChange{})
+			p.add(step{}, api.ActionCreate, api.KindAntivirus, program, "is missing", config.OnChange{})
 		}
 	}
 }
@@ -40,14 +42,14 @@ func (p *planner) removedRules() {
 		name := p.inv.Firewall[key].Name
 		wanted := slices.ContainsFunc(p.bundle.Document.Firewall, func(r config.FirewallRule) bool { return strings.EqualFold(r.Name, name) })
 		if !wanted && p.seen.firewall[key] != nil {
-			p.add(step{}, ActionDelete, KindFirewall, name, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindFirewall, name, "is no longer wanted", config.OnChange{})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Exclusions)) {
 		program := p.inv.Exclusions[key]
 		wanted := slices.ContainsFunc(p.bundle.Document.AntivirusExclusions, func(s string) bool { return strings.EqualFold(s, program) })
 		if !wanted && p.seen.exclusions[key] {
-			p.add(step{}, ActionDelete, KindAntivirus, program, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindAntivirus, program, "is no longer wanted", config.OnChange{})
 		}
 	}
 }

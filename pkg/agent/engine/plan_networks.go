@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -14,12 +16,12 @@ func (p *planner) removedNetworks() {
 	hns := p.bundle.Document.HNS
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
 		if (hns == nil || hns.Endpoint == nil || hns.Endpoint.Name != name) && p.seen.endpoints[name] {
-			p.add(step{}, ActionDelete, KindEndpoint, name, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, "is no longer wanted", config.OnChange{})
 		}
 	}
 	for _, name := range p.inv.Networks {
 		if (hns == nil || !slices.Contains(hns.Networks, name)) && p.seen.networks[name] {
-			p.add(step{}, ActionDelete, KindNetwork, name, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindNetwork, name, "is no longer wanted", config.OnChange{})
 		}
 	}
 }
@@ -27,8 +29,8 @@ func (p *planner) removedNetworks() {
 // endpoint compares the endpoint, which the first file that waits for a service may need.
 func (p *planner) endpoint(after string) {
 	e := p.bundle.Document.HNS.Endpoint
-	if e == nil || p.seen.endpoints[e.Name] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == KindEndpoint && s.Name == e.Name }) {
+	if e == nil || p.seen.endpoints[e.Name] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == api.KindEndpoint && s.Name == e.Name }) {
 		return
 	}
-	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[e.Network]}, ActionCreate, KindEndpoint, e.Name, "is missing", config.OnChange{})
+	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[e.Network]}, api.ActionCreate, api.KindEndpoint, e.Name, "is missing", config.OnChange{})
 }

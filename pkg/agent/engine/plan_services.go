@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -34,7 +36,7 @@ func (p *planner) removedServices() {
 		if o.Impact == config.ImpactRestart || o.Impact == config.ImpactDrain {
 			o.Services = []string{r.Name}
 		}
-		p.add(step{}, ActionDelete, KindService, r.Name, "is no longer wanted", o)
+		p.add(step{}, api.ActionDelete, api.KindService, r.Name, "is no longer wanted", o)
 	}
 }
 
@@ -62,7 +64,7 @@ func (p *planner) service(s *config.Service) {
 		if waits != "" {
 			reason += ", and $(" + waits + ") has no value yet"
 		}
-		p.add(step{service: s, notNow: waits != ""}, ActionCreate, KindService, s.Name, reason, s.OnChange)
+		p.add(step{service: s, notNow: waits != ""}, api.ActionCreate, api.KindService, s.Name, reason, s.OnChange)
 		return
 	}
 	if _, ours := p.record(s.Name); !ours && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
@@ -70,13 +72,13 @@ func (p *planner) service(s *config.Service) {
 		return
 	}
 	if waits != "" {
-		p.add(step{service: s, notNow: true}, ActionUpdate, KindService, s.Name, "$("+waits+") has no value yet", s.OnChange)
+		p.add(step{service: s, notNow: true}, api.ActionUpdate, api.KindService, s.Name, "$("+waits+") has no value yet", s.OnChange)
 		return
 	}
 	if reason := serviceDifference(s, seen, p.seen.values); reason != "" {
-		p.add(step{service: s}, ActionUpdate, KindService, s.Name, reason, s.OnChange)
+		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, reason, s.OnChange)
 	} else if seen.State != ServiceRunning {
-		p.add(step{service: s}, ActionUpdate, KindService, s.Name, "is not running", config.OnChange{})
+		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, "is not running", config.OnChange{})
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -20,7 +22,7 @@ func (p *planner) hostname() {
 		}
 		return
 	}
-	p.add(step{}, ActionUpdate, KindHostname, want, "the host is called "+p.seen.nextHostname, config.OnChange{Impact: config.ImpactReboot})
+	p.add(step{}, api.ActionUpdate, api.KindHostname, want, "the host is called "+p.seen.nextHostname, config.OnChange{Impact: config.ImpactReboot})
 }
 
 func (p *planner) features() {
@@ -30,7 +32,7 @@ func (p *planner) features() {
 		case FeaturePending:
 			p.plan.Reboot = append(p.plan.Reboot, "feature "+f.Name+" is being enabled")
 		default:
-			p.add(step{}, ActionCreate, KindFeature, f.Name, "is not enabled", f.OnChange)
+			p.add(step{}, api.ActionCreate, api.KindFeature, f.Name, "is not enabled", f.OnChange)
 		}
 	}
 }
@@ -59,13 +61,13 @@ func (p *planner) environment() {
 		s := step{environment: c.Value}
 		switch {
 		case !wanted && c.Value != nil:
-			p.add(s, ActionDelete, KindEnvironment, name, "is no longer wanted and gets back its value from before", o)
+			p.add(s, api.ActionDelete, api.KindEnvironment, name, "is no longer wanted and gets back its value from before", o)
 		case !wanted:
-			p.add(s, ActionDelete, KindEnvironment, name, "is no longer wanted", o)
+			p.add(s, api.ActionDelete, api.KindEnvironment, name, "is no longer wanted", o)
 		case exists:
-			p.add(s, ActionUpdate, KindEnvironment, name, "the value differs", o)
+			p.add(s, api.ActionUpdate, api.KindEnvironment, name, "the value differs", o)
 		default:
-			p.add(s, ActionCreate, KindEnvironment, name, "is missing", o)
+			p.add(s, api.ActionCreate, api.KindEnvironment, name, "is missing", o)
 		}
 		if p.healing {
 			// What runs has the value that it was started with, which was the right one.
@@ -101,14 +103,14 @@ func (p *planner) certificates() {
 		key := certificateKey(c.Store, c.Fingerprint)
 		wanted[key] = true
 		if !p.seen.certs[key] {
-			p.add(step{certificate: &p.bundle.Document.Certificates[i]}, ActionCreate, KindCertificate, c.Fingerprint, "is not in store "+c.Store, c.OnChange)
+			p.add(step{certificate: &p.bundle.Document.Certificates[i]}, api.ActionCreate, api.KindCertificate, c.Fingerprint, "is not in store "+c.Store, c.OnChange)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Certs)) {
 		r := p.inv.Certs[key]
 		if !wanted[key] && p.seen.certs[key] {
 			c := &config.Certificate{Store: r.Store, Fingerprint: r.Fingerprint}
-			p.add(step{certificate: c}, ActionDelete, KindCertificate, r.Fingerprint, "is no longer wanted in store "+r.Store, p.stillThere(r.OnChange))
+			p.add(step{certificate: c}, api.ActionDelete, api.KindCertificate, r.Fingerprint, "is no longer wanted in store "+r.Store, p.stillThere(r.OnChange))
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -43,7 +45,7 @@ func (p *planner) diff() (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.plan.Revision, p.plan.Impact, p.plan.Items = revision, config.ImpactNone, []Item{}
+	p.plan.Revision, p.plan.Impact, p.plan.Items = revision, config.ImpactNone, []api.Item{}
 	// What a restart of the host may be for.
 	p.hostname()
 	p.features()
@@ -72,9 +74,9 @@ func (p *planner) diff() (*plan, error) {
 }
 
 // add adds a step whose impact is what a document says, or what is left of it here.
-func (p *planner) add(s step, action Action, kind Kind, name, reason string, o config.OnChange) {
+func (p *planner) add(s step, action api.Action, kind api.Kind, name, reason string, o config.OnChange) {
 	s.onChange = o
-	s.Item = Item{Kind: kind, Name: name, Action: action, Reason: reason, Impact: p.impact(o)}
+	s.Item = api.Item{Kind: kind, Name: name, Action: action, Reason: reason, Impact: p.impact(o)}
 	if s.Impact == config.ImpactRestart || s.Impact == config.ImpactDrain {
 		s.Services = slices.Clone(o.Services)
 	}

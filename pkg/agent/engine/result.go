@@ -4,98 +4,14 @@
 package engine
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"slices"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
-
-// EventState says how far an item is.
-type EventState string
-
-// States of items.
-const (
-	EventStarted EventState = "Started"
-	EventDone    EventState = "Done"
-	EventFailed  EventState = "Failed"
-	// EventNote tells something on the way, as a service that has to be terminated.
-	EventNote EventState = "Note"
-)
-
-// Event is progress. It has no secrets.
-type Event struct {
-	Time time.Time `json:"time"`
-	// Step counts the items that were begun, from one; Steps is how many there are.
-	Step  int `json:"step,omitempty"`
-	Steps int `json:"steps,omitempty"`
-	// Item is what it is about, for people.
-	Item    string     `json:"item"`
-	State   EventState `json:"state"`
-	Message string     `json:"message,omitempty"`
-}
-
-// Outcome is how it ended.
-type Outcome string
-
-// Outcomes.
-const (
-	// OutcomeUnchanged: the host was as desired already.
-	OutcomeUnchanged Outcome = "Unchanged"
-	// OutcomeApplied: the host is as desired now.
-	OutcomeApplied Outcome = "Applied"
-	// OutcomeRebootRequired: what comes next needs a restart of the host. After it, the
-	// same is applied again.
-	OutcomeRebootRequired Outcome = "RebootRequired"
-	// OutcomeImpactExceeded: it would cost more than is allowed; nothing was done.
-	OutcomeImpactExceeded Outcome = "ImpactExceeded"
-	// OutcomeFailed: it did not get to its end. The same can be applied again.
-	OutcomeFailed Outcome = "Failed"
-	// OutcomeRemoved: nothing of ours is on the host.
-	OutcomeRemoved Outcome = "Removed"
-)
-
-// FailureReason tells failures apart for programs.
-type FailureReason string
-
-// Reasons of failures.
-const (
-	// ReasonLocked: another process changes the host. Try again.
-	ReasonLocked FailureReason = "Locked"
-	// ReasonInventory: the inventory cannot be read; a person has to look.
-	ReasonInventory FailureReason = "InventoryUnreadable"
-	// ReasonConflict: something that is not ours is in the way.
-	ReasonConflict FailureReason = "Conflict"
-	// ReasonPayload: files of the payload have to be sent first.
-	ReasonPayload FailureReason = "PayloadMissing"
-	// ReasonSpace: a volume has not the room for what is to be on it.
-	ReasonSpace FailureReason = "NoSpace"
-	// ReasonStep: a step failed. Trying again may help.
-	ReasonStep FailureReason = "StepFailed"
-)
-
-// Result is how it ended, and the last thing that is said.
-type Result struct {
-	// Revision of the document; empty when everything is taken away.
-	Revision string  `json:"revision,omitempty"`
-	Outcome  Outcome `json:"outcome"`
-	// Changed are the items that were done, in that order.
-	Changed []Item `json:"changed"`
-	// Plan is what would have been done. Set for ImpactExceeded only.
-	Plan *Plan `json:"plan,omitempty"`
-	// Reboot says what a restart of the host is needed for.
-	Reboot []string `json:"reboot,omitempty"`
-	// Reason and Error are set for Failed only.
-	Reason FailureReason `json:"reason,omitempty"`
-	Error  string        `json:"error,omitempty"`
-}
 
 // PayloadError says which files of the payload have to be sent first.
-type PayloadError struct{ Files []PayloadFile }
+type PayloadError struct{ Files []api.PayloadFile }
 
 func (e *PayloadError) Error() string {
 	message := "not on the host yet:"
@@ -105,24 +21,24 @@ func (e *PayloadError) Error() string {
 	return message
 }
 
-// fail makes r that of a failure.
-func (r *Result) fail(err error) *Result {
-	r.Outcome, r.Error, r.Reason = OutcomeFailed, err.Error(), ReasonStep
+// failed makes r that of a failure.
+func failed(r *api.Result, err error) *api.Result {
+	r.Outcome, r.Error, r.Reason = api.OutcomeFailed, err.Error(), api.ReasonStep
 	var locked *LockedError
 	var conflict *ConflictError
 	var payload *PayloadError
 	var space *SpaceError
 	switch {
 	case errors.As(err, &locked):
-		r.Reason = ReasonLocked
+		r.Reason = api.ReasonLocked
 	case errors.As(err, &conflict):
-		r.Reason = ReasonConflict
+		r.Reason = api.ReasonConflict
 	case errors.As(err, &payload):
-		r.Reason = ReasonPayload
+		r.Reason = api.ReasonPayload
 	case errors.As(err, &space):
-		r.Reason = ReasonSpace
+		r.Reason = api.ReasonSpace
 	case errors.Is(err, ErrInventory):
-		r.Reason = ReasonInventory
+		r.Reason = api.ReasonInventory
 	}
 	return r
 }
@@ -151,50 +67,4 @@ func (d Deadlines) withDefaults() Deadlines {
 		}
 	}
 	return d
-}
-
-// Request asks for a bundle to be carried out. [Request.Encode] and [DecodeRequest] are
-// how it travels.
-type Request struct {
-	// Allow is the greatest impact that may happen now. Whoever allows Drain or Reboot
-	// has drained the Node. Empty: None.
-	Allow  config.Impact
-	Bundle config.Bundle
-}
-
-// DecodeRequest reads one request and validates its bundle.
-func DecodeRequest(r io.Reader) (*Request, error) {
-	text, err := io.ReadAll(io.LimitReader(r, config.MaxBundleBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the request: %w", err)
-	}
-	var head struct {
-		Allow  config.Impact   `json:"allow"`
-		Bundle json.RawMessage `json:"bundle"`
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&head); err != nil {
-		return nil, fmt.Errorf("decode the request: %w", err)
-	}
-	if head.Allow != "" && !slices.Contains(impacts, head.Allow) {
-		return nil, fmt.Errorf("impact %q is not known", head.Allow)
-	}
-	bundle, err := config.Decode(bytes.NewReader(head.Bundle))
-	if err != nil {
-		return nil, err
-	}
-	return &Request{Allow: head.Allow, Bundle: *bundle}, nil
-}
-
-// Encode returns the request as it travels.
-func (r *Request) Encode() ([]byte, error) {
-	bundle, err := r.Bundle.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(struct {
-		Allow  config.Impact   `json:"allow,omitempty"`
-		Bundle json.RawMessage `json:"bundle"`
-	}{r.Allow, bundle})
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -194,7 +196,7 @@ func TestRunRotates(t *testing.T) {
 			other := b
 			other.Document.Files = []config.File{textFile(`C:\var\log\x\file`, "x", config.OnChange{Impact: config.ImpactNone})}
 			f.failing[`WriteFile C:\var\log\x\file`] = errors.New("disk full")
-			engineOf(f).Apply(context.Background(), &Request{Bundle: other})
+			engineOf(f).Apply(context.Background(), &api.ApplyRequest{Bundle: other})
 		}},
 	}
 	for _, tt := range tests {

@@ -13,21 +13,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
-
-// Drift is what others changed on a host since the last document was applied.
-type Drift struct {
-	Time     time.Time `json:"time"`
-	Revision string    `json:"revision"`
-	// Repaired are the items that were put right.
-	Repaired []Item `json:"repaired,omitempty"`
-	// Left are the items that were not: they would drain the Node or restart the host, or
-	// need a file of the payload.
-	Left []Item `json:"left,omitempty"`
-	// Error is why something could not be put right.
-	Error string `json:"error,omitempty"`
-}
 
 // RunOptions are how a host is kept as it is.
 type RunOptions struct {
@@ -36,7 +25,7 @@ type RunOptions struct {
 	// Every is the time between two looks. Zero: one minute.
 	Every time.Duration
 	// Report gets what others changed, and every failure to look, once. Nil: nobody.
-	Report func(Drift)
+	Report func(api.Drift)
 }
 
 // Run keeps the host at the last document that was applied completely, until ctx ends, and
@@ -97,7 +86,7 @@ func (k *keeper) look(ctx context.Context) {
 }
 
 // repair does the work of look as the only one on the host.
-func (k *keeper) repair(ctx context.Context) (drift Drift, err error) {
+func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
 	if err != nil {
 		return drift, err
@@ -123,10 +112,10 @@ func (k *keeper) repair(ctx context.Context) (drift Drift, err error) {
 }
 
 // heal puts right what it may and notes it.
-func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, drift *Drift) error {
+func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, drift *api.Drift) error {
 	a := &application{
 		Engine: k.Engine, observer: k.observer, store: st, deadlines: k.Deadlines.withDefaults(),
-		result: &Result{}, except: k.options.Service, healing: true,
+		result: &api.Result{}, except: k.options.Service, healing: true,
 	}
 	if err := a.prepare(ctx, bundle); err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -50,7 +52,7 @@ func (a *application) stop(ctx context.Context, name string) error {
 			refused = a.system().StopService(name)
 			asked = refused == nil
 			if asked {
-				a.emit(Event{Item: "Service " + name, State: EventNote, Message: "is being stopped"})
+				a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: "is being stopped"})
 				continue
 			}
 		}
@@ -58,7 +60,7 @@ func (a *application) stop(ctx context.Context, name string) error {
 			if killed {
 				return errors.Join(fmt.Errorf("service %s is %s and its process does not end", name, s.State), refused)
 			}
-			a.emit(Event{Item: "Service " + name, State: EventNote, Message: fmt.Sprintf("did not stop within %s: its process is terminated", a.deadlines.Stop)})
+			a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: fmt.Sprintf("did not stop within %s: its process is terminated", a.deadlines.Stop)})
 			if err := a.system().KillService(name); err != nil {
 				return errors.Join(fmt.Errorf("service %s is %s and cannot be terminated: %w", name, s.State, err), refused)
 			}
@@ -98,11 +100,11 @@ func (a *application) runServices(ctx context.Context) error {
 		}
 		for i := range a.plan.steps {
 			step := &a.plan.steps[i]
-			if step.phase() != phaseServices || step.Kind == KindService || !strings.EqualFold(step.afterService, s.Name) {
+			if step.phase() != phaseServices || step.Kind == api.KindService || !strings.EqualFold(step.afterService, s.Name) {
 				continue
 			}
 			perform := func() error { return a.writeLate(ctx, step) }
-			if step.Kind == KindEndpoint {
+			if step.Kind == api.KindEndpoint {
 				perform = func() error { return a.endpoint(ctx, *step.endpoint) }
 			}
 			if err := a.do(ctx, step, perform); err != nil {
@@ -122,7 +124,7 @@ func (a *application) runService(ctx context.Context, s *config.Service) error {
 		return a.start(ctx, s)
 	}
 	for i := range a.plan.steps {
-		if step := &a.plan.steps[i]; step.Kind == KindService && step.service == s {
+		if step := &a.plan.steps[i]; step.Kind == api.KindService && step.service == s {
 			return a.do(ctx, step, run)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -31,11 +33,11 @@ func (e *SpaceError) Error() string {
 // payload. Files are replaced only when their new content is on the disk, so what is there
 // before gives no room. What has been sent is moved, and needs none, but to every place
 // after the first it is copied.
-func neededBytes(steps []step, payload []PayloadFile, arrived map[string]int64) int64 {
+func neededBytes(steps []step, payload []api.PayloadFile, arrived map[string]int64) int64 {
 	var needed int64
 	placed := map[string]bool{}
 	for _, s := range steps {
-		if s.Kind == KindFile && s.file != nil && s.Action != ActionDelete {
+		if s.Kind == api.KindFile && s.file != nil && s.Action != api.ActionDelete {
 			needed += int64(len(s.file.content))
 		}
 		if s.needs != "" {
@@ -74,10 +76,10 @@ func (o *observer) space(seen *observation, d *config.Document) error {
 		return nil
 	}
 	var err error
-	if seen.volume, seen.freeBytes, err = o.system.Volume(Root); err != nil {
+	if seen.volume, seen.freeBytes, err = o.system.Volume(api.Root); err != nil {
 		return fmt.Errorf("find out how much room there is: %w", err)
 	}
-	list, err := o.system.Names(PayloadDirectory)
+	list, err := o.system.Names(api.PayloadDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -89,7 +91,7 @@ func (o *observer) space(seen *observation, d *config.Document) error {
 		if !ok {
 			continue
 		}
-		info, err := o.system.Stat(PayloadDirectory + `\` + name)
+		info, err := o.system.Stat(api.PayloadDirectory + `\` + name)
 		if err != nil {
 			return fmt.Errorf("look at the payload: %w", err)
 		}

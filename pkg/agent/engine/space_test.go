@@ -9,13 +9,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // sendPart puts the beginning of the first file of a bundle on the host.
 func sendPart(f *fake, b config.Bundle, suffix string, size int) {
-	f.files[fold(PayloadDirectory)] = fakeFile{Directory: true}
-	f.files[fold(PayloadPath(b.Document.Files[0].Digest)+suffix)] = fakeFile{Content: strings.Repeat("x", size)}
+	f.files[fold(api.PayloadDirectory)] = fakeFile{Directory: true}
+	f.files[fold(api.PayloadPath(b.Document.Files[0].Digest)+suffix)] = fakeFile{Content: strings.Repeat("x", size)}
 }
 
 func TestSpace(t *testing.T) {
@@ -68,11 +70,11 @@ func TestSpace(t *testing.T) {
 			if tt.want == "" {
 				return
 			}
-			r := engineOf(f).Apply(context.Background(), &Request{Allow: config.ImpactReboot, Bundle: tt.bundle})
-			if r.Outcome != OutcomeFailed || r.Reason != ReasonSpace || r.Error != tt.want || f.mutations > 0 {
+			r := engineOf(f).Apply(context.Background(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: tt.bundle})
+			if r.Outcome != api.OutcomeFailed || r.Reason != api.ReasonSpace || r.Error != tt.want || f.mutations > 0 {
 				t.Errorf("apply: got %+v after %v", r, f.log)
 			}
-			if r := engineOf(f).Cleanup(context.Background()); r.Outcome != OutcomeRemoved {
+			if r := engineOf(f).Cleanup(context.Background()); r.Outcome != api.OutcomeRemoved {
 				t.Errorf("cleanup of a full disk: %+v", r)
 			}
 		})

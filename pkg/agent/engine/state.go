@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // State says which documents a host has seen.
@@ -18,7 +20,7 @@ type State struct {
 	// get to its end.
 	ApplyingRevision string
 	// Drift is what was found last of what others changed since then. Nil: nothing.
-	Drift *Drift
+	Drift *api.Drift
 }
 
 // ReadState reads the state of a host; that of one without any is the zero value. It may
@@ -40,7 +42,7 @@ func ReadState(s System) (State, error) {
 }
 
 // ReadDrift returns the last drift that was found on a host, or nil.
-func ReadDrift(s FileSystem) (*Drift, error) {
+func ReadDrift(s FileSystem) (*api.Drift, error) {
 	content, err := readFile(s, driftPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -48,7 +50,7 @@ func ReadDrift(s FileSystem) (*Drift, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the drift: %w", err)
 	}
-	var d Drift
+	var d api.Drift
 	if err := json.Unmarshal(content, &d); err != nil {
 		return nil, fmt.Errorf("read the drift: %w", err)
 	}

@@ -5,6 +5,8 @@ package engine
 
 import (
 	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // TestReadState: the state tells of a drift until a document puts it right.
@@ -43,15 +45,15 @@ func TestReadState(t *testing.T) {
 	look(State{AppliedRevision: one}, 1)
 	f.files[`c:\k\until`] = fakeFile{Content: "x"}
 	send(t, f, second)
-	r := engineOf(f).Apply(t.Context(), &Request{Allow: "Reboot", Bundle: second})
-	if two = r.Revision; r.Outcome != OutcomeRebootRequired {
+	r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: "Reboot", Bundle: second})
+	if two = r.Revision; r.Outcome != api.OutcomeRebootRequired {
 		t.Fatalf("got %+v", r)
 	}
 	look(State{AppliedRevision: one, ApplyingRevision: two}, 1)
 	f.boot()
 	converge(t, f, second)
 	look(State{AppliedRevision: two}, 0)
-	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != OutcomeRemoved {
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("got %+v", r)
 	}
 	look(State{}, 0)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
@@ -20,36 +22,36 @@ func (a *application) perform(ctx context.Context, s *step) error {
 		a.needReboot(s.Item.String())
 	}
 	switch s.Kind {
-	case KindHostname:
+	case api.KindHostname:
 		return a.after(func() error { return a.system().SetHostname(s.Name) })
-	case KindFeature:
+	case api.KindFeature:
 		return a.after(func() error { return a.system().EnableFeature(ctx, s.Name) })
-	case KindEnvironment:
+	case api.KindEnvironment:
 		return a.environment(s)
-	case KindCertificate:
+	case api.KindCertificate:
 		return a.certificate(s)
-	case KindDirectory:
+	case api.KindDirectory:
 		if s.generated {
 			return a.removeGenerated(ctx, s.Name)
 		}
 		return a.directory(s)
-	case KindFile:
+	case api.KindFile:
 		if s.generated {
 			return a.removeGenerated(ctx, s.Name)
 		}
-		if s.Action == ActionDelete {
+		if s.Action == api.ActionDelete {
 			return a.removeFile(ctx, s)
 		}
 		return a.writeFile(ctx, s)
-	case KindFirewall:
+	case api.KindFirewall:
 		return a.rule(s)
-	case KindAntivirus:
+	case api.KindAntivirus:
 		return a.exclusion(s)
-	case KindService: // that is removed; the others are for runServices
+	case api.KindService: // that is removed; the others are for runServices
 		return a.removeService(ctx, s.Name)
-	case KindNetwork:
+	case api.KindNetwork:
 		return a.system().RemoveHNSNetwork(ctx, s.Name)
-	case KindEndpoint:
+	case api.KindEndpoint:
 		return a.system().RemoveHNSEndpoint(ctx, s.Name)
 	}
 	return fmt.Errorf("%s is not known", s.Kind)
@@ -75,7 +77,7 @@ func (a *application) needReboot(reason string) {
 
 func (a *application) environment(s *step) error {
 	key := strings.ToUpper(s.Name)
-	if s.Action != ActionDelete {
+	if s.Action != api.ActionDelete {
 		var now *string
 		for name, value := range a.seen.environment {
 			if strings.EqualFold(name, s.Name) {
@@ -103,12 +105,12 @@ func (a *application) environment(s *step) error {
 
 func (a *application) certificate(s *step) error {
 	c := s.certificate
-	if s.Action == ActionDelete {
+	if s.Action == api.ActionDelete {
 		return a.after(func() error { return a.system().RemoveCertificate(c.Store, c.Fingerprint) })
 	}
 	// All that follow are written down at once: there may be hundreds.
 	for i := range a.plan.steps {
-		if other := &a.plan.steps[i]; other.Kind == KindCertificate && other.Action == ActionCreate {
+		if other := &a.plan.steps[i]; other.Kind == api.KindCertificate && other.Action == api.ActionCreate {
 			c := other.certificate
 			a.Certs[certificateKey(c.Store, c.Fingerprint)] = certificateRecord{Store: c.Store, Fingerprint: c.Fingerprint, OnChange: other.onChange}
 		}
@@ -118,14 +120,14 @@ func (a *application) certificate(s *step) error {
 
 func (a *application) directory(s *step) error {
 	switch s.Action {
-	case ActionCreate:
+	case api.ActionCreate:
 		for i := range a.plan.steps {
-			if other := &a.plan.steps[i]; other.Kind == KindDirectory && other.Action == ActionCreate {
+			if other := &a.plan.steps[i]; other.Kind == api.KindDirectory && other.Action == api.ActionCreate {
 				a.Directories[fold(other.Name)] = directoryRecord{Path: other.Name}
 			}
 		}
 		return a.after(func() error { return a.system().MakeDirectory(s.Name, s.directory) })
-	case ActionUpdate:
+	case api.ActionUpdate:
 		return a.system().SetAccess(s.Name, s.directory)
 	default:
 		return a.removeDirectory(s.Name)
@@ -133,7 +135,7 @@ func (a *application) directory(s *step) error {
 }
 
 func (a *application) rule(s *step) error {
-	if s.Action == ActionDelete {
+	if s.Action == api.ActionDelete {
 		return a.system().RemoveFirewallRule(s.Name)
 	}
 	a.Firewall[fold(s.Name)] = *s.rule
@@ -141,7 +143,7 @@ func (a *application) rule(s *step) error {
 }
 
 func (a *application) exclusion(s *step) error {
-	if s.Action == ActionDelete {
+	if s.Action == api.ActionDelete {
 		return a.system().SetAntivirusExclusion(s.Name, false)
 	}
 	a.Exclusions[fold(s.Name)] = s.Name
@@ -182,7 +184,7 @@ func (a *application) writeFile(ctx context.Context, s *step) error {
 // place puts a file of the payload where it belongs. The last one who needs it gets the
 // file itself, so that a crash at any time leaves it for those who have not got it.
 func (a *application) place(s *step) error {
-	from := PayloadPath(s.file.Digest)
+	from := api.PayloadPath(s.file.Digest)
 	for i := range a.plan.steps {
 		if other := &a.plan.steps[i]; other != s && !other.done && other.needs == s.file.Digest {
 			return a.system().CopyFile(from, s.Name, s.file.Access)
@@ -194,7 +196,7 @@ func (a *application) place(s *step) error {
 // verifyPayload looks at what was sent before it becomes a program of the host. What is
 // something else is removed, so that it is sent again.
 func (a *application) verifyPayload(w *wantedFile) error {
-	path := PayloadPath(w.Digest)
+	path := api.PayloadPath(w.Digest)
 	digest, err := digestOf(a.system(), path)
 	if err != nil {
 		return fmt.Errorf("read the file of the payload: %w", err)
@@ -202,7 +204,7 @@ func (a *application) verifyPayload(w *wantedFile) error {
 	if digest == w.digest {
 		return nil
 	}
-	missing := &PayloadError{Files: []PayloadFile{w.payload()}}
+	missing := &PayloadError{Files: []api.PayloadFile{w.payload()}}
 	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missing), a.system().Remove(path))
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // BenchmarkServe reads a file of 64 MiB in the ways that differ in cost: passed on
@@ -37,16 +39,16 @@ func BenchmarkServe(b *testing.B) {
 	}
 	for _, bb := range []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 	}{
-		{"plain", Request{Queries: []string{"plain"}}},
-		{"CRLF", Request{Queries: []string{"crlf"}}},
-		{"UTF-16", Request{Queries: []string{"wide"}}},
-		{"since", Request{Queries: []string{"plain"}, SinceTime: ptr(day(10, 30, 0))}},
-		{"pattern", Request{Queries: []string{"plain"}, Pattern: "no such pod", CaseSensitive: true}},
-		{"timestamps", Request{Queries: []string{"plain"}, Timestamps: true}},
-		{"JSON", Request{Queries: []string{"plain"}, Output: OutputJSON}},
-		{"tail", Request{Queries: []string{"plain"}, TailLines: ptr(int64(1000))}},
+		{"plain", api.LogRequest{Queries: []string{"plain"}}},
+		{"CRLF", api.LogRequest{Queries: []string{"crlf"}}},
+		{"UTF-16", api.LogRequest{Queries: []string{"wide"}}},
+		{"since", api.LogRequest{Queries: []string{"plain"}, SinceTime: ptr(day(10, 30, 0))}},
+		{"pattern", api.LogRequest{Queries: []string{"plain"}, Pattern: "no such pod", CaseSensitive: true}},
+		{"timestamps", api.LogRequest{Queries: []string{"plain"}, Timestamps: true}},
+		{"JSON", api.LogRequest{Queries: []string{"plain"}, Output: api.LogOutputJSON}},
+		{"tail", api.LogRequest{Queries: []string{"plain"}, TailLines: ptr(int64(1000))}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			line, err := json.Marshal(bb.req)

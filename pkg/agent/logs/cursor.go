@@ -12,6 +12,8 @@ import (
 	"hash/fnv"
 	"io"
 	"math"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // cursorVersion is the version of the cursor's format. A cursor lives for seconds
@@ -76,12 +78,12 @@ func (c cursor) encode() (string, error) {
 
 // decodeCursor reads a cursor that belongs to the given queries. It returns their
 // positions in the order of the queries.
-func decodeCursor(text string, queries []query) ([]resume, *Error) {
-	refuse := func(format string, args ...any) ([]resume, *Error) {
+func decodeCursor(text string, queries []query) ([]resume, *api.LogError) {
+	refuse := func(format string, args ...any) ([]resume, *api.LogError) {
 		return nil, badRequest("cursor", format, args...)
 	}
-	if len(text) > MaxCursorBytes {
-		return refuse("a cursor has at most %d bytes", MaxCursorBytes)
+	if len(text) > api.MaxLogCursorBytes {
+		return refuse("a cursor has at most %d bytes", api.MaxLogCursorBytes)
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -24,16 +26,16 @@ func TestResumeAfterLimit(t *testing.T) {
 	h.write(t, "broken.log", "a\xffb\nž")
 	tests := []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 	}{
-		{name: "plain", req: Request{Queries: []string{"kubelet"}}},
-		{name: "filtered", req: Request{Queries: []string{"kubelet"}, Pattern: "a"}},
-		{name: "timestamps", req: Request{Queries: []string{"kubelet"}, Timestamps: true}},
-		{name: "merged", req: Request{Queries: []string{"kubelet", "kube-proxy"}}},
-		{name: "CRLF", req: Request{Queries: []string{"crlf"}}},
-		{name: "UTF-16", req: Request{Queries: []string{"wide"}}},
-		{name: "invalid", req: Request{Queries: []string{"broken"}}},
-		{name: "invalid, by line", req: Request{Queries: []string{"broken"}, UntilTime: ptr(day(23, 0, 0))}},
+		{name: "plain", req: api.LogRequest{Queries: []string{"kubelet"}}},
+		{name: "filtered", req: api.LogRequest{Queries: []string{"kubelet"}, Pattern: "a"}},
+		{name: "timestamps", req: api.LogRequest{Queries: []string{"kubelet"}, Timestamps: true}},
+		{name: "merged", req: api.LogRequest{Queries: []string{"kubelet", "kube-proxy"}}},
+		{name: "CRLF", req: api.LogRequest{Queries: []string{"crlf"}}},
+		{name: "UTF-16", req: api.LogRequest{Queries: []string{"wide"}}},
+		{name: "invalid", req: api.LogRequest{Queries: []string{"broken"}}},
+		{name: "invalid, by line", req: api.LogRequest{Queries: []string{"broken"}, UntilTime: ptr(day(23, 0, 0))}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -66,7 +68,7 @@ func TestResumeAfterLimit(t *testing.T) {
 func TestResumeOfPartialLine(t *testing.T) {
 	h := newTestHost(t)
 	h.write(t, "x.log", "one\ntw")
-	req := Request{Queries: []string{"x"}, EmitCursor: true}
+	req := api.LogRequest{Queries: []string{"x"}, EmitCursor: true}
 	first, cursor := splitCursor(t, h.read(t, req))
 	h.write(t, "x.log", "one\ntwo\nthree\n")
 	req.Cursor = cursor
@@ -134,7 +136,7 @@ func TestGap(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newTestHost(t)
 			h.write(t, "x.log", "one\ntwo\n")
-			req := Request{Queries: []string{"x"}, EmitCursor: true}
+			req := api.LogRequest{Queries: []string{"x"}, EmitCursor: true}
 			_, cursor := splitCursor(t, h.read(t, req))
 			tt.change(t, h)
 			req.Cursor = cursor
@@ -156,7 +158,7 @@ func rename(t *testing.T, h *testHost, from, to string) {
 func TestGapInJSON(t *testing.T) {
 	h := newTestHost(t)
 	h.write(t, "x.log", "one\n")
-	req := Request{Queries: []string{"x"}, EmitCursor: true, Output: OutputJSON}
+	req := api.LogRequest{Queries: []string{"x"}, EmitCursor: true, Output: api.LogOutputJSON}
 	body := h.read(t, req)
 	_, after, ok := strings.Cut(body, `{"cursor":"`)
 	if !ok {
@@ -200,7 +202,7 @@ func FuzzCursor(f *testing.F) {
 		if text == "" {
 			return
 		}
-		header, body := h.ask(t, Request{Queries: []string{"x"}, Cursor: text})
+		header, body := h.ask(t, api.LogRequest{Queries: []string{"x"}, Cursor: text})
 		if header.Error != nil {
 			if c := header.Error.Code; c != 400 && c != 501 {
 				t.Errorf("%s: code %d", document, c)
@@ -243,7 +245,7 @@ func TestCursorRoundTrip(t *testing.T) {
 		damaged := text[:i] + string(rune('A'+i%26)) + text[i+1:]
 		_, _ = decodeCursor(damaged, queries)
 	}
-	if _, refused := decodeCursor(strings.Repeat("A", MaxCursorBytes+1), queries); refused == nil {
+	if _, refused := decodeCursor(strings.Repeat("A", api.MaxLogCursorBytes+1), queries); refused == nil {
 		t.Error("an endless cursor is accepted")
 	}
 	if _, refused := decodeCursor(text+"A", queries); refused == nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // encode writes text as a file in the encoding.
@@ -67,14 +69,14 @@ func TestEncodings(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newTestHost(t)
 			h.write(t, "x.log", tt.file)
-			if got := h.read(t, Request{Queries: []string{"x"}}); got != tt.want {
+			if got := h.read(t, api.LogRequest{Queries: []string{"x"}}); got != tt.want {
 				t.Errorf("by block: got %.200q, want %.200q", got, tt.want)
 			}
 			// The same text must come out when every line is looked at.
-			if got := h.read(t, Request{Queries: []string{"x"}, UntilTime: ptr(day(23, 0, 0))}); got != tt.want {
+			if got := h.read(t, api.LogRequest{Queries: []string{"x"}, UntilTime: ptr(day(23, 0, 0))}); got != tt.want {
 				t.Errorf("by line: got %.200q, want %.200q", got, tt.want)
 			}
-			if got := h.read(t, Request{Queries: []string{"x"}, Pattern: "(?s).*"}); got != tt.want {
+			if got := h.read(t, api.LogRequest{Queries: []string{"x"}, Pattern: "(?s).*"}); got != tt.want {
 				t.Errorf("by record: got %.200q, want %.200q", got, tt.want)
 			}
 		})
@@ -88,10 +90,10 @@ func TestEndlessLine(t *testing.T) {
 	for _, e := range []encoding{utf8Text, utf16LE} {
 		h := newTestHost(t)
 		h.write(t, "x.log", encode(e, text+"\nend\n", true))
-		if got := h.read(t, Request{Queries: []string{"x"}}); got != text+"\nend\n" {
+		if got := h.read(t, api.LogRequest{Queries: []string{"x"}}); got != text+"\nend\n" {
 			t.Errorf("encoding %d by block: got %d bytes, want %d unchanged", e, len(got), len(text)+5)
 		}
-		got := h.read(t, Request{Queries: []string{"x"}, UntilTime: ptr(day(23, 0, 0))})
+		got := h.read(t, api.LogRequest{Queries: []string{"x"}, UntilTime: ptr(day(23, 0, 0))})
 		if !utf8.ValidString(got) || strings.Contains(got, "\uFFFD") || strings.ReplaceAll(got, "\n", "") != text+"end" {
 			t.Errorf("encoding %d by line: the pieces do not make up the line", e)
 		}

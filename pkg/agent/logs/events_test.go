@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -125,28 +127,28 @@ func TestEvents(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 		want string
 	}{
-		{name: "channel", req: Request{Queries: []string{"eventlog/Application"}}, want: line(0, "vmtools") + line(1, "other") + line(2, "vmtools") + line(3, "other")},
-		{name: "provider as a service", req: Request{Queries: []string{"vmtools"}}, want: line(0, "vmtools") + line(2, "vmtools")},
-		{name: "empty channel", req: Request{Queries: []string{"eventlog/Empty"}}, want: ""},
-		{name: "since", req: Request{Queries: []string{"eventlog/Application"}, SinceTime: ptr(day(10, 0, 2))}, want: line(2, "vmtools") + line(3, "other")},
-		{name: "until", req: Request{Queries: []string{"eventlog/Application"}, UntilTime: ptr(day(10, 0, 0))}, want: line(0, "vmtools")},
-		{name: "pattern in a later line", req: Request{Queries: []string{"eventlog/Application"}, Pattern: "detail 1"}, want: line(1, "other")},
-		{name: "tail counts lines", req: Request{Queries: []string{"eventlog/Application"}, TailLines: ptr(int64(3))}, want: "  detail 2\n" + line(3, "other")},
-		{name: "tail after the pattern", req: Request{Queries: []string{"eventlog/Application"}, Pattern: "vmtools", TailLines: ptr(int64(2))}, want: line(2, "vmtools")},
-		{name: "tail none", req: Request{Queries: []string{"eventlog/Application"}, TailLines: ptr(int64(0))}, want: ""},
+		{name: "channel", req: api.LogRequest{Queries: []string{"eventlog/Application"}}, want: line(0, "vmtools") + line(1, "other") + line(2, "vmtools") + line(3, "other")},
+		{name: "provider as a service", req: api.LogRequest{Queries: []string{"vmtools"}}, want: line(0, "vmtools") + line(2, "vmtools")},
+		{name: "empty channel", req: api.LogRequest{Queries: []string{"eventlog/Empty"}}, want: ""},
+		{name: "since", req: api.LogRequest{Queries: []string{"eventlog/Application"}, SinceTime: ptr(day(10, 0, 2))}, want: line(2, "vmtools") + line(3, "other")},
+		{name: "until", req: api.LogRequest{Queries: []string{"eventlog/Application"}, UntilTime: ptr(day(10, 0, 0))}, want: line(0, "vmtools")},
+		{name: "pattern in a later line", req: api.LogRequest{Queries: []string{"eventlog/Application"}, Pattern: "detail 1"}, want: line(1, "other")},
+		{name: "tail counts lines", req: api.LogRequest{Queries: []string{"eventlog/Application"}, TailLines: ptr(int64(3))}, want: "  detail 2\n" + line(3, "other")},
+		{name: "tail after the pattern", req: api.LogRequest{Queries: []string{"eventlog/Application"}, Pattern: "vmtools", TailLines: ptr(int64(2))}, want: line(2, "vmtools")},
+		{name: "tail none", req: api.LogRequest{Queries: []string{"eventlog/Application"}, TailLines: ptr(int64(0))}, want: ""},
 		{
-			name: "JSON", req: Request{Queries: []string{"eventlog/" + hyperV}, Output: OutputJSON},
+			name: "JSON", req: api.LogRequest{Queries: []string{"eventlog/" + hyperV}, Output: api.LogOutputJSON},
 			want: `{"time":"2026-03-05T10:00:01Z","source":"eventlog/` + hyperV + `","message":"created <container> & more","level":"Error","eventID":7,"provider":"Microsoft-Windows-Hyper-V-Compute","recordID":5,"channel":"` + hyperV + `"}` + "\n",
 		},
 		{
-			name: "merged", req: Request{Queries: []string{"eventlog/" + hyperV, "vmtools"}, TailLines: ptr(int64(3))},
+			name: "merged", req: api.LogRequest{Queries: []string{"eventlog/" + hyperV, "vmtools"}, TailLines: ptr(int64(3))},
 			want: "[eventlog/" + hyperV + "] 2026-03-05T10:00:01Z Error Microsoft-Windows-Hyper-V-Compute[7]: created <container> & more\n" +
 				"[vmtools] 2026-03-05T10:00:02Z Error vmtools[7]: event 2\n[vmtools]   detail 2\n",
 		},
-		{name: "timestamps are there already", req: Request{Queries: []string{"eventlog/" + hyperV}, Timestamps: true}, want: "2026-03-05T10:00:01Z Error Microsoft-Windows-Hyper-V-Compute[7]: created <container> & more\n"},
+		{name: "timestamps are there already", req: api.LogRequest{Queries: []string{"eventlog/" + hyperV}, Timestamps: true}, want: "2026-03-05T10:00:01Z Error Microsoft-Windows-Hyper-V-Compute[7]: created <container> & more\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,31 +162,31 @@ func TestEvents(t *testing.T) {
 
 func TestEventRefusals(t *testing.T) {
 	h, log := newEventHost(t)
-	if e := h.refused(t, Request{Queries: []string{"eventlog/Nope"}}); e.Code != 404 {
+	if e := h.refused(t, api.LogRequest{Queries: []string{"eventlog/Nope"}}); e.Code != 404 {
 		t.Errorf("unknown channel: got %+v", e)
 	}
-	if e := h.refused(t, Request{Queries: []string{"vmtools"}, Previous: true}); e.Code != 400 {
+	if e := h.refused(t, api.LogRequest{Queries: []string{"vmtools"}, Previous: true}); e.Code != 400 {
 		t.Errorf("previous of a provider: got %+v", e)
 	}
-	if e := h.refused(t, Request{Queries: []string{"nope"}}); e.Code != 404 || !strings.Contains(e.Message, "event log provider") {
+	if e := h.refused(t, api.LogRequest{Queries: []string{"nope"}}); e.Code != 404 || !strings.Contains(e.Message, "event log provider") {
 		t.Errorf("unknown provider: got %+v", e)
 	}
 	log.fail = errors.New("the service is not running")
-	if e := h.refused(t, Request{Queries: []string{"eventlog/Application"}}); e.Code != 503 || !strings.Contains(e.Message, "not available on this host: the service is not running") {
+	if e := h.refused(t, api.LogRequest{Queries: []string{"eventlog/Application"}}); e.Code != 503 || !strings.Contains(e.Message, "not available on this host: the service is not running") {
 		t.Errorf("service not running: got %+v", e)
 	}
-	if got := h.read(t, Request{}); !strings.Contains(got, "# the event log is not available") {
+	if got := h.read(t, api.LogRequest{}); !strings.Contains(got, "# the event log is not available") {
 		t.Errorf("index: got %q", got)
 	}
 	log.fail = fs.ErrPermission
-	if e := h.refused(t, Request{Queries: []string{"eventlog/Security"}}); e.Code != 403 {
+	if e := h.refused(t, api.LogRequest{Queries: []string{"eventlog/Security"}}); e.Code != 403 {
 		t.Errorf("permission: got %+v", e)
 	}
 }
 
 func TestEventIndex(t *testing.T) {
 	h, _ := newEventHost(t)
-	if got := h.read(t, Request{}); !strings.Contains(got, "eventlog/"+hyperV+" ") {
+	if got := h.read(t, api.LogRequest{}); !strings.Contains(got, "eventlog/"+hyperV+" ") {
 		t.Errorf("the index lacks the channel:\n%s", got)
 	}
 }
@@ -192,7 +194,7 @@ func TestEventIndex(t *testing.T) {
 func TestEventFollowAndCursor(t *testing.T) {
 	h, log := newEventHost(t)
 	const channel = "eventlog/Application"
-	a := startFollow(t, h, Request{Queries: []string{channel}, TailLines: ptr(int64(1)), EmitCursor: true})
+	a := startFollow(t, h, api.LogRequest{Queries: []string{channel}, TailLines: ptr(int64(1)), EmitCursor: true})
 	a.waitFor("detail 3\n")
 	log.add("Application", "x", 15, day(10, 0, 4), "while following")
 	a.waitFor("while following\n")
@@ -204,7 +206,7 @@ func TestEventFollowAndCursor(t *testing.T) {
 	log.add("Application", "x", 16, day(10, 0, 5), "while away")
 	next := func() string {
 		t.Helper()
-		text, c := splitCursor(t, h.read(t, Request{Queries: []string{channel}, Cursor: cursor, EmitCursor: true}))
+		text, c := splitCursor(t, h.read(t, api.LogRequest{Queries: []string{channel}, Cursor: cursor, EmitCursor: true}))
 		cursor = c
 		return text
 	}
@@ -231,14 +233,14 @@ func TestEventFollowAndCursor(t *testing.T) {
 // window of the first request had left out.
 func TestEventCursorKeepsFilter(t *testing.T) {
 	h, _ := newEventHost(t)
-	for name, req := range map[string]Request{
+	for name, req := range map[string]api.LogRequest{
 		"since after everything": {SinceTime: ptr(day(11, 0, 0))},
 		"no tail":                {TailLines: ptr(int64(0))},
 		"limit in the first":     {SinceTime: ptr(day(10, 0, 3)), LimitBytes: ptr(int64(5))},
 	} {
 		req.Queries, req.EmitCursor = []string{"eventlog/Application"}, true
 		_, cursor := splitCursor(t, h.read(t, req))
-		got := h.read(t, Request{Queries: req.Queries, Cursor: cursor})
+		got := h.read(t, api.LogRequest{Queries: req.Queries, Cursor: cursor})
 		if strings.Contains(got, "event 0") || strings.Contains(got, "event 2") {
 			t.Errorf("%s: got %q", name, got)
 		}

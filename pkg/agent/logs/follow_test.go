@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
@@ -469,7 +471,7 @@ func (a *followAnswer) String() string {
 	return a.out.String()
 }
 
-func startFollow(t *testing.T, h Host, req Request) *followAnswer {
+func startFollow(t *testing.T, h Host, req api.LogRequest) *followAnswer {
 	t.Helper()
 	req.Follow = true
 	line, err := json.Marshal(req)
@@ -570,7 +572,7 @@ func TestFollowConcurrent(t *testing.T) {
 			w.append("first\n")
 			w.concurrent = true
 			var got strings.Builder
-			req := Request{Queries: []string{"x"}, EmitCursor: true}
+			req := api.LogRequest{Queries: []string{"x"}, EmitCursor: true}
 			var written chan struct{}
 			for last := false; !last; {
 				a := startFollow(t, h, req)

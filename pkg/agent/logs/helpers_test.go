@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // testHost is a host whose log directory, clock and event log a test sets.
@@ -89,7 +91,7 @@ func gzipped(t *testing.T, text string) string {
 }
 
 // ask serves one request that does not follow, and takes the answer apart.
-func (h *testHost) ask(t *testing.T, req Request) (Header, string) {
+func (h *testHost) ask(t *testing.T, req api.LogRequest) (api.LogHeader, string) {
 	t.Helper()
 	line, err := json.Marshal(req)
 	if err != nil {
@@ -103,7 +105,7 @@ func (h *testHost) ask(t *testing.T, req Request) (Header, string) {
 }
 
 // read is ask for a request that has to succeed.
-func (h *testHost) read(t *testing.T, req Request) string {
+func (h *testHost) read(t *testing.T, req api.LogRequest) string {
 	t.Helper()
 	header, body := h.ask(t, req)
 	if header.Error != nil {
@@ -113,7 +115,7 @@ func (h *testHost) read(t *testing.T, req Request) string {
 }
 
 // refused is ask for a request that has to be refused.
-func (h *testHost) refused(t *testing.T, req Request) *Error {
+func (h *testHost) refused(t *testing.T, req api.LogRequest) *api.LogError {
 	t.Helper()
 	header, body := h.ask(t, req)
 	if header.Error == nil {
@@ -125,15 +127,15 @@ func (h *testHost) refused(t *testing.T, req Request) *Error {
 	return header.Error
 }
 
-func splitAnswer(t *testing.T, answer string) (Header, string) {
+func splitAnswer(t *testing.T, answer string) (api.LogHeader, string) {
 	t.Helper()
 	first, body, ok := strings.Cut(answer, "\n")
-	var header Header
+	var header api.LogHeader
 	if err := json.Unmarshal([]byte(first), &header); err != nil || !ok {
 		t.Fatalf("first line %q is no header: %v", first, err)
 	}
-	if header.Protocol != ProtocolVersion {
-		t.Errorf("protocol %d, want %d", header.Protocol, ProtocolVersion)
+	if header.Protocol != api.ProtocolVersion {
+		t.Errorf("protocol %d, want %d", header.Protocol, api.ProtocolVersion)
 	}
 	return header, body
 }

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// appendRecord renders a unit as one line of JSON, see [Request.Output]. Package
+// appendRecord renders a unit as one line of JSON, see [api.LogRequest.Output]. Package
 // encoding/json would be several times slower than everything else together.
 func appendRecord(dst []byte, source string, u *unit) []byte {
 	dst = append(dst, '{')

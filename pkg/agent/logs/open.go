@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // opener opens the sources of a plan.
@@ -23,7 +25,7 @@ type opener struct {
 }
 
 // openAll opens every source, or none.
-func (o *opener) openAll(ctx context.Context) ([]source, *Error) {
+func (o *opener) openAll(ctx context.Context) ([]source, *api.LogError) {
 	var sources []source
 	for i := range o.plan.queries {
 		s, err := o.open(ctx, i)
@@ -42,7 +44,7 @@ func (o *opener) openAll(ctx context.Context) ([]source, *Error) {
 	return sources, nil
 }
 
-func (o *opener) open(ctx context.Context, i int) (source, *Error) {
+func (o *opener) open(ctx context.Context, i int) (source, *api.LogError) {
 	q := o.plan.queries[i]
 	var from *resume
 	if o.plan.resumes != nil {
@@ -61,7 +63,7 @@ func (o *opener) open(ctx context.Context, i int) (source, *Error) {
 }
 
 // openService looks for a service's log where its name leads.
-func (o *opener) openService(ctx context.Context, q query, from *resume) (source, *Error) {
+func (o *opener) openService(ctx context.Context, q query, from *resume) (source, *api.LogError) {
 	if from != nil && from.Event != nil {
 		return o.openChannel(ctx, q, applicationChannel, q.name, from)
 	}
@@ -101,14 +103,14 @@ func (o *opener) openService(ctx context.Context, q query, from *resume) (source
 	if lerr == nil {
 		looked += " and the event log provider " + q.name
 	}
-	return nil, &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf(
+	return nil, &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf(
 		"no log of %q was found (looked for %s, below %s); a request without a query lists what there is", q.name, looked, o.root.dir)}
 }
 
 // applicationChannel is the event channel that services without log files write to.
 const applicationChannel = "Application"
 
-func (o *opener) openChannel(ctx context.Context, q query, channel, provider string, from *resume) (source, *Error) {
+func (o *opener) openChannel(ctx context.Context, q query, channel, provider string, from *resume) (source, *api.LogError) {
 	log, err := o.host.EventLog()
 	if err != nil {
 		return nil, noEventLog(err)
@@ -125,7 +127,7 @@ func (o *opener) openChannel(ctx context.Context, q query, channel, provider str
 	return s, nil
 }
 
-func (o *opener) openFile(q query, name string, from *resume) (source, *Error) {
+func (o *opener) openFile(q query, name string, from *resume) (source, *api.LogError) {
 	s := newSeries(o.root, name)
 	_, err := s.present()
 	if err == nil {
@@ -141,45 +143,45 @@ func (o *opener) openFile(q query, name string, from *resume) (source, *Error) {
 }
 
 // fileError explains why a file is not served.
-func fileError(name string, err error) *Error {
+func fileError(name string, err error) *api.LogError {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf("there is no file %s in the log directory; a request without a query lists what there is", name)}
+		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no file %s in the log directory; a request without a query lists what there is", name)}
 	case errors.Is(err, errIsDirectory):
 		return badRequest("", "%s is a directory; a request without a query lists the files", name)
 	case errors.Is(err, errNotRegular):
-		return &Error{Code: 403, Reason: ReasonForbidden, Message: name + " is not a regular file"}
+		return &api.LogError{Code: 403, Reason: api.LogForbidden, Message: name + " is not a regular file"}
 	case errors.Is(err, errOutsideRoot), errors.Is(err, errLinkLoop):
-		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("%s: %v", name, err)}
+		return &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("%s: %v", name, err)}
 	case errors.Is(err, fs.ErrPermission):
-		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("the agent's account may not read %s", name)}
+		return &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("the agent's account may not read %s", name)}
 	case errors.Is(err, errUnstable):
-		return &Error{Code: 503, Reason: ReasonServiceUnavailable, Message: fmt.Sprintf("%s: %v; try again", name, err)}
+		return &api.LogError{Code: 503, Reason: api.LogServiceUnavailable, Message: fmt.Sprintf("%s: %v; try again", name, err)}
 	}
-	return &Error{Code: 500, Reason: ReasonInternalError, Message: fmt.Sprintf("opening %s: %v", name, err)}
+	return &api.LogError{Code: 500, Reason: api.LogInternalError, Message: fmt.Sprintf("opening %s: %v", name, err)}
 }
 
-func noEventLog(err error) *Error {
-	e := &Error{Code: 503, Reason: ReasonServiceUnavailable, Message: fmt.Sprintf("the event log is not available on this host: %v", err)}
+func noEventLog(err error) *api.LogError {
+	e := &api.LogError{Code: 503, Reason: api.LogServiceUnavailable, Message: fmt.Sprintf("the event log is not available on this host: %v", err)}
 	if errors.Is(err, ErrNoEventLog) {
-		e.Code, e.Reason = 501, ReasonNotImplemented
+		e.Code, e.Reason = 501, api.LogNotImplemented
 	}
 	return e
 }
 
-func eventError(channel string, err error) *Error {
+func eventError(channel string, err error) *api.LogError {
 	switch {
 	case errors.Is(err, ErrNoSuchChannel):
-		return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists what there is", channel)}
+		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists what there is", channel)}
 	case errors.Is(err, fs.ErrPermission):
-		return &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("the agent's account may not read the event log channel %q", channel)}
+		return &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("the agent's account may not read the event log channel %q", channel)}
 	}
 	return noEventLog(err)
 }
 
 // startFile opens a log at the place where the request wants it to begin. exact is
 // for a file that was asked for as such: of it, no rotated files are read before.
-func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *Error) {
+func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *api.LogError) {
 	src := &fileSource{
 		query: q.text, grain: o.plan.grain, now: o.host.Now,
 		chain: chain{series: s, follow: o.plan.follow, resumable: o.plan.emitCursor},
@@ -197,7 +199,7 @@ func (o *opener) startFile(q query, s series, exact bool, from *resume) (source,
 	}
 	if err != nil {
 		src.close()
-		var refused *Error
+		var refused *api.LogError
 		if errors.As(err, &refused) {
 			return nil, refused
 		}
@@ -294,7 +296,7 @@ func beginPrevious(c *chain, all []generation) error {
 			return openAt(c, all, i)
 		}
 	}
-	return &Error{Code: 404, Reason: ReasonNotFound, Message: fmt.Sprintf(
+	return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf(
 		"%s has no previous file: it was not rotated yet, or what was rotated is deleted", c.series.base)}
 }
 

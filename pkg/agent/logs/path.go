@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // maxPathBytes bounds a file query.
@@ -19,11 +21,11 @@ const maxPathBytes = 1024
 //
 // This is the first of two walls and gives the good messages. The second one is
 // the [os.Root] through which files are opened.
-func cleanPath(query string) (string, *Error) {
-	forbid := func(why string) (string, *Error) {
-		return "", &Error{Code: 403, Reason: ReasonForbidden, Message: fmt.Sprintf("file %q: %s", query, why)}
+func cleanPath(query string) (string, *api.LogError) {
+	forbid := func(why string) (string, *api.LogError) {
+		return "", &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("file %q: %s", query, why)}
 	}
-	refuse := func(why string) (string, *Error) {
+	refuse := func(why string) (string, *api.LogError) {
 		return "", badRequest("", "file %q: %s", query, why)
 	}
 	switch {

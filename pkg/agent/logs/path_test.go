@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 func TestCleanPath(t *testing.T) {
@@ -125,7 +127,7 @@ func TestLinks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			header, body := h.ask(t, Request{Queries: []string{tt.path}})
+			header, body := h.ask(t, api.LogRequest{Queries: []string{tt.path}})
 			code := 0
 			if header.Error != nil {
 				code = header.Error.Code

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // plan is a checked request.
@@ -28,17 +30,17 @@ type plan struct {
 }
 
 // newPlan checks a request and works out what depends on the host's clock.
-func newPlan(ctx context.Context, req *Request, host Host) (*plan, *Error) {
+func newPlan(ctx context.Context, req *api.LogRequest, host Host) (*plan, *api.LogError) {
 	p := &plan{
 		tail: req.TailLines, limit: -1,
 		timestamps: req.Timestamps, follow: req.Follow, previous: req.Previous, emitCursor: req.EmitCursor,
 	}
 	switch req.Output {
-	case "", OutputText:
-	case OutputJSON:
+	case "", api.LogOutputText:
+	case api.LogOutputJSON:
 		p.json = true
 	default:
-		return nil, badRequest("output", "must be %q or %q", OutputText, OutputJSON)
+		return nil, badRequest("output", "must be %q or %q", api.LogOutputText, api.LogOutputJSON)
 	}
 	if err := p.parseQueries(req); err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func newPlan(ctx context.Context, req *Request, host Host) (*plan, *Error) {
 		return nil, err
 	}
 	if req.Cursor != "" {
-		var err *Error
+		var err *api.LogError
 		if p.resumes, err = decodeCursor(req.Cursor, p.queries); err != nil {
 			return nil, err
 		}
@@ -65,9 +67,9 @@ func newPlan(ctx context.Context, req *Request, host Host) (*plan, *Error) {
 	return p, nil
 }
 
-func (p *plan) parseQueries(req *Request) *Error {
-	if len(req.Queries) > MaxQueries {
-		return badRequest("queries", "at most %d sources can be merged, got %d", MaxQueries, len(req.Queries))
+func (p *plan) parseQueries(req *api.LogRequest) *api.LogError {
+	if len(req.Queries) > api.MaxLogQueries {
+		return badRequest("queries", "at most %d sources can be merged, got %d", api.MaxLogQueries, len(req.Queries))
 	}
 	seen := make(map[query]bool, len(req.Queries))
 	for i, text := range req.Queries {
@@ -91,7 +93,7 @@ func (p *plan) parseQueries(req *Request) *Error {
 }
 
 // checkCombinations refuses values and combinations that have no meaning.
-func checkCombinations(req *Request) *Error {
+func checkCombinations(req *api.LogRequest) *api.LogError {
 	switch {
 	case req.SinceTime != nil && req.SinceSeconds != nil:
 		return badRequest("sinceSeconds", "cannot be combined with sinceTime")
@@ -121,7 +123,7 @@ func checkCombinations(req *Request) *Error {
 		}
 	}
 	if len(req.Queries) == 0 {
-		index := Request{Output: req.Output}
+		index := api.LogRequest{Output: req.Output}
 		if !sameOptions(req, &index) {
 			return badRequest("queries", "options need at least one query; without any, the index is returned")
 		}
@@ -131,19 +133,19 @@ func checkCombinations(req *Request) *Error {
 
 // sameOptions compares two requests that have no queries. The default of
 // CaseSensitive is no choice of the user, so it does not count.
-func sameOptions(a, b *Request) bool {
+func sameOptions(a, b *api.LogRequest) bool {
 	return a.SinceTime == b.SinceTime && a.UntilTime == b.UntilTime && a.SinceSeconds == b.SinceSeconds &&
 		a.Pattern == b.Pattern && a.TailLines == b.TailLines && a.LimitBytes == b.LimitBytes &&
 		a.Boot == b.Boot && a.Previous == b.Previous && a.Follow == b.Follow &&
 		a.Timestamps == b.Timestamps && a.Cursor == b.Cursor && a.EmitCursor == b.EmitCursor
 }
 
-func (p *plan) compilePattern(req *Request) *Error {
+func (p *plan) compilePattern(req *api.LogRequest) *api.LogError {
 	if req.Pattern == "" {
 		return nil
 	}
-	if len(req.Pattern) > MaxPatternBytes {
-		return badRequest("pattern", "may have at most %d bytes", MaxPatternBytes)
+	if len(req.Pattern) > api.MaxLogPatternBytes {
+		return badRequest("pattern", "may have at most %d bytes", api.MaxLogPatternBytes)
 	}
 	// Compiled on its own first: the error shall show what the user wrote.
 	if _, err := regexp.Compile(req.Pattern); err != nil {
@@ -162,7 +164,7 @@ func (p *plan) compilePattern(req *Request) *Error {
 	return nil
 }
 
-func (p *plan) setWindow(ctx context.Context, req *Request, host Host) *Error {
+func (p *plan) setWindow(ctx context.Context, req *api.LogRequest, host Host) *api.LogError {
 	f := &p.filter
 	if req.SinceTime != nil {
 		f.since = *req.SinceTime

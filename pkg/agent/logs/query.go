@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 type queryKind int
@@ -36,7 +38,7 @@ const (
 	maxChannelName = 255
 )
 
-func parseQuery(text string) (query, *Error) {
+func parseQuery(text string) (query, *api.LogError) {
 	switch {
 	case text == "":
 		return query{}, badRequest("", "a query must name a service, a file or an event channel")
@@ -79,7 +81,7 @@ func isDigitRune(r rune) bool { return r >= '0' && r <= '9' }
 // checkChannel refuses what cannot be a channel. A channel name goes to the event
 // log as a parameter of a call and into no query text, but on the way it could
 // be taken for a path of a file by EvtQuery, were a backslash allowed.
-func checkChannel(name string) *Error {
+func checkChannel(name string) *api.LogError {
 	switch {
 	case name == "":
 		return badRequest("", "an event channel needs a name, such as %sSystem", channelPrefix)

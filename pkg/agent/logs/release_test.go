@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
@@ -39,10 +41,10 @@ func TestReadReleased(t *testing.T) {
 		}
 		check := func(when, current string) {
 			t.Helper()
-			if got := h.read(t, Request{Queries: []string{"x"}, TailLines: ptr(int64(100_000))}); got != text {
+			if got := h.read(t, api.LogRequest{Queries: []string{"x"}, TailLines: ptr(int64(100_000))}); got != text {
 				t.Errorf("%s, generation %d: read %d bytes of all generations, want %d", when, generation, len(got), len(text))
 			}
-			if got := h.read(t, Request{Queries: []string{"./x.log"}}); got != current {
+			if got := h.read(t, api.LogRequest{Queries: []string{"./x.log"}}); got != current {
 				t.Errorf("%s, generation %d: read %d bytes of the present file, want %d", when, generation, len(got), len(current))
 			}
 		}
@@ -55,7 +57,7 @@ func TestReadReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("given back", "")
-		if index := h.read(t, Request{Output: "json"}); !strings.Contains(index, `{"name":"x.log","kind":"file","size":0,`) {
+		if index := h.read(t, api.LogRequest{Output: "json"}); !strings.Contains(index, `{"name":"x.log","kind":"file","size":0,`) {
 			t.Errorf("the index has another size of what was given back: %s", index)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // stopLine on standard input ends a follow.
@@ -19,7 +21,7 @@ const stopLine = "stop"
 // Serve answers one request: it reads the request from stdin and writes the header
 // and the log to stdout.
 //
-// A request that is refused is answered, by a header with an [Error], and is no
+// A request that is refused is answered, by a header with an [api.LogError], and is no
 // error of Serve. Its error means that the answer is missing or incomplete. When
 // ctx ends, Serve returns promptly unless it is blocked in a write.
 //
@@ -79,13 +81,13 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 
 // readRequest reads the first line. A field that is not known is refused: it might
 // be a filter, and without it the answer would be another one.
-func readRequest(in *bufio.Reader) (*Request, *Error) {
+func readRequest(in *bufio.Reader) (*api.LogRequest, *api.LogError) {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
-		if len(line) > MaxRequestBytes {
-			return nil, badRequest("", "the request has more than %d bytes", MaxRequestBytes)
+		if len(line) > api.MaxLogRequestBytes {
+			return nil, badRequest("", "the request has more than %d bytes", api.MaxLogRequestBytes)
 		}
 		if err == nil || errors.Is(err, io.EOF) && len(line) > 0 {
 			break
@@ -94,7 +96,7 @@ func readRequest(in *bufio.Reader) (*Request, *Error) {
 			return nil, badRequest("", "the request is missing on standard input: %v", err)
 		}
 	}
-	req := &Request{}
+	req := &api.LogRequest{}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(req); err != nil {
@@ -106,8 +108,8 @@ func readRequest(in *bufio.Reader) (*Request, *Error) {
 	return req, nil
 }
 
-func writeHeader(w io.Writer, refused *Error) error {
-	b, err := json.Marshal(Header{Protocol: ProtocolVersion, Error: refused})
+func writeHeader(w io.Writer, refused *api.LogError) error {
+	b, err := json.Marshal(api.LogHeader{Protocol: api.ProtocolVersion, Error: refused})
 	if err != nil {
 		return fmt.Errorf("encoding the header: %w", err)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -60,84 +62,84 @@ func TestFilters(t *testing.T) {
 	)
 	tests := []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 		want string
 	}{
-		{name: "all", req: Request{}, want: kubeletLog},
-		{name: "since is inclusive", req: Request{SinceTime: ptr(day(10, 0, 1))}, want: lines(beta, trace1, trace2, gamma)},
-		{name: "until is inclusive", req: Request{UntilTime: ptr(day(10, 0, 1))}, want: lines(created, alpha, beta, trace1, trace2)},
-		{name: "both", req: Request{SinceTime: ptr(day(10, 0, 1)), UntilTime: ptr(day(10, 0, 1))}, want: lines(beta, trace1, trace2)},
-		{name: "since reaches into rotated files", req: Request{SinceTime: ptr(day(9, 30, 0))}, want: old2 + "\n" + kubeletLog},
-		{name: "since before everything", req: Request{SinceTime: ptr(day(1, 0, 0))}, want: kubeletOld + kubeletLog},
-		{name: "since after everything", req: Request{SinceTime: ptr(day(11, 0, 0))}, want: ""},
-		{name: "sinceSeconds by the host's clock", req: Request{SinceSeconds: ptr(int64(7198))}, want: lines(gamma)},
-		{name: "endless sinceSeconds", req: Request{SinceSeconds: ptr(int64(1) << 62)}, want: kubeletOld + kubeletLog},
-		{name: "this boot", req: Request{Boot: ptr(0)}, want: lines(beta, trace1, trace2, gamma)},
-		{name: "the boot before", req: Request{Boot: ptr(-1)}, want: lines(old2, created, alpha)},
-		{name: "the boot before that", req: Request{Boot: ptr(-2)}, want: lines(old1)},
-		{name: "boot and since", req: Request{Boot: ptr(-1), SinceTime: ptr(day(10, 0, 0))}, want: lines(created, alpha)},
-		{name: "pattern takes whole records", req: Request{Pattern: "main.go", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
-		{name: "pattern in the first line", req: Request{Pattern: "panic", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
-		{name: "pattern begins at a line's beginning", req: Request{Pattern: "^goroutine", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
-		{name: "case matters", req: Request{Pattern: "gamma", CaseSensitive: true}, want: ""},
-		{name: "case does not matter", req: Request{Pattern: "gamma"}, want: lines(gamma)},
-		{name: "pattern with flags of its own", req: Request{Pattern: "(?i)GAMMA$", CaseSensitive: true}, want: lines(gamma)},
-		{name: "alternatives keep the flags", req: Request{Pattern: "ALPHA|gamma"}, want: lines(alpha, gamma)},
-		{name: "tail", req: Request{TailLines: ptr(int64(2))}, want: lines(trace2, gamma)},
-		{name: "tail none", req: Request{TailLines: ptr(int64(0))}, want: ""},
-		{name: "tail reaches into rotated files", req: Request{TailLines: ptr(int64(7))}, want: old2 + "\n" + kubeletLog},
-		{name: "tail of more than there is", req: Request{TailLines: ptr(int64(1000))}, want: kubeletOld + kubeletLog},
-		{name: "tail comes after the pattern", req: Request{Pattern: "0305", TailLines: ptr(int64(1))}, want: lines(gamma)},
-		{name: "tail comes after the window", req: Request{UntilTime: ptr(day(10, 0, 0)), TailLines: ptr(int64(1))}, want: lines(alpha)},
-		{name: "limit comes last", req: Request{TailLines: ptr(int64(2)), LimitBytes: ptr(int64(13))}, want: trace2 + "\nI0"},
-		{name: "limit in the middle of a line", req: Request{LimitBytes: ptr(int64(5))}, want: "Log f"},
-		{name: "limit at the end of a line", req: Request{LimitBytes: ptr(int64(17))}, want: lines(created)},
-		{name: "limit beyond the end", req: Request{LimitBytes: ptr(int64(1 << 40))}, want: kubeletLog},
-		{name: "limit with a filter", req: Request{Pattern: "a", LimitBytes: ptr(int64(5))}, want: "Log f"},
-		{name: "previous", req: Request{Previous: true}, want: kubeletOld},
-		{name: "previous, filtered", req: Request{Previous: true, Pattern: "two", TailLines: ptr(int64(5))}, want: lines(old2)},
-		{name: "previous of the file", req: Request{Queries: []string{`kubelet\kubelet.log`}, Previous: true}, want: kubeletOld},
-		{name: "a file has no history", req: Request{Queries: []string{"kubelet/kubelet.log"}, SinceTime: ptr(day(9, 0, 0))}, want: kubeletLog},
-		{name: "tail of a file has no history", req: Request{Queries: []string{"kubelet/kubelet.log"}, TailLines: ptr(int64(1000))}, want: kubeletLog},
-		{name: "a rotated file by name", req: Request{Queries: []string{"kubelet/kubelet-20260305-093000.log"}}, want: kubeletOld},
+		{name: "all", req: api.LogRequest{}, want: kubeletLog},
+		{name: "since is inclusive", req: api.LogRequest{SinceTime: ptr(day(10, 0, 1))}, want: lines(beta, trace1, trace2, gamma)},
+		{name: "until is inclusive", req: api.LogRequest{UntilTime: ptr(day(10, 0, 1))}, want: lines(created, alpha, beta, trace1, trace2)},
+		{name: "both", req: api.LogRequest{SinceTime: ptr(day(10, 0, 1)), UntilTime: ptr(day(10, 0, 1))}, want: lines(beta, trace1, trace2)},
+		{name: "since reaches into rotated files", req: api.LogRequest{SinceTime: ptr(day(9, 30, 0))}, want: old2 + "\n" + kubeletLog},
+		{name: "since before everything", req: api.LogRequest{SinceTime: ptr(day(1, 0, 0))}, want: kubeletOld + kubeletLog},
+		{name: "since after everything", req: api.LogRequest{SinceTime: ptr(day(11, 0, 0))}, want: ""},
+		{name: "sinceSeconds by the host's clock", req: api.LogRequest{SinceSeconds: ptr(int64(7198))}, want: lines(gamma)},
+		{name: "endless sinceSeconds", req: api.LogRequest{SinceSeconds: ptr(int64(1) << 62)}, want: kubeletOld + kubeletLog},
+		{name: "this boot", req: api.LogRequest{Boot: ptr(0)}, want: lines(beta, trace1, trace2, gamma)},
+		{name: "the boot before", req: api.LogRequest{Boot: ptr(-1)}, want: lines(old2, created, alpha)},
+		{name: "the boot before that", req: api.LogRequest{Boot: ptr(-2)}, want: lines(old1)},
+		{name: "boot and since", req: api.LogRequest{Boot: ptr(-1), SinceTime: ptr(day(10, 0, 0))}, want: lines(created, alpha)},
+		{name: "pattern takes whole records", req: api.LogRequest{Pattern: "main.go", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
+		{name: "pattern in the first line", req: api.LogRequest{Pattern: "panic", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
+		{name: "pattern begins at a line's beginning", req: api.LogRequest{Pattern: "^goroutine", CaseSensitive: true}, want: lines(beta, trace1, trace2)},
+		{name: "case matters", req: api.LogRequest{Pattern: "gamma", CaseSensitive: true}, want: ""},
+		{name: "case does not matter", req: api.LogRequest{Pattern: "gamma"}, want: lines(gamma)},
+		{name: "pattern with flags of its own", req: api.LogRequest{Pattern: "(?i)GAMMA$", CaseSensitive: true}, want: lines(gamma)},
+		{name: "alternatives keep the flags", req: api.LogRequest{Pattern: "ALPHA|gamma"}, want: lines(alpha, gamma)},
+		{name: "tail", req: api.LogRequest{TailLines: ptr(int64(2))}, want: lines(trace2, gamma)},
+		{name: "tail none", req: api.LogRequest{TailLines: ptr(int64(0))}, want: ""},
+		{name: "tail reaches into rotated files", req: api.LogRequest{TailLines: ptr(int64(7))}, want: old2 + "\n" + kubeletLog},
+		{name: "tail of more than there is", req: api.LogRequest{TailLines: ptr(int64(1000))}, want: kubeletOld + kubeletLog},
+		{name: "tail comes after the pattern", req: api.LogRequest{Pattern: "0305", TailLines: ptr(int64(1))}, want: lines(gamma)},
+		{name: "tail comes after the window", req: api.LogRequest{UntilTime: ptr(day(10, 0, 0)), TailLines: ptr(int64(1))}, want: lines(alpha)},
+		{name: "limit comes last", req: api.LogRequest{TailLines: ptr(int64(2)), LimitBytes: ptr(int64(13))}, want: trace2 + "\nI0"},
+		{name: "limit in the middle of a line", req: api.LogRequest{LimitBytes: ptr(int64(5))}, want: "Log f"},
+		{name: "limit at the end of a line", req: api.LogRequest{LimitBytes: ptr(int64(17))}, want: lines(created)},
+		{name: "limit beyond the end", req: api.LogRequest{LimitBytes: ptr(int64(1 << 40))}, want: kubeletLog},
+		{name: "limit with a filter", req: api.LogRequest{Pattern: "a", LimitBytes: ptr(int64(5))}, want: "Log f"},
+		{name: "previous", req: api.LogRequest{Previous: true}, want: kubeletOld},
+		{name: "previous, filtered", req: api.LogRequest{Previous: true, Pattern: "two", TailLines: ptr(int64(5))}, want: lines(old2)},
+		{name: "previous of the file", req: api.LogRequest{Queries: []string{`kubelet\kubelet.log`}, Previous: true}, want: kubeletOld},
+		{name: "a file has no history", req: api.LogRequest{Queries: []string{"kubelet/kubelet.log"}, SinceTime: ptr(day(9, 0, 0))}, want: kubeletLog},
+		{name: "tail of a file has no history", req: api.LogRequest{Queries: []string{"kubelet/kubelet.log"}, TailLines: ptr(int64(1000))}, want: kubeletLog},
+		{name: "a rotated file by name", req: api.LogRequest{Queries: []string{"kubelet/kubelet-20260305-093000.log"}}, want: kubeletOld},
 		{
-			name: "timestamps", req: Request{Timestamps: true},
+			name: "timestamps", req: api.LogRequest{Timestamps: true},
 			want: lines(created, "2026-03-05T10:00:00Z "+alpha, "2026-03-05T10:00:01Z "+beta,
 				"2026-03-05T10:00:01Z "+trace1, "2026-03-05T10:00:01Z "+trace2, "2026-03-05T10:00:02Z "+gamma),
 		},
 		{
-			name: "timestamps of a tail look back for their record", req: Request{Timestamps: true, TailLines: ptr(int64(2))},
+			name: "timestamps of a tail look back for their record", req: api.LogRequest{Timestamps: true, TailLines: ptr(int64(2))},
 			want: lines("2026-03-05T10:00:01Z "+trace2, "2026-03-05T10:00:02Z "+gamma),
 		},
 		{
-			name: "JSON", req: Request{Output: OutputJSON, SinceTime: ptr(day(10, 0, 0))},
+			name: "JSON", req: api.LogRequest{Output: api.LogOutputJSON, SinceTime: ptr(day(10, 0, 0))},
 			want: lines(`{"source":"kubelet","message":"Log file created"}`,
 				`{"time":"2026-03-05T10:00:00Z","source":"kubelet","message":"I0305 10:00:00.000000 alpha"}`,
 				`{"time":"2026-03-05T10:00:01Z","source":"kubelet","message":"E0305 10:00:01.000000 panic: beta\ngoroutine 1:\n\tmain.go:1"}`,
 				`{"time":"2026-03-05T10:00:02Z","source":"kubelet","message":"I0305 10:00:02.000000 Gamma"}`),
 		},
 		{
-			name: "JSON counts records", req: Request{Output: OutputJSON, TailLines: ptr(int64(2))},
+			name: "JSON counts records", req: api.LogRequest{Output: api.LogOutputJSON, TailLines: ptr(int64(2))},
 			want: lines(`{"time":"2026-03-05T10:00:01Z","source":"kubelet","message":"E0305 10:00:01.000000 panic: beta\ngoroutine 1:\n\tmain.go:1"}`,
 				`{"time":"2026-03-05T10:00:02Z","source":"kubelet","message":"I0305 10:00:02.000000 Gamma"}`),
 		},
 		{
-			name: "JSON is not cut", req: Request{Output: OutputJSON, LimitBytes: ptr(int64(100))},
+			name: "JSON is not cut", req: api.LogRequest{Output: api.LogOutputJSON, LimitBytes: ptr(int64(100))},
 			want: lines(`{"source":"kubelet","message":"Log file created"}`),
 		},
 		{
-			name: "merged by time, records in one piece", req: Request{Queries: []string{"kube-proxy", "kubelet"}},
+			name: "merged by time, records in one piece", req: api.LogRequest{Queries: []string{"kube-proxy", "kubelet"}},
 			want: lines("[kubelet] "+created, "[kubelet] "+alpha, "[kube-proxy] I0305 10:00:00.500000 proxy one",
 				"[kube-proxy] I0305 10:00:01.000000 proxy two",
 				"[kubelet] "+beta, "[kubelet] "+trace1, "[kubelet] "+trace2, "[kubelet] "+gamma,
 				"[kube-proxy] I0305 10:00:05.000000 proxy three"),
 		},
 		{
-			name: "tail of a merge", req: Request{Queries: []string{"kubelet", "kube-proxy"}, TailLines: ptr(int64(2))},
+			name: "tail of a merge", req: api.LogRequest{Queries: []string{"kubelet", "kube-proxy"}, TailLines: ptr(int64(2))},
 			want: lines("[kubelet] "+gamma, "[kube-proxy] I0305 10:00:05.000000 proxy three"),
 		},
 		{
-			name: "the same twice is once", req: Request{Queries: []string{"kubelet", "kubelet"}, TailLines: ptr(int64(1))},
+			name: "the same twice is once", req: api.LogRequest{Queries: []string{"kubelet", "kubelet"}, TailLines: ptr(int64(1))},
 			want: lines(gamma),
 		},
 	}
@@ -160,14 +162,14 @@ func TestFiltersOfUntimedFile(t *testing.T) {
 	h.touch(t, "setup.log", day(11, 0, 0))
 	tests := []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 		want string
 	}{
-		{name: "each line is a record", req: Request{Pattern: "two"}, want: "two\n"},
-		{name: "as old as the file", req: Request{SinceTime: ptr(day(11, 0, 0))}, want: "one\ntwo\nthree\n"},
-		{name: "older than asked for", req: Request{SinceTime: ptr(day(11, 0, 1))}, want: ""},
-		{name: "no time is invented", req: Request{Timestamps: true, TailLines: ptr(int64(1))}, want: "three\n"},
-		{name: "JSON counts lines", req: Request{Output: OutputJSON, TailLines: ptr(int64(1))}, want: `{"source":"setup.log","message":"three"}` + "\n"},
+		{name: "each line is a record", req: api.LogRequest{Pattern: "two"}, want: "two\n"},
+		{name: "as old as the file", req: api.LogRequest{SinceTime: ptr(day(11, 0, 0))}, want: "one\ntwo\nthree\n"},
+		{name: "older than asked for", req: api.LogRequest{SinceTime: ptr(day(11, 0, 1))}, want: ""},
+		{name: "no time is invented", req: api.LogRequest{Timestamps: true, TailLines: ptr(int64(1))}, want: "three\n"},
+		{name: "JSON counts lines", req: api.LogRequest{Output: api.LogOutputJSON, TailLines: ptr(int64(1))}, want: `{"source":"setup.log","message":"three"}` + "\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -203,7 +205,7 @@ func TestServices(t *testing.T) {
 			for _, f := range tt.files {
 				h.write(t, f, f+"\n")
 			}
-			if got := h.read(t, Request{Queries: []string{tt.query}}); got != tt.want+"\n" {
+			if got := h.read(t, api.LogRequest{Queries: []string{tt.query}}); got != tt.want+"\n" {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -229,7 +231,7 @@ func TestPrevious(t *testing.T) {
 			for name, text := range tt.files {
 				h.write(t, name, text)
 			}
-			if got := h.read(t, Request{Queries: []string{"x"}, Previous: true}); got != tt.want {
+			if got := h.read(t, api.LogRequest{Queries: []string{"x"}, Previous: true}); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -239,16 +241,16 @@ func TestPrevious(t *testing.T) {
 func TestCompressedFile(t *testing.T) {
 	h := newTestHost(t)
 	h.write(t, "a/x.log.1.gz", "one\ntwo\nthree\n")
-	if got, want := h.read(t, Request{Queries: []string{"a/x.log.1.gz"}, TailLines: ptr(int64(2))}), "two\nthree\n"; got != want {
+	if got, want := h.read(t, api.LogRequest{Queries: []string{"a/x.log.1.gz"}, TailLines: ptr(int64(2))}), "two\nthree\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if e := h.refused(t, Request{Queries: []string{"a/x.log.1.gz"}, Follow: true}); e.Code != 400 {
+	if e := h.refused(t, api.LogRequest{Queries: []string{"a/x.log.1.gz"}, Follow: true}); e.Code != 400 {
 		t.Errorf("follow: got %+v, want code 400", e)
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	many := make([]string, MaxQueries+1)
+	many := make([]string, api.MaxLogQueries+1)
 	for i := range many {
 		many[i] = fmt.Sprint("s", i)
 	}
@@ -262,49 +264,49 @@ func TestRefusals(t *testing.T) {
 	}
 	tests := []struct {
 		name  string
-		req   Request
+		req   api.LogRequest
 		code  int
 		field string
 		text  string // part of the message
 	}{
-		{name: "unknown service", req: Request{Queries: []string{"nope"}}, code: 404, field: "queries[0]", text: "nope/nope.log"},
-		{name: "well-known service without a log", req: Request{Queries: []string{"containerd"}}, code: 404, field: "queries[0]", text: "containerd/containerd.log"},
-		{name: "unknown service is not waited for", req: Request{Queries: []string{"nope"}, Follow: true}, code: 404, field: "queries[0]"},
-		{name: "missing file", req: Request{Queries: []string{"kubelet", "a/b.log"}}, code: 404, field: "queries[1]", text: "a/b.log"},
-		{name: "empty query", req: Request{Queries: []string{""}}, code: 400, field: "queries[0]"},
-		{name: "service name with a space", req: Request{Queries: []string{"a b"}}, code: 400, field: "queries[0]"},
-		{name: "service name with a quote", req: Request{Queries: []string{"a'b"}}, code: 400, field: "queries[0]"},
-		{name: "service name too long", req: Request{Queries: []string{strings.Repeat("x", 257)}}, code: 400, field: "queries[0]"},
-		{name: "parent directory as a service", req: Request{Queries: []string{".."}}, code: 404, field: "queries[0]"},
-		{name: "device as a service", req: Request{Queries: []string{"NUL"}}, code: 404, field: "queries[0]"},
-		{name: "too many", req: Request{Queries: many}, code: 400, field: "queries"},
-		{name: "no event log", req: Request{Queries: []string{"eventlog/System"}}, code: 501, field: "queries[0]", text: "not available"},
-		{name: "no channel name", req: Request{Queries: []string{"eventlog/"}}, code: 400, field: "queries[0]"},
-		{name: "channel as a path", req: Request{Queries: []string{`eventlog/C:\x`}}, code: 400, field: "queries[0]"},
-		{name: "bad pattern", req: Request{Queries: kubelet, Pattern: "("}, code: 400, field: "pattern", text: "missing closing )"},
-		{name: "pattern of another dialect", req: Request{Queries: kubelet, Pattern: "(?=x)"}, code: 400, field: "pattern"},
-		{name: "long pattern", req: Request{Queries: kubelet, Pattern: strings.Repeat("x", MaxPatternBytes+1)}, code: 400, field: "pattern"},
-		{name: "until before since", req: Request{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), UntilTime: ptr(day(1, 0, 0))}, code: 400, field: "untilTime"},
-		{name: "two lower bounds", req: Request{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), SinceSeconds: ptr(int64(1))}, code: 400, field: "sinceSeconds"},
-		{name: "sinceSeconds zero", req: Request{Queries: kubelet, SinceSeconds: ptr(int64(0))}, code: 400, field: "sinceSeconds"},
-		{name: "negative tail", req: Request{Queries: kubelet, TailLines: ptr(int64(-1))}, code: 400, field: "tailLines"},
-		{name: "no bytes", req: Request{Queries: kubelet, LimitBytes: ptr(int64(0))}, code: 400, field: "limitBytes"},
-		{name: "future boot", req: Request{Queries: kubelet, Boot: ptr(1)}, code: 400, field: "boot"},
-		{name: "boot before memory", req: Request{Queries: kubelet, Boot: ptr(-3)}, code: 400, field: "boot", text: "3 boots"},
-		{name: "following an old boot", req: Request{Queries: kubelet, Boot: ptr(-1), Follow: true}, code: 400, field: "boot"},
-		{name: "following a previous file", req: Request{Queries: kubelet, Previous: true, Follow: true}, code: 400, field: "previous"},
-		{name: "no previous file", req: Request{Queries: []string{"kube-proxy"}, Previous: true}, code: 404, field: "queries[0]", text: "not rotated"},
-		{name: "previous of a channel", req: Request{Queries: []string{"eventlog/System"}, Previous: true}, code: 400, field: "previous"},
-		{name: "unknown output", req: Request{Queries: kubelet, Output: "yaml"}, code: 400, field: "output"},
-		{name: "options without a query", req: Request{Pattern: "x"}, code: 400, field: "queries"},
-		{name: "follow without a query", req: Request{Follow: true}, code: 400, field: "queries"},
-		{name: "cursor is garbage", req: Request{Queries: kubelet, Cursor: "garbage!"}, code: 400, field: "cursor"},
-		{name: "cursor is another JSON", req: Request{Queries: kubelet, Cursor: "e30"}, code: 400, field: "cursor"},
-		{name: "cursor of another query", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "other"})}, code: 400, field: "cursor"},
-		{name: "cursor of more queries", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet"}, resume{Query: "x"})}, code: 400, field: "cursor"},
-		{name: "cursor at a negative place", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet", File: &fileMark{Offset: -1}})}, code: 400, field: "cursor"},
-		{name: "cursor and tail", req: Request{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet"}), TailLines: ptr(int64(1))}, code: 400, field: "cursor", text: "tailLines"},
-		{name: "cursor of a channel for a file", req: Request{Queries: []string{"kubelet/kubelet.log"}, Cursor: cursorOf(resume{Query: "kubelet/kubelet.log", Event: &eventMark{}})}, code: 400, field: "queries[0]"},
+		{name: "unknown service", req: api.LogRequest{Queries: []string{"nope"}}, code: 404, field: "queries[0]", text: "nope/nope.log"},
+		{name: "well-known service without a log", req: api.LogRequest{Queries: []string{"containerd"}}, code: 404, field: "queries[0]", text: "containerd/containerd.log"},
+		{name: "unknown service is not waited for", req: api.LogRequest{Queries: []string{"nope"}, Follow: true}, code: 404, field: "queries[0]"},
+		{name: "missing file", req: api.LogRequest{Queries: []string{"kubelet", "a/b.log"}}, code: 404, field: "queries[1]", text: "a/b.log"},
+		{name: "empty query", req: api.LogRequest{Queries: []string{""}}, code: 400, field: "queries[0]"},
+		{name: "service name with a space", req: api.LogRequest{Queries: []string{"a b"}}, code: 400, field: "queries[0]"},
+		{name: "service name with a quote", req: api.LogRequest{Queries: []string{"a'b"}}, code: 400, field: "queries[0]"},
+		{name: "service name too long", req: api.LogRequest{Queries: []string{strings.Repeat("x", 257)}}, code: 400, field: "queries[0]"},
+		{name: "parent directory as a service", req: api.LogRequest{Queries: []string{".."}}, code: 404, field: "queries[0]"},
+		{name: "device as a service", req: api.LogRequest{Queries: []string{"NUL"}}, code: 404, field: "queries[0]"},
+		{name: "too many", req: api.LogRequest{Queries: many}, code: 400, field: "queries"},
+		{name: "no event log", req: api.LogRequest{Queries: []string{"eventlog/System"}}, code: 501, field: "queries[0]", text: "not available"},
+		{name: "no channel name", req: api.LogRequest{Queries: []string{"eventlog/"}}, code: 400, field: "queries[0]"},
+		{name: "channel as a path", req: api.LogRequest{Queries: []string{`eventlog/C:\x`}}, code: 400, field: "queries[0]"},
+		{name: "bad pattern", req: api.LogRequest{Queries: kubelet, Pattern: "("}, code: 400, field: "pattern", text: "missing closing )"},
+		{name: "pattern of another dialect", req: api.LogRequest{Queries: kubelet, Pattern: "(?=x)"}, code: 400, field: "pattern"},
+		{name: "long pattern", req: api.LogRequest{Queries: kubelet, Pattern: strings.Repeat("x", api.MaxLogPatternBytes+1)}, code: 400, field: "pattern"},
+		{name: "until before since", req: api.LogRequest{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), UntilTime: ptr(day(1, 0, 0))}, code: 400, field: "untilTime"},
+		{name: "two lower bounds", req: api.LogRequest{Queries: kubelet, SinceTime: ptr(day(2, 0, 0)), SinceSeconds: ptr(int64(1))}, code: 400, field: "sinceSeconds"},
+		{name: "sinceSeconds zero", req: api.LogRequest{Queries: kubelet, SinceSeconds: ptr(int64(0))}, code: 400, field: "sinceSeconds"},
+		{name: "negative tail", req: api.LogRequest{Queries: kubelet, TailLines: ptr(int64(-1))}, code: 400, field: "tailLines"},
+		{name: "no bytes", req: api.LogRequest{Queries: kubelet, LimitBytes: ptr(int64(0))}, code: 400, field: "limitBytes"},
+		{name: "future boot", req: api.LogRequest{Queries: kubelet, Boot: ptr(1)}, code: 400, field: "boot"},
+		{name: "boot before memory", req: api.LogRequest{Queries: kubelet, Boot: ptr(-3)}, code: 400, field: "boot", text: "3 boots"},
+		{name: "following an old boot", req: api.LogRequest{Queries: kubelet, Boot: ptr(-1), Follow: true}, code: 400, field: "boot"},
+		{name: "following a previous file", req: api.LogRequest{Queries: kubelet, Previous: true, Follow: true}, code: 400, field: "previous"},
+		{name: "no previous file", req: api.LogRequest{Queries: []string{"kube-proxy"}, Previous: true}, code: 404, field: "queries[0]", text: "not rotated"},
+		{name: "previous of a channel", req: api.LogRequest{Queries: []string{"eventlog/System"}, Previous: true}, code: 400, field: "previous"},
+		{name: "unknown output", req: api.LogRequest{Queries: kubelet, Output: "yaml"}, code: 400, field: "output"},
+		{name: "options without a query", req: api.LogRequest{Pattern: "x"}, code: 400, field: "queries"},
+		{name: "follow without a query", req: api.LogRequest{Follow: true}, code: 400, field: "queries"},
+		{name: "cursor is garbage", req: api.LogRequest{Queries: kubelet, Cursor: "garbage!"}, code: 400, field: "cursor"},
+		{name: "cursor is another JSON", req: api.LogRequest{Queries: kubelet, Cursor: "e30"}, code: 400, field: "cursor"},
+		{name: "cursor of another query", req: api.LogRequest{Queries: kubelet, Cursor: cursorOf(resume{Query: "other"})}, code: 400, field: "cursor"},
+		{name: "cursor of more queries", req: api.LogRequest{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet"}, resume{Query: "x"})}, code: 400, field: "cursor"},
+		{name: "cursor at a negative place", req: api.LogRequest{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet", File: &fileMark{Offset: -1}})}, code: 400, field: "cursor"},
+		{name: "cursor and tail", req: api.LogRequest{Queries: kubelet, Cursor: cursorOf(resume{Query: "kubelet"}), TailLines: ptr(int64(1))}, code: 400, field: "cursor", text: "tailLines"},
+		{name: "cursor of a channel for a file", req: api.LogRequest{Queries: []string{"kubelet/kubelet.log"}, Cursor: cursorOf(resume{Query: "kubelet/kubelet.log", Event: &eventMark{}})}, code: 400, field: "queries[0]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -319,7 +321,7 @@ func TestRefusals(t *testing.T) {
 func TestUnknownBoots(t *testing.T) {
 	h := newKubeletHost(t)
 	h.noBoot = errors.New("the uptime is a secret")
-	e := h.refused(t, Request{Queries: []string{"kubelet"}, Boot: ptr(0)})
+	e := h.refused(t, api.LogRequest{Queries: []string{"kubelet"}, Boot: ptr(0)})
 	if e.Code != 400 || e.Field != "boot" || !strings.Contains(e.Message, "secret") {
 		t.Errorf("got %+v", e)
 	}
@@ -336,7 +338,7 @@ func TestBadRequests(t *testing.T) {
 		{name: "unknown field", stdin: `{"queries":["kubelet"],"grep":"x"}` + "\n"},
 		{name: "wrong type", stdin: `{"queries":"kubelet"}` + "\n"},
 		{name: "two documents", stdin: `{} {}` + "\n"},
-		{name: "too long", stdin: `{"pattern":"` + strings.Repeat("x", MaxRequestBytes) + `"}` + "\n"},
+		{name: "too long", stdin: `{"pattern":"` + strings.Repeat("x", api.MaxLogRequestBytes) + `"}` + "\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -357,7 +359,7 @@ func TestIndex(t *testing.T) {
 	h.write(t, "my setup.log", "x\n")
 	h.write(t, "pods/ns_pod/c/0.log", "x\n")
 	var index Index
-	if err := json.Unmarshal([]byte(h.read(t, Request{Output: OutputJSON})), &index); err != nil {
+	if err := json.Unmarshal([]byte(h.read(t, api.LogRequest{Output: api.LogOutputJSON})), &index); err != nil {
 		t.Fatal(err)
 	}
 	got := make(map[string]IndexEntry)
@@ -384,10 +386,10 @@ func TestIndex(t *testing.T) {
 	// Every name in the index is a query that works.
 	for name, e := range got {
 		if e.Kind == KindFile {
-			h.read(t, Request{Queries: []string{name}})
+			h.read(t, api.LogRequest{Queries: []string{name}})
 		}
 	}
-	table := h.read(t, Request{})
+	table := h.read(t, api.LogRequest{})
 	for _, want := range []string{"NAME ", "kubelet/kubelet.log   ", "2026-03-05T10:00:02Z"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table)
@@ -398,7 +400,7 @@ func TestIndex(t *testing.T) {
 func TestIndexOfNothing(t *testing.T) {
 	h := newTestHost(t)
 	h.root += "/missing"
-	if got := h.read(t, Request{}); !strings.Contains(got, "kubelet") {
+	if got := h.read(t, api.LogRequest{}); !strings.Contains(got, "kubelet") {
 		t.Errorf("got %q, want the well-known services", got)
 	}
 }
@@ -409,14 +411,14 @@ func TestFollowFromTheTail(t *testing.T) {
 	w.append("one\ntwo\nhalf")
 	tests := []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 		want string
 	}{
-		{name: "all", req: Request{}, want: "one\ntwo\nhalf line\nnew\n"},
-		{name: "last line", req: Request{TailLines: ptr(int64(1))}, want: "two\nhalf line\nnew\n"},
-		{name: "only new lines", req: Request{TailLines: ptr(int64(0))}, want: "half line\nnew\n"},
-		{name: "pattern", req: Request{Pattern: "one|new"}, want: "one\nnew\n"},
-		{name: "limit", req: Request{LimitBytes: ptr(int64(10))}, want: "one\ntwo\nha"},
+		{name: "all", req: api.LogRequest{}, want: "one\ntwo\nhalf line\nnew\n"},
+		{name: "last line", req: api.LogRequest{TailLines: ptr(int64(1))}, want: "two\nhalf line\nnew\n"},
+		{name: "only new lines", req: api.LogRequest{TailLines: ptr(int64(0))}, want: "half line\nnew\n"},
+		{name: "pattern", req: api.LogRequest{Pattern: "one|new"}, want: "one\nnew\n"},
+		{name: "limit", req: api.LogRequest{LimitBytes: ptr(int64(10))}, want: "one\ntwo\nha"},
 	}
 	var answers []*followAnswer
 	for _, tt := range tests {
@@ -450,7 +452,7 @@ func TestFollowFromTheTail(t *testing.T) {
 
 func TestFollowWaitsForService(t *testing.T) {
 	h := &testHost{root: t.TempDir() + "/not/there/yet"}
-	a := startFollow(t, h, Request{Queries: []string{"kubelet"}, EmitCursor: true})
+	a := startFollow(t, h, api.LogRequest{Queries: []string{"kubelet"}, EmitCursor: true})
 	a.waitFor("\n")
 	h.write(t, "kubelet/kubelet.log", "first\n")
 	a.waitFor("first\n")
@@ -458,14 +460,14 @@ func TestFollowWaitsForService(t *testing.T) {
 	if text != "first\n" {
 		t.Errorf("got %q", text)
 	}
-	if got, _ := splitCursor(t, h.read(t, Request{Queries: []string{"kubelet"}, Cursor: cursor, EmitCursor: true})); got != "" {
+	if got, _ := splitCursor(t, h.read(t, api.LogRequest{Queries: []string{"kubelet"}, Cursor: cursor, EmitCursor: true})); got != "" {
 		t.Errorf("after the cursor came %q", got)
 	}
 }
 
 func TestFollowMerges(t *testing.T) {
 	h := newKubeletHost(t)
-	a := startFollow(t, h, Request{Queries: []string{"kubelet", "kube-proxy"}, Output: OutputJSON, EmitCursor: true, TailLines: ptr(int64(1))})
+	a := startFollow(t, h, api.LogRequest{Queries: []string{"kubelet", "kube-proxy"}, Output: api.LogOutputJSON, EmitCursor: true, TailLines: ptr(int64(1))})
 	a.waitFor("proxy three")
 	h.write(t, "kubelet/kubelet.log", kubeletLog+"I0305 10:00:07.000000 new\n")
 	a.waitFor("new")
@@ -477,7 +479,7 @@ func TestFollowMerges(t *testing.T) {
 
 func TestFollowUntil(t *testing.T) {
 	h := newKubeletHost(t)
-	a := startFollow(t, h, Request{Queries: []string{"kubelet"}, UntilTime: ptr(day(10, 0, 0)), TailLines: ptr(int64(1))})
+	a := startFollow(t, h, api.LogRequest{Queries: []string{"kubelet"}, UntilTime: ptr(day(10, 0, 0)), TailLines: ptr(int64(1))})
 	if err := a.wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +501,7 @@ func TestFollowEnds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a := startFollow(t, newKubeletHost(t), Request{Queries: []string{"kubelet"}})
+			a := startFollow(t, newKubeletHost(t), api.LogRequest{Queries: []string{"kubelet"}})
 			a.waitFor("Gamma\n")
 			tt.end(a)
 			if err := a.wait(); !errors.Is(err, tt.want) {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // naiveTail is what TailLines means.
@@ -48,7 +50,7 @@ func TestTailAgainstOracle(t *testing.T) {
 		for range 6 {
 			n := rnd.IntN(45)
 			want := naiveTail(text, n)
-			for _, req := range []Request{{}, {Pattern: "(?s).*"}, {Timestamps: true}} {
+			for _, req := range []api.LogRequest{{}, {Pattern: "(?s).*"}, {Timestamps: true}} {
 				req.Queries, req.TailLines = []string{"x"}, ptr(int64(n))
 				if got := h.read(t, req); got != want {
 					t.Errorf("seed %d, encoding %d, %+v:", seed, e, req)
@@ -78,10 +80,10 @@ func TestTailOverGenerations(t *testing.T) {
 		h.write(t, name, text)
 	}
 	for n := range 30 {
-		if got, want := h.read(t, Request{Queries: []string{"x"}, TailLines: ptr(int64(n))}), naiveTail(all, n); got != want {
+		if got, want := h.read(t, api.LogRequest{Queries: []string{"x"}, TailLines: ptr(int64(n))}), naiveTail(all, n); got != want {
 			t.Errorf("tail %d: got %q, want %q", n, got, want)
 		}
-		got := h.read(t, Request{Queries: []string{"x"}, TailLines: ptr(int64(n)), Output: OutputJSON})
+		got := h.read(t, api.LogRequest{Queries: []string{"x"}, TailLines: ptr(int64(n)), Output: api.LogOutputJSON})
 		if c := strings.Count(got, "\n"); c != min(n, 25) {
 			t.Errorf("tail %d of JSON: got %d records", n, c)
 		}
@@ -110,13 +112,13 @@ func TestTailReadsBackwards(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		req  Request
+		req  api.LogRequest
 		want string
 	}{
-		{name: "text", req: Request{}, want: "continued\nI0305 10:00:01.000000 two\n"},
-		{name: "timestamps", req: Request{Timestamps: true}, want: "2026-03-05T10:00:00Z continued\n2026-03-05T10:00:01Z I0305 10:00:01.000000 two\n"},
+		{name: "text", req: api.LogRequest{}, want: "continued\nI0305 10:00:01.000000 two\n"},
+		{name: "timestamps", req: api.LogRequest{Timestamps: true}, want: "2026-03-05T10:00:00Z continued\n2026-03-05T10:00:01Z I0305 10:00:01.000000 two\n"},
 		{
-			name: "JSON", req: Request{Output: OutputJSON},
+			name: "JSON", req: api.LogRequest{Output: api.LogOutputJSON},
 			want: `{"time":"2026-03-05T10:00:00Z","source":"x","message":"I0305 10:00:00.000000 one\ncontinued"}` + "\n" +
 				`{"time":"2026-03-05T10:00:01Z","source":"x","message":"I0305 10:00:01.000000 two"}` + "\n",
 		},

@@ -14,7 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // Limits of what is read. Real files have some kilobytes and one certificate, a bundle of
@@ -27,7 +27,7 @@ const (
 
 // collectCertificates reads the certificates in the files that the patterns of
 // [filepath.Glob] match. A file that cannot be read costs only its own.
-func collectCertificates(f *agent.Facts, patterns []string) {
+func collectCertificates(f *api.Facts, patterns []string) {
 	for _, pattern := range patterns {
 		// The patterns are ours, and that is all that Glob complains about.
 		files, _ := filepath.Glob(pattern)
@@ -45,7 +45,7 @@ func collectCertificates(f *agent.Facts, patterns []string) {
 	}
 }
 
-func certificatesOf(file string) ([]agent.Certificate, error) {
+func certificatesOf(file string) ([]api.Certificate, error) {
 	in, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // renamed meanwhile, as when a certificate is rotated
@@ -63,8 +63,8 @@ func certificatesOf(file string) ([]agent.Certificate, error) {
 }
 
 // parseCertificates passes over everything that is no certificate.
-func parseCertificates(file string, rest []byte) ([]agent.Certificate, error) {
-	var list []agent.Certificate
+func parseCertificates(file string, rest []byte) ([]api.Certificate, error) {
+	var list []api.Certificate
 	for {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
@@ -81,7 +81,7 @@ func parseCertificates(file string, rest []byte) ([]agent.Certificate, error) {
 		if err != nil {
 			return list, fmt.Errorf("reading certificate %d: %w", len(list)+1, err)
 		}
-		list = append(list, agent.Certificate{
+		list = append(list, api.Certificate{
 			Path: file, Subject: c.Subject.String(), Issuer: c.Issuer.String(), NotBefore: c.NotBefore, NotAfter: c.NotAfter,
 		})
 	}

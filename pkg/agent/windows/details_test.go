@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/google/go-cmp/cmp"
 )
 
 // newCertificate returns a certificate and its key as PEM.
@@ -60,17 +60,17 @@ func TestCollectCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var f agent.Facts
+	var f api.Facts
 	collectCertificates(&f, []string{filepath.Join(dir, "*-current.pem"), filepath.Join(dir, "[bkt]*.crt"), filepath.Join(dir, "missing", "*.crt")})
 
-	certificate := func(file, name string, notAfter time.Time) agent.Certificate {
+	certificate := func(file, name string, notAfter time.Time) api.Certificate {
 		subject := "CN=" + name + ",O=system:nodes"
-		return agent.Certificate{Path: filepath.Join(dir, file), Subject: subject, Issuer: subject, NotBefore: notAfter.Add(-time.Hour), NotAfter: notAfter}
+		return api.Certificate{Path: filepath.Join(dir, file), Subject: subject, Issuer: subject, NotBefore: notAfter.Add(-time.Hour), NotAfter: notAfter}
 	}
 	if name := f.Certificates[0].NotBefore.Sub(end); name != -time.Hour {
 		t.Errorf("valid from %s", f.Certificates[0].NotBefore)
 	}
-	want := []agent.Certificate{
+	want := []api.Certificate{
 		certificate("kubelet-client-current.pem", "system:node:win-1", end),
 		certificate("bundle.crt", "system:node:win-1", end),
 		certificate("bundle.crt", "ca", end.Add(time.Hour)),
@@ -93,7 +93,7 @@ func TestCollectCertificates(t *testing.T) {
 		t.Error("the answer has the key")
 	}
 
-	f = agent.Facts{}
+	f = api.Facts{}
 	collectCertificates(&f, []string{filepath.Join(dir, "many.crt")})
 	if len(f.Certificates) != maxCertificatesEach || len(f.Errors) != 1 {
 		t.Errorf("got %d certificates and %v", len(f.Certificates), f.Errors)
@@ -104,7 +104,7 @@ func TestParseHNSNetworks(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer string
-		want   []agent.HNSNetwork
+		want   []api.HNSNetwork
 		err    string
 	}{
 		{name: "none", answer: `{"Success":true,"Output":[]}`},
@@ -112,7 +112,7 @@ func TestParseHNSNetworks(t *testing.T) {
 			name: "two",
 			answer: `{"Success":true,"Output":[{"ID":"1","Name":"nat","Type":"nat","Subnets":[{"AddressPrefix":"172.19.0.0/20","GatewayAddress":"172.19.0.1"}]},` +
 				`{"ID":"2","Name":"OVNKubernetesHybridOverlayNetwork","Type":"Overlay","Subnets":[{"AddressPrefix":"10.132.0.0/24"},{"AddressPrefix":"10.133.0.0/24"}]}]}`,
-			want: []agent.HNSNetwork{
+			want: []api.HNSNetwork{
 				{Name: "nat", Type: "nat", Subnets: []string{"172.19.0.0/20"}},
 				{Name: "OVNKubernetesHybridOverlayNetwork", Type: "Overlay", Subnets: []string{"10.132.0.0/24", "10.133.0.0/24"}},
 			},

@@ -8,13 +8,13 @@ package windows
 import (
 	"context"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // certificateFiles are where a kubelet keeps its certificates.
 var certificateFiles = []string{"/var/lib/kubelet/pki/*-current.pem", "/var/lib/kubelet/pki/*.crt"}
 
 // Details implements [agent.Host].
-func (h *Host) Details(_ context.Context, f *agent.Facts) {
+func (h *Host) Details(_ context.Context, f *api.Facts) {
 	collectCertificates(f, certificateFiles)
 }

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/sys/windows"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"golang.org/x/sys/windows"
 )
 
 // certificateFiles are where the programs of a node keep their certificates. The kubelet
@@ -30,11 +30,11 @@ var (
 )
 
 // Details implements [agent.Host].
-func (h *Host) Details(_ context.Context, f *agent.Facts) {
+func (h *Host) Details(_ context.Context, f *api.Facts) {
 	collectCertificates(f, certificateFiles)
 	f.Collect("network/hns", func() (err error) {
 		// Asking would start the service.
-		if !slices.ContainsFunc(f.Services, func(s agent.Service) bool { return s.Name == "hns" && s.State == "Running" }) {
+		if !slices.ContainsFunc(f.Services, func(s api.Service) bool { return s.Name == "hns" && s.State == "Running" }) {
 			return errors.New("the Host Networking Service (hns) does not run")
 		}
 		f.Network.HNSNetworks, err = hnsNetworks()
@@ -42,7 +42,7 @@ func (h *Host) Details(_ context.Context, f *agent.Facts) {
 	})
 }
 
-func hnsNetworks() ([]agent.HNSNetwork, error) {
+func hnsNetworks() ([]api.HNSNetwork, error) {
 	answer, err := hnsRequest("GET", "/networks/", "")
 	if err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
@@ -136,8 +138,8 @@ func rotatingHost(t *testing.T, r config.LogRotation) (host *Host, directory str
 		Version: config.SchemaVersion, Directories: []config.Directory{{Path: `C:\var\log\writer`}},
 		LogRotation: []config.LogRotation{r},
 	}
-	result := (&engine.Engine{System: host.System()}).Apply(t.Context(), &engine.Request{Bundle: config.Bundle{Document: document}})
-	if result.Outcome != engine.OutcomeApplied {
+	result := (&engine.Engine{System: host.System()}).Apply(t.Context(), &api.ApplyRequest{Bundle: config.Bundle{Document: document}})
+	if result.Outcome != api.OutcomeApplied {
 		t.Fatalf("apply: %+v", result)
 	}
 	return host, filepath.Join(drive, "var", "log", "writer")
@@ -179,7 +181,7 @@ func keep(t *testing.T, host *Host) (stop func()) {
 	running.Go(func() {
 		err := e.Run(ctx, engine.RunOptions{
 			Every:  time.Millisecond,
-			Report: func(d engine.Drift) { t.Errorf("the service reports %+v", d) },
+			Report: func(d api.Drift) { t.Errorf("the service reports %+v", d) },
 		})
 		if err != nil {
 			t.Error(err)
@@ -214,7 +216,7 @@ func TestLogRotation(t *testing.T) {
 			request, requests := io.Pipe()
 			var following sync.WaitGroup
 			following.Go(func() {
-				agent.Main(context.WithoutCancel(t.Context()), host, []string{agent.CommandLogs}, request, &followed, os.Stderr)
+				agent.Main(context.WithoutCancel(t.Context()), host, []string{api.CommandLogs}, request, &followed, os.Stderr)
 			})
 			if _, err := io.WriteString(requests, `{"queries":["writer"],"follow":true}`+"\n"); err != nil {
 				t.Fatal(err)
@@ -226,7 +228,7 @@ func TestLogRotation(t *testing.T) {
 			lines := w.stop()
 			stop()
 
-			if _, err := io.WriteString(requests, agent.StopLine+"\n"); err != nil {
+			if _, err := io.WriteString(requests, api.StopLine+"\n"); err != nil {
 				t.Fatal(err)
 			}
 			following.Wait()

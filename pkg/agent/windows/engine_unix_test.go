@@ -14,11 +14,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // tree lists the files below a directory with their contents.
@@ -41,13 +42,13 @@ func tree(t *testing.T, root string) map[string]string {
 }
 
 // runAgent runs a sub-command of the agent on a Unix host and returns its result.
-func runAgent(t *testing.T, host *Host, command string, stdin []byte) (engine.Result, string) {
+func runAgent(t *testing.T, host *Host, command string, stdin []byte) (api.Result, string) {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	code := agent.Main(t.Context(), host, []string{command}, bytes.NewReader(stdin), &out, &stderr)
-	var last agent.Progress
+	var last api.Progress
 	for line := range bytes.Lines(out.Bytes()) {
-		last = agent.Progress{}
+		last = api.Progress{}
 		if err := json.Unmarshal(line, &last); err != nil {
 			t.Fatalf("%s: %v in %s", command, err, line)
 		}
@@ -55,7 +56,7 @@ func runAgent(t *testing.T, host *Host, command string, stdin []byte) (engine.Re
 	if last.Result == nil {
 		t.Fatalf("%s: code %d, no result: %s", command, code, stderr.String())
 	}
-	if (code == agent.ExitOK) != (last.Result.Outcome != engine.OutcomeFailed) {
+	if (code == api.ExitOK) != (last.Result.Outcome != api.OutcomeFailed) {
 		t.Errorf("%s: code %d and %+v", command, code, last.Result)
 	}
 	return *last.Result, out.String()
@@ -109,12 +110,12 @@ func TestConfigure(t *testing.T) {
 		},
 		Secrets: config.Secrets{"token": []byte(secret)},
 	}
-	request, err := (&engine.Request{Bundle: bundle}).Encode()
+	request, err := (&api.ApplyRequest{Bundle: bundle}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, progress := runAgent(t, host, "apply", request)
-	if r.Outcome != engine.OutcomeApplied {
+	if r.Outcome != api.OutcomeApplied {
 		t.Fatalf("got %+v", r)
 	}
 	transcript, err := os.ReadFile(filepath.Join(drive, "var", "log", "windows-node-agent", "apply.log"))
@@ -136,7 +137,7 @@ func TestConfigure(t *testing.T) {
 		t.Errorf("what was sent is left: %v, %v", left, err)
 	}
 	after := tree(t, root)
-	if r, _ := runAgent(t, host, "apply", request); r.Outcome != engine.OutcomeUnchanged {
+	if r, _ := runAgent(t, host, "apply", request); r.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v", r)
 	}
 	again := tree(t, root)
@@ -147,7 +148,7 @@ func TestConfigure(t *testing.T) {
 	if diff := cmp.Diff(after, again); diff != "" {
 		t.Errorf("the second time changed something (-before +after):\n%s", diff)
 	}
-	if r, _ := runAgent(t, host, "cleanup", nil); r.Outcome != engine.OutcomeRemoved {
+	if r, _ := runAgent(t, host, "cleanup", nil); r.Outcome != api.OutcomeRemoved {
 		t.Errorf("cleanup: %+v", r)
 	}
 	if diff := cmp.Diff(before, tree(t, drive)); diff != "" {
@@ -164,7 +165,7 @@ func TestTranscriptRotates(t *testing.T) {
 		t.Fatal(err)
 	}
 	bundle := config.Bundle{Document: config.Document{Version: config.SchemaVersion}}
-	request, err := (&engine.Request{Bundle: bundle}).Encode()
+	request, err := (&api.ApplyRequest{Bundle: bundle}).Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,12 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/eventlog"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -42,7 +43,7 @@ func (s *windowsSystem) Boot(ctx context.Context) (string, error) {
 // The mutex is global, as the service and SSH sessions are in different sessions of Windows.
 const (
 	lockName  = `Global\windows-node-agent`
-	ownerFile = engine.Root + `\owner.json`
+	ownerFile = api.Root + `\owner.json`
 )
 
 // Lock implements [engine.System]. A mutex belongs to a thread, so one goroutine takes it,
@@ -201,12 +202,12 @@ func (s *windowsSystem) Probe(ctx context.Context, h config.Health) error {
 // start itself; asking it is how one finds out, also where the parent process does not tell.
 func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error {
 	service := &serviceHandler{ctx: ctx, run: run}
-	err := svc.Run(agent.ServiceName, service)
+	err := svc.Run(api.ServiceName, service)
 	if errors.Is(err, windows.ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
 		return run(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("being the service %s: %w", agent.ServiceName, err)
+		return fmt.Errorf("being the service %s: %w", api.ServiceName, err)
 	}
 	return service.err
 }
@@ -254,7 +255,7 @@ const driftEvent = 1
 func (h *Host) ReportDrift(message string) error {
 	// The source is not registered, so that the registry keeps nothing of ours: viewers show
 	// the text with a remark that there is no description.
-	log, err := eventlog.Open(agent.ServiceName)
+	log, err := eventlog.Open(api.ServiceName)
 	if err != nil {
 		return fmt.Errorf("opening the event log: %w", err)
 	}

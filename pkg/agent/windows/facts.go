@@ -8,16 +8,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 var _ agent.Host = (*Host)(nil)
 
 // timeFacts reads the clock.
-func (h *Host) timeFacts() agent.TimeFacts {
+func (h *Host) timeFacts() api.TimeFacts {
 	now := h.Now()
 	zone, offset := now.Zone()
-	return agent.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset}
+	return api.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset}
 }
 
 // isProxyVariable says whether an environment variable configures a proxy.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // TestHostFacts runs on whatever host the tests run on: Windows and Wine included.
@@ -44,7 +44,7 @@ func TestHostFacts(t *testing.T) {
 	}
 }
 
-func hasAddress(list []agent.Interface, cidr string) bool {
+func hasAddress(list []api.Interface, cidr string) bool {
 	for _, i := range list {
 		for _, a := range i.Addresses {
 			if a == cidr {

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
-
-	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 const defaultLogRoot = `C:\var\log`
@@ -26,8 +26,8 @@ var (
 )
 
 // Facts collects everything by Win32 calls and from the registry.
-func (h *Host) Facts(ctx context.Context) *agent.Facts {
-	f := &agent.Facts{Time: h.timeFacts()}
+func (h *Host) Facts(ctx context.Context) *api.Facts {
+	f := &api.Facts{Time: h.timeFacts()}
 	f.Collect("system", func() error { return systemFacts(&f.System) })
 	f.Collect("name", func() error { return nameFacts(&f.Name) })
 	f.Collect("cpus", func() error {
@@ -82,7 +82,7 @@ func (h *Host) Facts(ctx context.Context) *agent.Facts {
 
 const currentVersion = `SOFTWARE\Microsoft\Windows NT\CurrentVersion`
 
-func systemFacts(s *agent.SystemFacts) error {
+func systemFacts(s *api.SystemFacts) error {
 	s.OS, s.Architecture = runtime.GOOS, nativeArchitecture()
 	v := windows.RtlGetVersion()
 	s.Build = int(v.BuildNumber)
@@ -130,7 +130,7 @@ func nativeArchitecture() string {
 	return runtime.GOARCH
 }
 
-func nameFacts(n *agent.NameFacts) error {
+func nameFacts(n *api.NameFacts) error {
 	var errs []error
 	name := func(kind uint32) string {
 		s, err := computerName(kind)
@@ -182,7 +182,7 @@ func pendingName() (string, error) {
 	return next, notMissing(err)
 }
 
-func memoryFacts(m *agent.MemoryFacts) error {
+func memoryFacts(m *api.MemoryFacts) error {
 	// MEMORYSTATUSEX of sysinfoapi.h.
 	status := struct {
 		length, load                               uint32
@@ -197,7 +197,7 @@ func memoryFacts(m *agent.MemoryFacts) error {
 	return nil
 }
 
-func disks() ([]agent.Disk, error) {
+func disks() ([]api.Disk, error) {
 	mask, err := windows.GetLogicalDrives()
 	if err != nil {
 		return nil, fmt.Errorf("listing the drives: %w", err)
@@ -206,7 +206,7 @@ func disks() ([]agent.Disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the Windows directory: %w", err)
 	}
-	var list []agent.Disk
+	var list []api.Disk
 	var errs []error
 	for i := range 26 {
 		if mask&(1<<i) == 0 {
@@ -221,7 +221,7 @@ func disks() ([]agent.Disk, error) {
 		if windows.GetDriveType(p) != windows.DRIVE_FIXED && !system {
 			continue
 		}
-		d := agent.Disk{Path: path, System: system}
+		d := api.Disk{Path: path, System: system}
 		if err := windows.GetDiskFreeSpaceEx(p, &d.FreeBytes, &d.TotalBytes, nil); err != nil {
 			errs = append(errs, fmt.Errorf("reading the size of %s: %w", path, err))
 			continue
@@ -232,7 +232,7 @@ func disks() ([]agent.Disk, error) {
 		}
 		list = append(list, d)
 	}
-	slices.SortStableFunc(list, func(a, b agent.Disk) int {
+	slices.SortStableFunc(list, func(a, b api.Disk) int {
 		switch {
 		case a.System == b.System:
 			return 0
@@ -244,7 +244,7 @@ func disks() ([]agent.Disk, error) {
 	return list, errors.Join(errs...)
 }
 
-func userFacts(u *agent.UserFacts) error {
+func userFacts(u *api.UserFacts) error {
 	token := windows.GetCurrentProcessToken()
 	u.Elevated = token.IsElevated()
 	tu, err := token.GetTokenUser()
@@ -267,7 +267,7 @@ func userFacts(u *agent.UserFacts) error {
 }
 
 // pendingReboot looks where the parts of Windows leave their requests for a restart.
-func pendingReboot(p *agent.PendingReboot) error {
+func pendingReboot(p *api.PendingReboot) error {
 	const (
 		servicing      = `SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`
 		windowsUpdate  = `SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
@@ -285,20 +285,20 @@ func pendingReboot(p *agent.PendingReboot) error {
 	}
 	for _, key := range []string{servicing + "RebootPending", servicing + "RebootInProgress", servicing + "PackagesPending"} {
 		found, err := keyExists(key)
-		add(agent.RebootComponentServicing, found, err)
+		add(api.RebootComponentServicing, found, err)
 	}
 	found, err := keyExists(windowsUpdate)
-	add(agent.RebootWindowsUpdate, found, err)
+	add(api.RebootWindowsUpdate, found, err)
 	for _, value := range []string{"PendingFileRenameOperations", "PendingFileRenameOperations2"} {
 		names, err := readStrings(sessionManager, value)
 		// Pairs of source and target; an empty target means deletion.
-		add(agent.RebootFileRename, slices.ContainsFunc(names, func(s string) bool { return s != "" }), err)
+		add(api.RebootFileRename, slices.ContainsFunc(names, func(s string) bool { return s != "" }), err)
 	}
 	name, err := pendingName()
-	add(agent.RebootComputerRename, name != "", err)
+	add(api.RebootComputerRename, name != "", err)
 	for _, value := range []string{"JoinDomain", "AvoidSpnSet"} {
 		found, err := valueExists(netlogon, value)
-		add(agent.RebootDomainJoin, found, err)
+		add(api.RebootDomainJoin, found, err)
 	}
 	p.Pending = len(p.Reasons) > 0
 	return errors.Join(errs...)

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // parseHNS reads an answer of the Host Networking Service, in its first schema, which all
@@ -32,7 +32,7 @@ func parseHNS[T any](answer []byte) (out T, err error) {
 }
 
 // parseHNSNetworks reads the answer to GET /networks/.
-func parseHNSNetworks(answer []byte) ([]agent.HNSNetwork, error) {
+func parseHNSNetworks(answer []byte) ([]api.HNSNetwork, error) {
 	networks, err := parseHNS[[]struct {
 		Name    string
 		Type    string
@@ -41,9 +41,9 @@ func parseHNSNetworks(answer []byte) ([]agent.HNSNetwork, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []agent.HNSNetwork
+	var list []api.HNSNetwork
 	for _, n := range networks {
-		network := agent.HNSNetwork{Name: n.Name, Type: n.Type}
+		network := api.HNSNetwork{Name: n.Name, Type: n.Type}
 		for _, s := range n.Subnets {
 			network.Subnets = append(network.Subnets, s.AddressPrefix)
 		}

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
@@ -39,15 +41,15 @@ func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
 
 // Facts collects what a Unix system tells. Its parts that come from /proc are
 // missing, with an error, where there is no /proc.
-func (h *Host) Facts(ctx context.Context) *agent.Facts {
-	f := &agent.Facts{Time: h.timeFacts(), CPUs: runtime.NumCPU()}
+func (h *Host) Facts(ctx context.Context) *api.Facts {
+	f := &api.Facts{Time: h.timeFacts(), CPUs: runtime.NumCPU()}
 	f.Collect("system", func() error { return systemFacts(&f.System) })
 	f.Collect("name", func() error { return nameFacts(&f.Name) })
 	f.Collect("memory", func() error { return memoryFacts(&f.Memory) })
 	f.Collect("disks", func() error {
 		d, err := rootDisk()
 		if err == nil {
-			f.Disks = []agent.Disk{d}
+			f.Disks = []api.Disk{d}
 		}
 		return err
 	})
@@ -59,7 +61,7 @@ func (h *Host) Facts(ctx context.Context) *agent.Facts {
 	f.Collect("pendingReboot", func() error {
 		// Debian and what derives from it leave this mark.
 		if _, err := os.Stat("/run/reboot-required"); err == nil {
-			f.PendingReboot = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootPackageManager}}
+			f.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootPackageManager}}
 		}
 		return nil
 	})
@@ -97,7 +99,7 @@ func uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-func systemFacts(s *agent.SystemFacts) error {
+func systemFacts(s *api.SystemFacts) error {
 	s.OS, s.Architecture = runtime.GOOS, runtime.GOARCH
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		s.Version = strings.TrimSpace(string(b))
@@ -127,7 +129,7 @@ func osRelease(text string) (product, id, release string) {
 	return product, id, release
 }
 
-func nameFacts(n *agent.NameFacts) error {
+func nameFacts(n *api.NameFacts) error {
 	name, err := os.Hostname()
 	if err != nil {
 		return err
@@ -137,7 +139,7 @@ func nameFacts(n *agent.NameFacts) error {
 	return nil
 }
 
-func memoryFacts(m *agent.MemoryFacts) error {
+func memoryFacts(m *api.MemoryFacts) error {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return fmt.Errorf("reading the memory: %w", err)
@@ -161,16 +163,16 @@ func memoryFacts(m *agent.MemoryFacts) error {
 	return nil
 }
 
-func rootDisk() (agent.Disk, error) {
+func rootDisk() (api.Disk, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs("/", &st); err != nil {
-		return agent.Disk{}, fmt.Errorf("reading the size of /: %w", err)
+		return api.Disk{}, fmt.Errorf("reading the size of /: %w", err)
 	}
 	size := uint64(st.Bsize)
-	return agent.Disk{Path: "/", System: true, TotalBytes: st.Blocks * size, FreeBytes: uint64(st.Bavail) * size}, nil //nolint:unconvert // see above
+	return api.Disk{Path: "/", System: true, TotalBytes: st.Blocks * size, FreeBytes: uint64(st.Bavail) * size}, nil //nolint:unconvert // see above
 }
 
-func userFacts(u *agent.UserFacts) error {
+func userFacts(u *api.UserFacts) error {
 	uid := os.Getuid()
 	u.ID = strconv.Itoa(uid)
 	u.Administrator, u.Elevated = uid == 0, uid == 0
@@ -182,14 +184,14 @@ func userFacts(u *agent.UserFacts) error {
 	return nil
 }
 
-func interfaces() ([]agent.Interface, error) {
+func interfaces() ([]api.Interface, error) {
 	list, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("listing the adapters: %w", err)
 	}
-	var out []agent.Interface
+	var out []api.Interface
 	for _, i := range list {
-		n := agent.Interface{
+		n := api.Interface{
 			Name: i.Name, Index: i.Index, MAC: i.HardwareAddr.String(), MTU: i.MTU,
 			Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0,
 		}
@@ -206,9 +208,9 @@ func interfaces() ([]agent.Interface, error) {
 }
 
 // listeners reads the kernel's tables of TCP sockets; see proc_net_tcp.
-func listeners(tables ...string) ([]agent.Listener, error) {
+func listeners(tables ...string) ([]api.Listener, error) {
 	const stateListen = "0A"
-	var out []agent.Listener
+	var out []api.Listener
 	for _, table := range tables {
 		f, err := os.Open(table)
 		if err != nil {
@@ -235,19 +237,19 @@ func listeners(tables ...string) ([]agent.Listener, error) {
 
 // parseListener reads 0100007F:1F90. The address is in the order of the machine's
 // 32-bit words, which is little endian on everything that this is tested on.
-func parseListener(s string) (agent.Listener, bool) {
+func parseListener(s string) (api.Listener, bool) {
 	addr, port, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseUint(port, 16, 16)
 	if !ok || err != nil || len(addr)%8 != 0 || addr == "" {
-		return agent.Listener{}, false
+		return api.Listener{}, false
 	}
 	ip := make(net.IP, 0, net.IPv6len)
 	for i := 0; i < len(addr); i += 8 {
 		word, err := strconv.ParseUint(addr[i:i+8], 16, 32)
 		if err != nil {
-			return agent.Listener{}, false
+			return api.Listener{}, false
 		}
 		ip = append(ip, byte(word), byte(word>>8), byte(word>>16), byte(word>>24))
 	}
-	return agent.Listener{Port: int(n), Address: ip.String()}, true
+	return api.Listener{Port: int(n), Address: ip.String()}, true
 }

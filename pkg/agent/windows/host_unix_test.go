@@ -12,9 +12,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestOSRelease(t *testing.T) {
@@ -39,7 +39,7 @@ func TestListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []agent.Listener{{Port: 22, Address: "127.0.0.1"}, {Port: 10250, Address: "::1"}}
+	want := []api.Listener{{Port: 22, Address: "127.0.0.1"}, {Port: 10250, Address: "::1"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("listeners (-want +got):\n%s", diff)
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
@@ -23,15 +25,15 @@ var (
 // adapterDHCPv4 is IP_ADAPTER_DHCP_ENABLED of iptypes.h.
 const adapterDHCPv4 = 0x4
 
-func interfaces() ([]agent.Interface, error) {
+func interfaces() ([]api.Interface, error) {
 	buf, err := adapters()
 	if err != nil {
 		return nil, err
 	}
-	var list []agent.Interface
+	var list []api.Interface
 	for a := (*windows.IpAdapterAddresses)(unsafe.Pointer(&buf[0])); a != nil; a = a.Next {
 		dhcp := a.Flags&adapterDHCPv4 != 0
-		n := agent.Interface{
+		n := api.Interface{
 			Name: windows.UTF16PtrToString(a.FriendlyName), Index: int(a.IfIndex),
 			Up: a.OperStatus == windows.IfOperStatusUp, Loopback: a.IfType == windows.IF_TYPE_SOFTWARE_LOOPBACK,
 			DHCP: &dhcp,
@@ -90,7 +92,7 @@ func adapters() ([]uint64, error) {
 
 // listeners reads the tables of listening sockets with their owners:
 // MIB_TCPTABLE_OWNER_PID and MIB_TCP6TABLE_OWNER_PID of tcpmib.h.
-func listeners() ([]agent.Listener, error) {
+func listeners() ([]api.Listener, error) {
 	type row4 struct {
 		state, localAddr, localPort, remoteAddr, remotePort, pid uint32
 	}
@@ -100,12 +102,12 @@ func listeners() ([]agent.Listener, error) {
 		remoteAddr                                [16]byte
 		remoteScope, remotePort, state, processID uint32
 	}
-	var list []agent.Listener
+	var list []api.Listener
 	add := func(ip net.IP, port, pid uint32) {
 		// Network byte order in the lower half.
 		p := int(port&0xff)<<8 | int(port>>8&0xff)
 		if slices.Contains(agent.PortsOfInterest(), p) {
-			list = append(list, agent.Listener{Port: p, Address: ip.String(), PID: pid})
+			list = append(list, api.Listener{Port: p, Address: ip.String(), PID: pid})
 		}
 	}
 	buf, err := tcpTable(windows.AF_INET)

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
@@ -24,16 +26,16 @@ const restartFile = "/run/windows-node-agent/restart"
 
 // Boot tells boots apart by the random UUID that Linux makes for each; see
 // Documentation/admin-guide/sysctl/kernel.rst, random.
-func (h *Host) Boot(context.Context) (agent.BootFacts, error) {
+func (h *Host) Boot(context.Context) (api.BootFacts, error) {
 	up, err := uptime()
 	if err != nil {
-		return agent.BootFacts{}, err
+		return api.BootFacts{}, err
 	}
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return agent.BootFacts{}, fmt.Errorf("reading the ID of the boot: %w", err)
+		return api.BootFacts{}, fmt.Errorf("reading the ID of the boot: %w", err)
 	}
-	return agent.BootFacts{
+	return api.BootFacts{
 		Time:          bootTime(h.Now(), up),
 		UptimeSeconds: int64(up.Seconds()),
 		ID:            strings.TrimSpace(string(id)),
@@ -76,6 +78,6 @@ func requestRestart(file string, o agent.RestartOptions) error {
 
 // EnsureRoute fails: a Unix host of the test tiers has its network in common with the
 // machine that it is on, whose routes are not ours.
-func (h *Host) EnsureRoute(context.Context, agent.Route) (bool, error) {
+func (h *Host) EnsureRoute(context.Context, api.Route) (bool, error) {
 	return false, fmt.Errorf("routes are set on Windows only: %w", errors.ErrUnsupported)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
@@ -25,7 +27,7 @@ import (
 // Not the value BootId that the prefetcher counts up in the registry: it goes back with
 // the registry when that is restored, and nothing documents that it changes before
 // an SSH server can be up.
-func (h *Host) Boot(context.Context) (agent.BootFacts, error) {
+func (h *Host) Boot(context.Context) (api.BootFacts, error) {
 	// SYSTEM_TIMEOFDAY_INFORMATION, all of which Windows Server 2019 and newer fill in.
 	var info struct {
 		bootTime, currentTime, timeZoneBias windows.Filetime
@@ -33,11 +35,11 @@ func (h *Host) Boot(context.Context) (agent.BootFacts, error) {
 		bootTimeBias, sleepTimeBias         uint64
 	}
 	if err := windows.NtQuerySystemInformation(windows.SystemTimeOfDayInformation, unsafe.Pointer(&info), uint32(unsafe.Sizeof(info)), nil); err != nil {
-		return agent.BootFacts{}, fmt.Errorf("reading the boot time: %w", err)
+		return api.BootFacts{}, fmt.Errorf("reading the boot time: %w", err)
 	}
 	up := windows.DurationSinceBoot()
 	ticks := uint64(info.bootTime.HighDateTime)<<32 | uint64(info.bootTime.LowDateTime)
-	return agent.BootFacts{
+	return api.BootFacts{
 		Time:          bootTime(h.Now(), up),
 		UptimeSeconds: int64(up.Seconds()),
 		ID:            bootID(ticks - info.bootTimeBias),
@@ -68,7 +70,7 @@ func (h *Host) Restart(_ context.Context, o agent.RestartOptions) error {
 		message = append(message[:maxShutdownMessage], 0)
 	}
 	const reason = windows.SHTDN_REASON_MAJOR_OPERATINGSYSTEM | windows.SHTDN_REASON_MINOR_RECONFIG | windows.SHTDN_REASON_FLAG_PLANNED
-	err = windows.InitiateSystemShutdownEx(nil, &message[0], uint32(agent.RestartNotice.Seconds()), o.Force, true, reason)
+	err = windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), o.Force, true, reason)
 	// Somebody has asked before.
 	if errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
 		return nil

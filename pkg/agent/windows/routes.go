@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // routeEntry is one line of a routing table.
@@ -29,7 +29,7 @@ type wantedRoute struct {
 
 // planRoute works out what a route means on a host with the given table, and which lines
 // of the table are in its way: those with the same destination and another way there.
-func planRoute(table []routeEntry, r agent.Route) (wanted wantedRoute, others []int, err error) {
+func planRoute(table []routeEntry, r api.Route) (wanted wantedRoute, others []int, err error) {
 	wanted.routeEntry = routeEntry{destination: r.Destination, gateway: r.Gateway, index: r.Interface}
 	if !wanted.gateway.IsValid() || wanted.index == 0 {
 		byDefault, err := defaultRoute(table, r)
@@ -58,7 +58,7 @@ func planRoute(table []routeEntry, r agent.Route) (wanted wantedRoute, others []
 // defaultRoute is the default route of the lowest metric, on the adapter of the route if it
 // names one. That of a virtual switch, which has the adapter's address once there are
 // networks for pods, is found so, too.
-func defaultRoute(table []routeEntry, r agent.Route) (routeEntry, error) {
+func defaultRoute(table []routeEntry, r api.Route) (routeEntry, error) {
 	var best *routeEntry
 	for i, e := range table {
 		if e.destination.Bits() != 0 || e.destination.Addr().Is4() != r.Destination.Addr().Is4() || r.Interface != 0 && e.index != r.Interface {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 func TestPlanRoute(t *testing.T) {
@@ -26,20 +26,20 @@ func TestPlanRoute(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		route   agent.Route
+		route   api.Route
 		want    string // gateway and adapter
 		present bool
 		others  []int
 		err     string
 	}{
-		{name: "by the best default route", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.254/32")}, want: "10.0.0.1 4"},
-		{name: "there already", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.250/32")}, want: "10.0.0.1 4", present: true},
-		{name: "another way", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.251/32")}, want: "10.0.0.1 4", others: []int{5}},
-		{name: "by a certain adapter", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Interface: 9}, want: "10.0.9.1 9"},
-		{name: "by a certain gateway", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Gateway: netip.MustParseAddr("10.0.0.7")}, want: "10.0.0.7 4"},
-		{name: "on the link", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Gateway: netip.MustParseAddr("0.0.0.0"), Interface: 4}, want: "0.0.0.0 4"},
-		{name: "IPv6", route: agent.Route{Destination: netip.MustParsePrefix("fd00:ec2::254/128")}, want: "fe80::1 7"},
-		{name: "an adapter without a default route", route: agent.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Interface: 5}, err: "adapter 5 has no default route"},
+		{name: "by the best default route", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.254/32")}, want: "10.0.0.1 4"},
+		{name: "there already", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.250/32")}, want: "10.0.0.1 4", present: true},
+		{name: "another way", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.251/32")}, want: "10.0.0.1 4", others: []int{5}},
+		{name: "by a certain adapter", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Interface: 9}, want: "10.0.9.1 9"},
+		{name: "by a certain gateway", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Gateway: netip.MustParseAddr("10.0.0.7")}, want: "10.0.0.7 4"},
+		{name: "on the link", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Gateway: netip.MustParseAddr("0.0.0.0"), Interface: 4}, want: "0.0.0.0 4"},
+		{name: "IPv6", route: api.Route{Destination: netip.MustParsePrefix("fd00:ec2::254/128")}, want: "fe80::1 7"},
+		{name: "an adapter without a default route", route: api.Route{Destination: netip.MustParsePrefix("169.254.169.254/32"), Interface: 5}, err: "adapter 5 has no default route"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wanted, others, err := planRoute(table, tt.route)
@@ -61,7 +61,7 @@ func TestPlanRoute(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := planRoute(nil, agent.Route{Destination: netip.MustParsePrefix("169.254.169.254/32")}); err == nil {
+	if _, _, err := planRoute(nil, api.Route{Destination: netip.MustParsePrefix("169.254.169.254/32")}); err == nil {
 		t.Error("a host without a default route is no error")
 	}
 }

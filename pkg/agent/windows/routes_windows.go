@@ -10,9 +10,9 @@ import (
 	"net/netip"
 	"unsafe"
 
-	"golang.org/x/sys/windows"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"golang.org/x/sys/windows"
 )
 
 var (
@@ -23,7 +23,7 @@ var (
 
 // EnsureRoute makes a route with the metric of the adapter alone. It replaces others
 // to the same destination, which would take its packets elsewhere.
-func (h *Host) EnsureRoute(_ context.Context, r agent.Route) (bool, error) {
+func (h *Host) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	table, err := routeTable(r.Destination.Addr())
 	if err != nil {
 		return false, err

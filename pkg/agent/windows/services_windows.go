@@ -8,13 +8,15 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 // collectServices reads the services of interest. Each fails for itself.
-func collectServices(f *agent.Facts) {
+func collectServices(f *api.Facts) {
 	f.Collect("services", func() error {
 		// Not through package mgr: it asks for full access, and its Config
 		// fails as a whole where one level of detail is not supported.
@@ -37,7 +39,7 @@ func collectServices(f *agent.Facts) {
 }
 
 // readService returns nil for a service that does not exist.
-func readService(scm windows.Handle, name string) (*agent.Service, error) {
+func readService(scm windows.Handle, name string) (*api.Service, error) {
 	n, err := windows.UTF16PtrFromString(name)
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func readService(scm windows.Handle, name string) (*agent.Service, error) {
 	if err := windows.QueryServiceStatusEx(h, windows.SC_STATUS_PROCESS_INFO, (*byte)(unsafe.Pointer(&status)), uint32(unsafe.Sizeof(status)), &needed); err != nil {
 		return nil, fmt.Errorf("reading the state: %w", err)
 	}
-	s := &agent.Service{Name: name, State: serviceState(status.CurrentState), PID: status.ProcessId, ExitCode: status.Win32ExitCode}
+	s := &api.Service{Name: name, State: serviceState(status.CurrentState), PID: status.ProcessId, ExitCode: status.Win32ExitCode}
 	// ERROR_SERVICE_SPECIFIC_ERROR: the service has a code of its own.
 	if status.Win32ExitCode == uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) {
 		s.ExitCode = status.ServiceSpecificExitCode
@@ -64,7 +66,7 @@ func readService(scm windows.Handle, name string) (*agent.Service, error) {
 	return s, readServiceConfig(h, s)
 }
 
-func readServiceConfig(h windows.Handle, s *agent.Service) error {
+func readServiceConfig(h windows.Handle, s *api.Service) error {
 	buf, err := grow(func(p *byte, size uint32, needed *uint32) error {
 		return windows.QueryServiceConfig(h, (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(p)), size, needed)
 	})

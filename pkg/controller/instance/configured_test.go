@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -38,8 +38,8 @@ const (
 // setUpWith is what a probe sees of a host that was set up with a revision, and of one
 // on which setting up with another was not completed.
 func setUpWith(applied, applying string) *observation {
-	return healthy(func(f *agent.Facts) {
-		f.Configuration = agent.ConfigurationFacts{AppliedRevision: applied, ApplyingRevision: applying}
+	return healthy(func(f *api.Facts) {
+		f.Configuration = api.ConfigurationFacts{AppliedRevision: applied, ApplyingRevision: applying}
 	})
 }
 
@@ -66,7 +66,7 @@ func TestEvaluateConfigured(t *testing.T) {
 	missing := errors.New("there is no ConfigMap kube-root-ca.crt: create it")
 	old := setUpWith("", revision1)
 	old.started, old.finished = testNow.Add(-2*time.Minute), testNow.Add(-2*time.Minute)
-	notFit := healthy(func(f *agent.Facts) { f.System.Build = 14393 })
+	notFit := healthy(func(f *api.Facts) { f.System.Build = 14393 })
 	history := known(t)
 	history.Status.Operation = &windowsv1alpha1.Operation{ID: "op-2", Type: windowsv1alpha1.OperationUncordon, Phase: windowsv1alpha1.OperationSucceeded}
 	history.Status.History = []windowsv1alpha1.Operation{{ID: "op-1", Type: windowsv1alpha1.OperationReconfigure, Phase: windowsv1alpha1.OperationFailed, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
@@ -237,12 +237,12 @@ func TestEvaluateDesiredRevisionChangesWithoutALook(t *testing.T) {
 }
 
 func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
-	var left []engine.Item
+	var left []api.Item
 	for i := range 12 {
-		left = append(left, engine.Item{Kind: "File", Name: fmt.Sprintf(`C:\k\%d`, i)})
+		left = append(left, api.Item{Kind: "File", Name: fmt.Sprintf(`C:\k\%d`, i)})
 	}
-	o := healthy(func(f *agent.Facts) {
-		f.Configuration = agent.ConfigurationFacts{AppliedRevision: revision1, Drift: &engine.Drift{Revision: revision1, Left: left}}
+	o := healthy(func(f *api.Facts) {
+		f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1, Drift: &api.Drift{Revision: revision1, Left: left}}
 	})
 	status := evaluate(world{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
 	if got := messageOf(t, &status, windowsv1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {

@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -23,7 +24,7 @@ import (
 )
 
 // healthy is what a probe of a host sees that nothing speaks against.
-func healthy(change ...func(*agent.Facts)) *observation {
+func healthy(change ...func(*api.Facts)) *observation {
 	facts := goodFacts()
 	for _, c := range change {
 		c(facts)
@@ -99,9 +100,9 @@ func TestEvaluate(t *testing.T) {
 		},
 		{
 			name: "not fit, waiting for a restart, outdated",
-			world: world{instance: known(t), node: readyNode, observation: healthy(func(f *agent.Facts) {
+			world: world{instance: known(t), node: readyNode, observation: healthy(func(f *api.Facts) {
 				f.System.Build = 14393
-				f.PendingReboot = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootWindowsUpdate}}
+				f.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootWindowsUpdate}}
 				f.Agent.SHA256 = strings.Repeat("f", 64)
 			})},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=False/Findings",
@@ -332,7 +333,7 @@ func TestEvaluateAddresses(t *testing.T) {
 }
 
 func TestEvaluateNamesEveryFinding(t *testing.T) {
-	status := evaluate(world{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *agent.Facts) {
+	status := evaluate(world{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *api.Facts) {
 		f.Memory.TotalBytes, f.Disks[0].FreeBytes, f.Name.Hostname = gib, gib, "WIN-1"
 	})})
 	got := messageOf(t, &status, windowsv1alpha1.ConditionPreflightPassed)

@@ -16,13 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -85,17 +86,17 @@ func newNode(name, address string, ready corev1.ConditionStatus) *corev1.Node {
 }
 
 // goodFacts are those of a host that nothing speaks against.
-func goodFacts() *agent.Facts {
-	return &agent.Facts{
-		Agent:  agent.Version{Protocol: 1, Version: "v0.1.0", SHA256: testDigest, OS: "windows", Arch: "amd64"},
-		Time:   agent.TimeFacts{Now: testNow, Zone: "UTC"},
-		System: agent.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
-		Name:   agent.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
+func goodFacts() *api.Facts {
+	return &api.Facts{
+		Agent:  api.Version{Protocol: 1, Version: "v0.1.0", SHA256: testDigest, OS: "windows", Arch: "amd64"},
+		Time:   api.TimeFacts{Now: testNow, Zone: "UTC"},
+		System: api.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
+		Name:   api.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
 		CPUs:   4,
-		Memory: agent.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
-		Disks:  []agent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
-		Boot:   agent.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
-		User:   agent.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
+		Memory: api.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
+		Disks:  []api.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
+		Boot:   api.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
+		User:   api.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
 	}
 }
 
@@ -143,7 +144,7 @@ type scriptedHost struct {
 	key       ssh.PublicKey
 	addresses []string
 	fail      map[step]error
-	facts     *agent.Facts
+	facts     *api.Facts
 	// hang has every step but Resolve wait for the end of its context.
 	hang bool
 }
@@ -227,7 +228,7 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *windowsv1alpha1.Win
 	return verifyAs(h.key, instance)
 }
 
-func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*agent.Facts, error) {
+func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error) {
 	h, err := s.begin(ctx, stepFacts, instance)
 	if err != nil {
 		return nil, err

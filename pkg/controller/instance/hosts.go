@@ -7,9 +7,10 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -27,7 +28,7 @@ type Hosts interface {
 	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
-	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*agent.Facts, error)
+	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error)
 	// Revision names the agent that Facts puts on hosts: its version for people, and its
 	// content, which is the beginning of its SHA-256 digest in hexadecimal.
 	Revision() (version, revision string)

@@ -10,10 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 )
@@ -73,7 +74,7 @@ type report struct {
 	agentVersion string
 	agentDigest  string
 	// configuration is what the host was set up with.
-	configuration agent.ConfigurationFacts
+	configuration api.ConfigurationFacts
 }
 
 // outcome sums an observation up for the schedule.

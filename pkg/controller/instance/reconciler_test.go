@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -28,7 +30,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -655,7 +656,7 @@ func TestReconcileRestartOfAHostIsToldOnce(t *testing.T) {
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
 		h.facts = goodFacts()
 		h.facts.Boot.Time = f.clock.Now()
-		h.facts.PendingReboot = agent.PendingReboot{Pending: true, Reasons: []string{agent.RebootWindowsUpdate}}
+		h.facts.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootWindowsUpdate}}
 	})
 	f.settle("win-1")
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal RebootPending")

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/preflight"
 )
@@ -21,7 +22,7 @@ import (
 const bootTimeTolerance = 2 * time.Minute
 
 // newReport keeps of the facts what the status needs.
-func newReport(facts *agent.Facts, asked, received time.Time) *report {
+func newReport(facts *api.Facts, asked, received time.Time) *report {
 	return &report{
 		system:        systemStatus(facts),
 		findings:      preflight.Evaluate(facts, asked, received),
@@ -33,7 +34,7 @@ func newReport(facts *agent.Facts, asked, received time.Time) *report {
 	}
 }
 
-func systemStatus(facts *agent.Facts) windowsv1alpha1.SystemStatus {
+func systemStatus(facts *api.Facts) windowsv1alpha1.SystemStatus {
 	s := windowsv1alpha1.SystemStatus{
 		Product:      facts.System.Product,
 		Build:        facts.System.Version,

@@ -7,20 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 func TestMergeSystem(t *testing.T) {
 	recorded := systemStatus(goodFacts())
 	for _, test := range []struct {
 		name     string
-		change   func(*agent.Facts)
+		change   func(*api.Facts)
 		wantBoot time.Time
 	}{
-		{"the same", func(*agent.Facts) {}, recorded.BootTime.Time},
-		{"a clock that was corrected", func(f *agent.Facts) { f.Boot.Time = f.Boot.Time.Add(100 * time.Second) }, recorded.BootTime.Time},
-		{"not known this time", func(f *agent.Facts) { f.Boot.Time = time.Time{} }, recorded.BootTime.Time},
-		{"restarted", func(f *agent.Facts) { f.Boot.Time = testNow.Add(10 * time.Second) }, testNow.Truncate(time.Minute)},
+		{"the same", func(*api.Facts) {}, recorded.BootTime.Time},
+		{"a clock that was corrected", func(f *api.Facts) { f.Boot.Time = f.Boot.Time.Add(100 * time.Second) }, recorded.BootTime.Time},
+		{"not known this time", func(f *api.Facts) { f.Boot.Time = time.Time{} }, recorded.BootTime.Time},
+		{"restarted", func(f *api.Facts) { f.Boot.Time = testNow.Add(10 * time.Second) }, testNow.Truncate(time.Minute)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			facts := goodFacts()

@@ -11,13 +11,14 @@ import (
 	"net"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -110,8 +111,8 @@ func transient(err error) bool {
 }
 
 // planHost asks the host what would have to be done for it to be as built says.
-func (e *execution) planHost(ctx context.Context, built *document.Result) (*engine.Plan, error) {
-	plan, err := askPatiently(ctx, e, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*engine.Plan, error) {
+func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.Plan, error) {
+	plan, err := askPatiently(ctx, e, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
 		return e.hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
 	if err != nil {
@@ -122,20 +123,20 @@ func (e *execution) planHost(ctx context.Context, built *document.Result) (*engi
 
 // change has the host changed by its agent and follows that until there is a result. A
 // connection that breaks is made again, as the agent goes on from where it was.
-func (e *execution) change(ctx context.Context, doing string, call func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error)) (*engine.Result, error) {
+func (e *execution) change(ctx context.Context, doing string, call func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)) (*api.Result, error) {
 	var lockedSince time.Time
 	heard := e.clock.Now()
 	for breaks := 0; ; {
 		if err := e.leading(ctx); err != nil {
 			return nil, err
 		}
-		var done *engine.Result
+		var done *api.Result
 		var recordErr error
 		instance := e.instance
-		err := follow(ctx, e.clock, func(ctx context.Context, report func(engine.Event)) (err error) {
+		err := follow(ctx, e.clock, func(ctx context.Context, report func(api.Event)) (err error) {
 			done, err = call(ctx, instance, report)
 			return err
-		}, func(event engine.Event) error {
+		}, func(event api.Event) error {
 			heard = e.clock.Now()
 			recordErr = e.changing(ctx, doing, event)
 			return recordErr
@@ -158,7 +159,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 			}
 			e.hosts.Forget(e.instance) // the connection may be dead without knowing it
 			why = "It goes on when the host answers again: " + e.diagnose(err)
-		case done.Outcome == engine.OutcomeFailed && done.Reason == engine.ReasonLocked:
+		case done.Outcome == api.OutcomeFailed && done.Reason == api.ReasonLocked:
 			if lockedSince.IsZero() {
 				lockedSince = now
 			}
@@ -187,7 +188,7 @@ func agentBroke(err error) bool {
 }
 
 // changing records what the agent is doing.
-func (e *execution) changing(ctx context.Context, doing string, event engine.Event) error {
+func (e *execution) changing(ctx context.Context, doing string, event api.Event) error {
 	message := doing + " " + event.Item
 	if event.Message != "" {
 		message += ": " + event.Message
@@ -198,7 +199,7 @@ func (e *execution) changing(ctx context.Context, doing string, event engine.Eve
 			return
 		}
 		done := event.Step
-		if event.State != engine.EventDone {
+		if event.State != api.EventDone {
 			done--
 		}
 		op.Progress = &windowsv1alpha1.OperationProgress{Done: int32(max(done, 0)), Total: int32(event.Steps), Unit: "changes"}
@@ -207,7 +208,7 @@ func (e *execution) changing(ctx context.Context, doing string, event engine.Eve
 
 // applied is how a configuration was carried out.
 type applied struct {
-	*engine.Result
+	*api.Result
 	// waiting is what is not in the configuration yet, and why.
 	waiting []document.Waiting
 }
@@ -223,16 +224,16 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Revision = built.Revision }); err != nil {
 			return nil, err
 		}
-		request := &engine.Request{Allow: allow, Bundle: built.Bundle}
-		done, err := e.change(ctx, doing, func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+		request := &api.ApplyRequest{Allow: allow, Bundle: built.Bundle}
+		done, err := e.change(ctx, doing, func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 			return e.hosts.Apply(ctx, instance, request, report)
 		})
 		switch {
 		case err != nil:
 			return nil, err
-		case done.Outcome != engine.OutcomeFailed:
+		case done.Outcome != api.OutcomeFailed:
 			return &applied{Result: done, waiting: built.Waiting}, nil
-		case done.Reason != engine.ReasonPayload || delivered:
+		case done.Reason != api.ReasonPayload || delivered:
 			return nil, failed(done)
 		}
 		// They were there, and are not any more, or the configuration is a newer one.
@@ -248,21 +249,21 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 }
 
 // failed is the failure on the host as an error.
-func failed(r *engine.Result) error {
+func failed(r *api.Result) error {
 	switch r.Reason {
-	case engine.ReasonConflict:
+	case api.ReasonConflict:
 		return fmt.Errorf("the host cannot be changed: %s. Move what is in the way aside, or use another host", r.Error)
-	case engine.ReasonInventory:
+	case api.ReasonInventory:
 		return fmt.Errorf("the host cannot be changed, as the inventory of what is ours on it cannot be read: %s", r.Error)
-	case engine.ReasonSpace:
+	case api.ReasonSpace:
 		return fmt.Errorf("there is no room on the host: %s. Free space, or make the disk larger", r.Error)
-	case engine.ReasonPayload, engine.ReasonStep, engine.ReasonLocked:
+	case api.ReasonPayload, api.ReasonStep, api.ReasonLocked:
 	}
 	return fmt.Errorf("changing the host failed: %s", r.Error)
 }
 
 // deliver puts files on the host. It goes on where it was after the connection broke.
-func (e *execution) deliver(ctx context.Context, files []engine.PayloadFile) error {
+func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error {
 	if len(files) == 0 {
 		return nil
 	}

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -40,7 +40,7 @@ var configuringSteps = []string{stepPlan, stepTransfer, stepCordon, stepDrain, s
 // and the next one of the same execution only.
 type planned struct {
 	built *document.Result
-	plan  *engine.Plan
+	plan  *api.Plan
 }
 
 // planConfiguration finds out what has to be done to the host, and what that costs.
@@ -138,11 +138,11 @@ func (e *execution) orphaned(ctx context.Context) error {
 
 // blank says whether a host was never set up, by us or by others. What could not be read
 // may be there.
-func blank(facts *agent.Facts) bool {
-	unread := slices.ContainsFunc(facts.Errors, func(e agent.FactError) bool {
+func blank(facts *api.Facts) bool {
+	unread := slices.ContainsFunc(facts.Errors, func(e api.FactError) bool {
 		return e.Area == "configuration" || e.Area == "services" || strings.HasPrefix(e.Area, "services/")
 	})
-	kubelet := slices.ContainsFunc(facts.Services, func(s agent.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
+	kubelet := slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, wmco.KubeletService) })
 	return !unread && !kubelet && facts.Configuration.AppliedRevision == "" && facts.Configuration.ApplyingRevision == ""
 }
 
@@ -153,7 +153,7 @@ func (e *execution) has(revision string) bool {
 }
 
 // planImpact is what a plan costs the workload.
-func planImpact(p *engine.Plan) windowsv1alpha1.ChangeImpact {
+func planImpact(p *api.Plan) windowsv1alpha1.ChangeImpact {
 	if len(p.Reboot) > 0 {
 		return windowsv1alpha1.ImpactReboot
 	}
@@ -166,7 +166,7 @@ func disruptive(impact windowsv1alpha1.ChangeImpact) bool {
 }
 
 // describePlan says what will be done, for people.
-func describePlan(p *engine.Plan, impact windowsv1alpha1.ChangeImpact) string {
+func describePlan(p *api.Plan, impact windowsv1alpha1.ChangeImpact) string {
 	if len(p.Items) == 0 && len(p.Reboot) == 0 && len(p.Payload) == 0 {
 		return "The host is as it shall be."
 	}
@@ -183,7 +183,7 @@ func describePlan(p *engine.Plan, impact windowsv1alpha1.ChangeImpact) string {
 	return message
 }
 
-func payloadSize(files []engine.PayloadFile) (bytes int64) {
+func payloadSize(files []api.PayloadFile) (bytes int64) {
 	for _, f := range files {
 		bytes += f.Size
 	}
@@ -229,9 +229,9 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	switch {
-	case done.Outcome == engine.OutcomeRebootRequired && allow == config.ImpactReboot:
+	case done.Outcome == api.OutcomeRebootRequired && allow == config.ImpactReboot:
 		return result{message: fmt.Sprintf("Changes that were made: %d. Windows has to be restarted: %s.", len(done.Changed), strings.Join(done.Reboot, "; "))}, nil
-	case done.Outcome == engine.OutcomeRebootRequired, done.Outcome == engine.OutcomeImpactExceeded:
+	case done.Outcome == api.OutcomeRebootRequired, done.Outcome == api.OutcomeImpactExceeded:
 		if e.replans++; e.replans > maxReplans {
 			return result{}, fmt.Errorf("the host is another one than was planned for, now for the %dth time: somebody else changes it; reconfigure it when that is over", e.replans)
 		}
@@ -242,7 +242,7 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed)),
 		skips:   map[string]string{stepRestart: needless, stepBoot: needless, stepFinish: needless},
 	}
-	if done.Outcome == engine.OutcomeUnchanged {
+	if done.Outcome == api.OutcomeUnchanged {
 		r.message, r.skipped = "The host was as it shall be.", true
 	}
 	return r, nil
@@ -268,7 +268,7 @@ func (e *execution) finish(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if done.Outcome == engine.OutcomeRebootRequired {
+	if done.Outcome == api.OutcomeRebootRequired {
 		return result{}, fmt.Errorf("the host was restarted and needs another restart: %s; reconfigure it again, and look at the event log of Windows if that does not help", strings.Join(done.Reboot, "; "))
 	}
 	return result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}, nil
@@ -292,7 +292,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		if done.Outcome == engine.OutcomeRebootRequired || done.Outcome == engine.OutcomeImpactExceeded {
+		if done.Outcome == api.OutcomeRebootRequired || done.Outcome == api.OutcomeImpactExceeded {
 			return result{}, fmt.Errorf("what is to be done now that the host is a Node costs more than a restart of services, as %s; reconfigure it again", strings.Join(append(done.Reboot, exceeding(done.Plan)...), "; "))
 		}
 		r = result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}
@@ -329,7 +329,7 @@ func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, 
 }
 
 // exceeding says what of a plan costs more than a restart of services.
-func exceeding(p *engine.Plan) []string {
+func exceeding(p *api.Plan) []string {
 	if p == nil {
 		return nil
 	}
@@ -342,7 +342,7 @@ func exceeding(p *engine.Plan) []string {
 	return out
 }
 
-func describeItem(i engine.Item) string { return i.String() + ": " + i.Reason }
+func describeItem(i api.Item) string { return i.String() + ": " + i.Reason }
 
 // describeWaiting says what is not configured yet, as the end of a message. Empty: nothing.
 func describeWaiting(waiting []document.Waiting) string {

@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -45,8 +46,8 @@ func TestConfigure(t *testing.T) {
 		succeeded = windowsv1alpha1.OperationSucceeded
 		failed    = windowsv1alpha1.OperationFailed
 	)
-	once := func(r *engine.Result) func() *engine.Result {
-		return func() *engine.Result {
+	once := func(r *api.Result) func() *api.Result {
+		return func() *api.Result {
 			done := r
 			r = nil
 			return done
@@ -205,38 +206,38 @@ func TestConfigure(t *testing.T) {
 		{
 			name: "another one changes the host for a while", set: func(f *fixture, _ *scriptedConfiguration) {
 				left := 5
-				f.host.result = func() *engine.Result {
+				f.host.result = func() *api.Result {
 					if left--; left < 0 {
 						return nil
 					}
-					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"run" changes this host`}
+					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"run" changes this host`}
 				}
 			},
 			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "another one changes the host all the time", set: func(f *fixture, _ *scriptedConfiguration) {
-				f.host.result = func() *engine.Result {
-					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"apply" changes this host, process 7`}
+				f.host.result = func() *api.Result {
+					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"apply" changes this host, process 7`}
 				}
 			},
 			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "has not ended within 15m"}, wantCordoned: true,
 		},
 		{
 			name: "a file is missing after all", set: func(f *fixture, _ *scriptedConfiguration) {
-				f.host.result = once(&engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonPayload, Error: "not on the host yet: kubelet.exe"})
+				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonPayload, Error: "not on the host yet: kubelet.exe"})
 			},
 			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "something is in the way", set: func(f *fixture, _ *scriptedConfiguration) {
-				f.host.result = once(&engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonConflict, Error: "service containerd is not ours"})
+				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonConflict, Error: "service containerd is not ours"})
 			},
 			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"service containerd is not ours", "Node win-1 stays cordoned until"}, wantCordoned: true,
 		},
 		{
 			name: "a service does not start", set: func(f *fixture, _ *scriptedConfiguration) {
-				f.host.result = once(&engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonStep, Error: "Update Service kubelet: it stopped with exit code 1"})
+				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonStep, Error: "Update Service kubelet: it stopped with exit code 1"})
 			},
 			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"kubelet: it stopped with exit code 1", "stays cordoned"}, wantCordoned: true,
 		},

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +19,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -43,7 +44,7 @@ type configured struct {
 	// cuts is how often the connection breaks while the host is changed.
 	cuts int
 	// result replaces the result of the next changes as long as it returns one.
-	result func() *engine.Result
+	result func() *api.Result
 	// onApplied is called with what the host has become.
 	onApplied func(is string)
 	// cleanupReboots has the removal need a restart.
@@ -58,16 +59,16 @@ type configured struct {
 	applies []string
 }
 
-func (h *scriptedHost) plan(want string) *engine.Plan {
-	p := &engine.Plan{Revision: want, Impact: config.ImpactNone, Items: []engine.Item{}}
+func (h *scriptedHost) plan(want string) *api.Plan {
+	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}}
 	if h.is != want {
 		p.Impact = h.impact
 		if p.Impact == "" {
 			p.Impact = config.ImpactNone
 		}
-		p.Items = append(p.Items, engine.Item{Kind: engine.KindFile, Name: `C:\k\kubelet.conf`, Action: engine.ActionUpdate, Impact: p.Impact, Reason: "has another content"})
+		p.Items = append(p.Items, api.Item{Kind: api.KindFile, Name: `C:\k\kubelet.conf`, Action: api.ActionUpdate, Impact: p.Impact, Reason: "has another content"})
 		if h.needsFiles {
-			p.Payload = []engine.PayloadFile{{Name: "kubelet.exe", Digest: "x", Size: 5 << 20, Path: `C:\p\kubelet.exe`}}
+			p.Payload = []api.PayloadFile{{Name: "kubelet.exe", Digest: "x", Size: 5 << 20, Path: `C:\p\kubelet.exe`}}
 		}
 	}
 	if h.waitsForEndOf == h.boots {
@@ -76,7 +77,7 @@ func (h *scriptedHost) plan(want string) *engine.Plan {
 	return p
 }
 
-func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, b *config.Bundle) (*engine.Plan, error) {
+func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, b *config.Bundle) (*api.Plan, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Plan"); err != nil {
@@ -89,7 +90,7 @@ func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *windowsv1alpha1
 	return p, nil
 }
 
-func (h *scriptedHost) Deliver(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, files []engine.PayloadFile, progress func(transfer.Progress)) error {
+func (h *scriptedHost) Deliver(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, f := range files {
@@ -103,9 +104,9 @@ func (h *scriptedHost) Deliver(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 }
 
 // lock is what keeps others from the host while it is changed. Callers hold mu.
-func (h *scriptedHost) lock(ctx context.Context) (*engine.Result, func()) {
+func (h *scriptedHost) lock(ctx context.Context) (*api.Result, func()) {
 	if h.changing > 0 {
-		return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonLocked, Error: `"apply" changes this host, process 7`}, nil
+		return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"apply" changes this host, process 7`}, nil
 	}
 	h.changing++
 	h.most = max(h.most, h.changing)
@@ -120,7 +121,7 @@ func (h *scriptedHost) lock(ctx context.Context) (*engine.Result, func()) {
 	return nil, func() { h.changing-- }
 }
 
-func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, r *engine.Request, report func(engine.Event)) (*engine.Result, error) {
+func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, r *api.ApplyRequest, report func(api.Event)) (*api.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Apply"); err != nil {
@@ -141,23 +142,23 @@ func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 	}
 	want := r.Bundle.Document.Hostname
 	p := h.plan(want)
-	done := &engine.Result{Revision: want, Outcome: engine.OutcomeUnchanged, Changed: []engine.Item{}}
+	done := &api.Result{Revision: want, Outcome: api.OutcomeUnchanged, Changed: []api.Item{}}
 	impacts := []config.Impact{config.ImpactNone, config.ImpactRestart, config.ImpactDrain, config.ImpactReboot}
 	switch {
 	case len(p.Reboot) > 0:
-		done.Outcome, done.Reboot = engine.OutcomeRebootRequired, p.Reboot
+		done.Outcome, done.Reboot = api.OutcomeRebootRequired, p.Reboot
 		return done, nil
 	case slices.Index(impacts, p.Impact) > slices.Index(impacts, r.Allow):
-		done.Outcome, done.Plan = engine.OutcomeImpactExceeded, p
+		done.Outcome, done.Plan = api.OutcomeImpactExceeded, p
 		return done, nil
 	case len(p.Payload) > 0:
-		done.Outcome, done.Reason, done.Error = engine.OutcomeFailed, engine.ReasonPayload, "not on the host yet: kubelet.exe"
+		done.Outcome, done.Reason, done.Error = api.OutcomeFailed, api.ReasonPayload, "not on the host yet: kubelet.exe"
 		return done, nil
 	case len(p.Items) == 0:
 		h.recorded = want
 		return done, nil
 	}
-	report(engine.Event{Step: 1, Steps: 1, Item: p.Items[0].String(), State: engine.EventStarted})
+	report(api.Event{Step: 1, Steps: 1, Item: p.Items[0].String(), State: api.EventStarted})
 	if h.cuts > 0 {
 		h.cuts--
 		return nil, errLost
@@ -165,20 +166,20 @@ func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 	if h.needsReboot > 0 {
 		h.needsReboot--
 		h.waitsForEndOf = h.boots
-		done.Outcome, done.Reboot = engine.OutcomeRebootRequired, []string{"feature Containers is being enabled"}
+		done.Outcome, done.Reboot = api.OutcomeRebootRequired, []string{"feature Containers is being enabled"}
 		return done, nil
 	}
-	report(engine.Event{Step: 1, Steps: 1, Item: p.Items[0].String(), State: engine.EventDone})
+	report(api.Event{Step: 1, Steps: 1, Item: p.Items[0].String(), State: api.EventDone})
 	h.is, h.recorded = want, want
 	h.applies = append(h.applies, want+" "+string(r.Allow))
-	done.Outcome, done.Changed = engine.OutcomeApplied, p.Items
+	done.Outcome, done.Changed = api.OutcomeApplied, p.Items
 	if h.onApplied != nil {
 		h.onApplied(want)
 	}
 	return done, nil
 }
 
-func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Cleanup"); err != nil {
@@ -194,10 +195,10 @@ func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 			return done, nil
 		}
 	}
-	done := &engine.Result{Outcome: engine.OutcomeRemoved, Changed: []engine.Item{}}
+	done := &api.Result{Outcome: api.OutcomeRemoved, Changed: []api.Item{}}
 	if h.is != "" {
-		item := engine.Item{Kind: engine.KindNetwork, Name: "OVNKubernetesHybridOverlayNetwork", Action: engine.ActionDelete}
-		report(engine.Event{Step: 1, Steps: 1, Item: item.String(), State: engine.EventStarted})
+		item := api.Item{Kind: api.KindNetwork, Name: "OVNKubernetesHybridOverlayNetwork", Action: api.ActionDelete}
+		report(api.Event{Step: 1, Steps: 1, Item: item.String(), State: api.EventStarted})
 		if h.cuts > 0 {
 			h.cuts--
 			return nil, errLost

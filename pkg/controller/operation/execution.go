@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -54,7 +55,7 @@ type execution struct {
 	unsent bool
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
-	facts *agent.Facts
+	facts *api.Facts
 	// planned is what the step Plan found out, for the one after it. Nil: it is found out anew.
 	planned *planned
 	// replans is how often this execution went back to the step Plan.

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -75,9 +76,9 @@ type scriptedHost struct {
 	// loseAnswer loses the answer to the request to restart, this many times.
 	loseAnswer int
 	pending    bool
-	services   []agent.Service
+	services   []api.Service
 	findings   []windowsv1alpha1.CheckFinding
-	routes     []agent.Route
+	routes     []api.Route
 	asked      []string
 	forced     bool
 	unanswered int
@@ -122,18 +123,18 @@ func (h *scriptedHost) Login(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 	return h.ask(ctx, "Login")
 }
 
-func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (*agent.Facts, error) {
+func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (*api.Facts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Facts"); err != nil {
 		return nil, err
 	}
-	return &agent.Facts{
-		Agent:         agent.Version{SHA256: testRevision + "0000"},
-		Boot:          agent.BootFacts{ID: h.id(), Time: h.started},
-		PendingReboot: agent.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
+	return &api.Facts{
+		Agent:         api.Version{SHA256: testRevision + "0000"},
+		Boot:          api.BootFacts{ID: h.id(), Time: h.started},
+		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      h.services,
-		Configuration: agent.ConfigurationFacts{AppliedRevision: h.recorded},
+		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded},
 	}, nil
 }
 
@@ -157,15 +158,15 @@ func (h *scriptedHost) BootID(ctx context.Context, _ *windowsv1alpha1.WindowsIns
 	return h.id(), nil
 }
 
-func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, request agent.RestartRequest) (agent.RestartAnswer, error) {
+func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Restart"); err != nil {
-		return agent.RestartAnswer{}, err
+		return api.RestartAnswer{}, err
 	}
 	h.agentThere = true
 	if request.BootID == "" || request.Reason == "" {
-		return agent.RestartAnswer{}, errors.New("the request is not complete")
+		return api.RestartAnswer{}, errors.New("the request is not complete")
 	}
 	restarted := request.BootID != h.id()
 	if !restarted {
@@ -176,12 +177,12 @@ func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 	}
 	if h.loseAnswer > 0 {
 		h.loseAnswer--
-		return agent.RestartAnswer{}, errLost
+		return api.RestartAnswer{}, errLost
 	}
-	return agent.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
+	return api.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
 }
 
-func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, routes []agent.Route) ([]agent.Route, error) {
+func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, routes []api.Route) ([]api.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "EnsureRoutes"); err != nil {

@@ -6,11 +6,11 @@ package operation
 import (
 	"context"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -23,7 +23,7 @@ type Hosts interface {
 	// Login authenticates and opens a session.
 	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
 	// Facts has our agent look at the host, after putting the agent there if need be.
-	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*agent.Facts, error)
+	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error)
 	// Check tries the way to the host layer by layer and judges whether the host is fit
 	// to be a node. It changes nothing there.
 	Check(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstanceCheckStatus
@@ -31,21 +31,21 @@ type Hosts interface {
 	BootID(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error)
 	// Restart restarts the host if it still is in the boot that the request names.
 	// Otherwise it has been restarted, and the answer says so.
-	Restart(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request agent.RestartRequest) (agent.RestartAnswer, error)
+	Restart(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error)
 	// EnsureRoutes makes sure that routes exist, and returns those that were missing.
-	EnsureRoutes(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, routes []agent.Route) (changed []agent.Route, err error)
+	EnsureRoutes(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error)
 	// PlanConfiguration has the host say what would have to be done for it to be as bundle
 	// says. It changes nothing but that our agent is there.
-	PlanConfiguration(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, bundle *config.Bundle) (*engine.Plan, error)
+	PlanConfiguration(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error)
 	// Deliver puts files of the payload on the host. What is there already is not sent
 	// again; what broke off goes on where it did.
-	Deliver(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, files []engine.PayloadFile, progress func(transfer.Progress)) error
+	Deliver(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error
 	// Apply has the host carry the request out. An error means that no result came; what
 	// the host has done by then is not known, and the same can be applied again.
-	Apply(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request *engine.Request, report func(engine.Event)) (*engine.Result, error)
+	Apply(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those
 	// of Apply. A host that has nothing of ours is Removed as well.
-	Cleanup(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error)
+	Cleanup(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Revision names the agent that is put on hosts: its version for people, and the
 	// beginning of its SHA-256 digest.
 	Revision() (version, revision string)

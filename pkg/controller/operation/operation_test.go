@@ -13,12 +13,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -123,7 +124,7 @@ func TestOperations(t *testing.T) {
 		{
 			name: "the kubelet does not start", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
 			set: func(f *fixture) {
-				f.host.services = []agent.Service{{Name: "kubelet", StartType: "Automatic", State: "Stopped"}}
+				f.host.services = []api.Service{{Name: "kubelet", StartType: "Automatic", State: "Stopped"}}
 			},
 			want: failed, wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Failed MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage: []string{"kubelet (Stopped)"}, wantRestarts: 1, wantCordoned: true,

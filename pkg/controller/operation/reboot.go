@@ -12,9 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
@@ -58,7 +59,7 @@ func (e *execution) checkPending(ctx context.Context) (result, error) {
 	return result{message: "Windows waits for a restart: " + strings.Join(facts.PendingReboot.Reasons, ", ") + "."}, nil
 }
 
-func (e *execution) readFacts(ctx context.Context) (*agent.Facts, error) {
+func (e *execution) readFacts(ctx context.Context) (*api.Facts, error) {
 	return e.hosts.Facts(ctx, e.instance)
 }
 
@@ -123,10 +124,10 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 
 // requestRestart makes the request. A cancellation does not cut it off half way, when
 // nobody would know whether it was carried out.
-func (e *execution) requestRestart() (agent.RestartAnswer, error) {
-	return once(e.lifetime, func(ctx context.Context) (agent.RestartAnswer, error) {
+func (e *execution) requestRestart() (api.RestartAnswer, error) {
+	return once(e.lifetime, func(ctx context.Context) (api.RestartAnswer, error) {
 		op := e.operation()
-		return e.hosts.Restart(ctx, e.instance, agent.RestartRequest{
+		return e.hosts.Restart(ctx, e.instance, api.RestartRequest{
 			BootID: op.BootID,
 			Reason: fmt.Sprintf("Operation %s of WindowsInstance %s/%s, asked for by %s", op.ID, e.instance.Namespace, e.instance.Name, op.RequestedBy),
 			Force:  rebootMode(op) == windowsv1alpha1.RebootForce,
@@ -224,7 +225,7 @@ var servicesOfNode = []string{
 }
 
 // stopped returns those of the named services that exist, start with the host and do not run.
-func stopped(facts *agent.Facts, names []string) []string {
+func stopped(facts *api.Facts, names []string) []string {
 	var out []string
 	for _, s := range facts.Services {
 		if slices.Contains(names, s.Name) && strings.HasPrefix(s.StartType, "Automatic") && s.State != "Running" {
@@ -236,7 +237,7 @@ func stopped(facts *agent.Facts, names []string) []string {
 
 // services waits until the services run without which there is no Node.
 func (e *execution) services(ctx context.Context) (result, error) {
-	var facts *agent.Facts
+	var facts *api.Facts
 	err := e.poll(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (string, error) {
 		var err error
 		if facts, err = once(ctx, e.readFacts); err != nil {
@@ -260,7 +261,7 @@ func (e *execution) services(ctx context.Context) (result, error) {
 // metadataRoutes are the services that AWS gives instances on addresses of their own, in
 // the set that EC2Launch makes routes for when it is run with add-routes, which the Windows
 // Machine Config Operator has done on each first start.
-var metadataRoutes = []agent.Route{
+var metadataRoutes = []api.Route{
 	{Destination: netip.MustParsePrefix("169.254.169.254/32")}, // metadata
 	{Destination: netip.MustParsePrefix("169.254.169.253/32")}, // DNS
 	{Destination: netip.MustParsePrefix("169.254.169.251/32")}, // activation of Windows (KMS)
@@ -283,7 +284,7 @@ func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 	if !strings.HasPrefix(id, awsScheme) {
 		return result{skipped: true, message: "Only hosts on AWS need it."}, nil
 	}
-	changed, err := ask(ctx, e, e.rebootDeadline(), func(ctx context.Context) ([]agent.Route, error) {
+	changed, err := ask(ctx, e, e.rebootDeadline(), func(ctx context.Context) ([]api.Route, error) {
 		return e.hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
 	})
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -73,7 +74,7 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("The agent %s, revision %s, is on the host.", version, revision)}, nil
 }
 
-func ours(facts *agent.Facts, revision string) bool {
+func ours(facts *api.Facts, revision string) bool {
 	return revision != "" && strings.HasPrefix(facts.Agent.SHA256, revision)
 }
 

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -34,14 +35,14 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-func (e *execution) clean(ctx context.Context) (*engine.Result, error) {
-	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(engine.Event)) (*engine.Result, error) {
+func (e *execution) clean(ctx context.Context) (*api.Result, error) {
+	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 		return e.hosts.Cleanup(ctx, instance, report)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if done.Outcome == engine.OutcomeFailed {
+	if done.Outcome == api.OutcomeFailed {
 		return nil, failed(done)
 	}
 	return done, nil

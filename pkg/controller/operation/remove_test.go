@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
@@ -94,8 +95,8 @@ func TestRemove(t *testing.T) {
 		{
 			name: "a step of the cleanup fails", want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set: func(f *fixture) {
-				f.host.result = func() *engine.Result {
-					return &engine.Result{Outcome: engine.OutcomeFailed, Reason: engine.ReasonStep, Error: "Delete Service kubelet: access is denied"}
+				f.host.result = func() *api.Result {
+					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonStep, Error: "Delete Service kubelet: access is denied"}
 				}
 			},
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Failed Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",

@@ -24,11 +24,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -584,22 +585,22 @@ func TestAgentService(t *testing.T) {
 			services := build(t, in).Bundle.Document.Services
 			last := services[len(services)-1]
 			if !tt.want {
-				if slices.Contains(names(config.Document{Services: services}), agent.ServiceName) {
+				if slices.Contains(names(config.Document{Services: services}), api.ServiceName) {
 					t.Error("there is the service")
 				}
 				return
 			}
 			want := config.Service{
-				Name: agent.ServiceName, Description: "OpenShift managed windows-node-agent",
+				Name: api.ServiceName, Description: "OpenShift managed windows-node-agent",
 				BinaryPath: agentPath, Arguments: []string{"run"}, StartType: config.StartAutomatic, Priority: last.Priority,
 				Recovery: services[0].Recovery,
-				OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{agent.ServiceName}},
+				OnChange: config.OnChange{Impact: config.ImpactRestart, Services: []string{api.ServiceName}},
 			}
 			if diff := cmp.Diff(want, last); diff != "" {
 				t.Errorf("last service (-want +got):\n%s", diff)
 			}
 			for _, s := range services[:len(services)-1] {
-				if s.Priority >= last.Priority || slices.Contains(s.Dependencies, agent.ServiceName) {
+				if s.Priority >= last.Priority || slices.Contains(s.Dependencies, api.ServiceName) {
 					t.Errorf("%s starts with the agent or after it", s.Name)
 				}
 			}

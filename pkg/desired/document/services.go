@@ -13,9 +13,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -376,7 +377,7 @@ func cloudNodeManager() service {
 // among those that are published. It is the last to start, when what it keeps is there.
 func agentService(path string) service {
 	return service{
-		name:      agent.ServiceName,
+		name:      api.ServiceName,
 		binary:    path,
 		arguments: []string{"run"},
 		priority:  4,

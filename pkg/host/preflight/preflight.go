@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Severity says what a finding means for a host.
@@ -67,9 +67,9 @@ const managedPrefix = "OpenShift managed"
 
 // Evaluate judges whether a host is fit to be a node. It returns all findings,
 // not only the first. The facts were asked for and received at the given times of our clock.
-func Evaluate(facts *agent.Facts, asked, received time.Time) []Finding {
+func Evaluate(facts *api.Facts, asked, received time.Time) []Finding {
 	var findings []Finding
-	for _, check := range []func(*agent.Facts) []Finding{
+	for _, check := range []func(*api.Facts) []Finding{
 		checkSystem, checkUser, checkName, checkMemory, checkDisk, checkReboot,
 		checkServices, checkPorts, checkStaticAddress, checkErrors,
 	} {
@@ -91,7 +91,7 @@ func note(code, format string, args ...any) []Finding {
 	return []Finding{{Code: code, Severity: Warning, Message: fmt.Sprintf(format, args...)}}
 }
 
-func checkSystem(facts *agent.Facts) []Finding {
+func checkSystem(facts *api.Facts) []Finding {
 	s := facts.System
 	if s.OS != "windows" {
 		return problem("UnsupportedOS", "the operating system is %s; a host must run Windows Server 2019, 2022 or 2025", orUnknown(s.OS))
@@ -113,7 +113,7 @@ func checkSystem(facts *agent.Facts) []Finding {
 	return findings
 }
 
-func checkUser(facts *agent.Facts) []Finding {
+func checkUser(facts *api.Facts) []Finding {
 	u := facts.User
 	switch {
 	case unread(facts, "user"):
@@ -126,7 +126,7 @@ func checkUser(facts *agent.Facts) []Finding {
 	return nil
 }
 
-func checkName(facts *agent.Facts) []Finding {
+func checkName(facts *api.Facts) []Finding {
 	name := facts.Name.Hostname
 	if name == "" {
 		if unread(facts, "name") {
@@ -151,15 +151,15 @@ func checkName(facts *agent.Facts) []Finding {
 	return findings
 }
 
-func checkMemory(facts *agent.Facts) []Finding {
+func checkMemory(facts *api.Facts) []Finding {
 	if total := facts.Memory.TotalBytes; total > 0 && total < minMemory {
 		return problem("MemoryTooSmall", "the host has %d MiB of memory; it needs at least 2 GiB", total>>20)
 	}
 	return nil
 }
 
-func checkDisk(facts *agent.Facts) []Finding {
-	i := slices.IndexFunc(facts.Disks, func(d agent.Disk) bool { return d.System })
+func checkDisk(facts *api.Facts) []Finding {
+	i := slices.IndexFunc(facts.Disks, func(d api.Disk) bool { return d.System })
 	if i < 0 || facts.Disks[i].FreeBytes >= minSystemDiskFree {
 		return nil
 	}
@@ -170,7 +170,7 @@ func checkDisk(facts *agent.Facts) []Finding {
 	return problem("DiskTooSmall", "system disk %s has %d GiB free; a node needs at least %d GiB", facts.Disks[i].Path, facts.Disks[i].FreeBytes/gib, minSystemDiskFree/gib)
 }
 
-func checkReboot(facts *agent.Facts) []Finding {
+func checkReboot(facts *api.Facts) []Finding {
 	if !facts.PendingReboot.Pending {
 		return nil
 	}
@@ -185,7 +185,7 @@ func RebootCause(reasons []string) string {
 	return strings.Join(reasons, ", ")
 }
 
-func checkServices(facts *agent.Facts) []Finding {
+func checkServices(facts *api.Facts) []Finding {
 	var findings []Finding
 	for _, name := range []string{"containerd", "docker"} {
 		if s := service(facts, name); s != nil && !managed(s) && !unread(facts, "services/"+name) {
@@ -198,7 +198,7 @@ func checkServices(facts *agent.Facts) []Finding {
 // checkPorts looks for foreign processes on the ports of a node. While the service
 // that belongs to a port runs, its listener is taken for the service's: the
 // service may be a wrapper, so that its process ID is not that of the listener.
-func checkPorts(facts *agent.Facts) []Finding {
+func checkPorts(facts *api.Facts) []Finding {
 	var findings []Finding
 	for _, p := range []struct {
 		port    int
@@ -208,7 +208,7 @@ func checkPorts(facts *agent.Facts) []Finding {
 		{portKubelet, "kubelet", problem},
 		{portExporter, "windows_exporter", note},
 	} {
-		i := slices.IndexFunc(facts.Network.Listening, func(l agent.Listener) bool { return l.Port == p.port })
+		i := slices.IndexFunc(facts.Network.Listening, func(l api.Listener) bool { return l.Port == p.port })
 		if i < 0 {
 			continue
 		}
@@ -222,7 +222,7 @@ func checkPorts(facts *agent.Facts) []Finding {
 
 // checkStaticAddress: before Windows Server 2022 a static address is lost when the
 // virtual switch takes the adapter over, unless a setting of TCP/IP prevents it.
-func checkStaticAddress(facts *agent.Facts) []Finding {
+func checkStaticAddress(facts *api.Facts) []Finding {
 	disabled := facts.Network.DeviceLessNICDisabled
 	if facts.System.OS != "windows" || facts.System.Build >= build2022 || facts.System.Build == 0 ||
 		disabled != nil && *disabled || isNode(facts) {
@@ -230,7 +230,7 @@ func checkStaticAddress(facts *agent.Facts) []Finding {
 	}
 	// An adapter without a gateway does not carry the node's traffic; those of
 	// virtual switches are of that kind.
-	i := slices.IndexFunc(facts.Network.Interfaces, func(n agent.Interface) bool {
+	i := slices.IndexFunc(facts.Network.Interfaces, func(n api.Interface) bool {
 		return n.Up && !n.Loopback && n.DHCP != nil && !*n.DHCP && len(n.Gateways) > 0
 	})
 	if i < 0 {
@@ -239,7 +239,7 @@ func checkStaticAddress(facts *agent.Facts) []Finding {
 	return problem("StaticAddressAtRisk", "adapter %q has a static address, which this Windows version loses when the node's network is created; set the DWORD DeviceLessNicDisabled to 1 in HKLM\\SYSTEM\\CurrentControlSet\\Services\\Tcpip\\Parameters and restart, or use DHCP", facts.Network.Interfaces[i].Name)
 }
 
-func checkErrors(facts *agent.Facts) []Finding {
+func checkErrors(facts *api.Facts) []Finding {
 	if len(facts.Errors) == 0 {
 		return nil
 	}
@@ -254,7 +254,7 @@ func checkErrors(facts *agent.Facts) []Finding {
 // checkClock compares the clock of the host with ours. The host's time was read at
 // some moment between asked and received, so only what lies outside is skew. The
 // skew is named in steps: an exact one would be different each time.
-func checkClock(facts *agent.Facts, asked, received time.Time) []Finding {
+func checkClock(facts *api.Facts, asked, received time.Time) []Finding {
 	theirs := facts.Time.Now
 	if theirs.IsZero() {
 		return nil
@@ -278,23 +278,23 @@ func checkClock(facts *agent.Facts, asked, received time.Time) []Finding {
 }
 
 // isNode says whether the host has been made a node before.
-func isNode(facts *agent.Facts) bool {
+func isNode(facts *api.Facts) bool {
 	s := service(facts, "kubelet")
 	return s != nil && managed(s)
 }
 
-func service(facts *agent.Facts, name string) *agent.Service {
-	i := slices.IndexFunc(facts.Services, func(s agent.Service) bool { return strings.EqualFold(s.Name, name) })
+func service(facts *api.Facts, name string) *api.Service {
+	i := slices.IndexFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, name) })
 	if i < 0 {
 		return nil
 	}
 	return &facts.Services[i]
 }
 
-func managed(s *agent.Service) bool { return strings.HasPrefix(s.Description, managedPrefix) }
+func managed(s *api.Service) bool { return strings.HasPrefix(s.Description, managedPrefix) }
 
-func unread(facts *agent.Facts, area string) bool {
-	return slices.ContainsFunc(facts.Errors, func(e agent.FactError) bool { return e.Area == area })
+func unread(facts *api.Facts, area string) bool {
+	return slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == area })
 }
 
 func orUnknown(s string) string {

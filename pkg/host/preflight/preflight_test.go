@@ -8,26 +8,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/google/go-cmp/cmp"
 )
 
 // testNow is when tests happen.
 var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // goodFacts are those of a host that nothing speaks against.
-func goodFacts() *agent.Facts {
-	return &agent.Facts{
-		Agent:  agent.Version{Protocol: 1, Version: "v0.1.0", OS: "windows", Arch: "amd64"},
-		Time:   agent.TimeFacts{Now: testNow, Zone: "UTC"},
-		System: agent.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
-		Name:   agent.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
+func goodFacts() *api.Facts {
+	return &api.Facts{
+		Agent:  api.Version{Protocol: 1, Version: "v0.1.0", OS: "windows", Arch: "amd64"},
+		Time:   api.TimeFacts{Now: testNow, Zone: "UTC"},
+		System: api.SystemFacts{OS: "windows", Architecture: "amd64", Product: "Windows Server 2022 Datacenter", Version: "10.0.20348.2700", Build: 20348, Revision: 2700, Server: true},
+		Name:   api.NameFacts{Hostname: "win-1", FQDN: "win-1", NetBIOS: "WIN-1"},
 		CPUs:   4,
-		Memory: agent.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
-		Disks:  []agent.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
-		Boot:   agent.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
-		User:   agent.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
+		Memory: api.MemoryFacts{TotalBytes: 8 * gib, AvailableBytes: 4 * gib},
+		Disks:  []api.Disk{{Path: `C:\`, System: true, FileSystem: "NTFS", TotalBytes: 120 * gib, FreeBytes: 80 * gib}},
+		Boot:   api.BootFacts{Time: testNow.Add(-24 * time.Hour), UptimeSeconds: 86400},
+		User:   api.UserFacts{Name: `WIN-1\Administrator`, Administrator: true, Elevated: true},
 	}
 }
 
@@ -47,85 +47,85 @@ func codes(findings []Finding) []string {
 }
 
 func TestEvaluate(t *testing.T) {
-	managedKubelet := agent.Service{Name: "kubelet", State: "Running", PID: 7, Description: "OpenShift managed kubelet"}
-	staticAddress := agent.Interface{Name: "Ethernet0", Up: true, DHCP: ptrTo(false), Addresses: []string{"10.1.42.1/24"}, Gateways: []string{"10.1.42.254"}}
-	build := func(n int) func(*agent.Facts) { return func(f *agent.Facts) { f.System.Build = n } }
+	managedKubelet := api.Service{Name: "kubelet", State: "Running", PID: 7, Description: "OpenShift managed kubelet"}
+	staticAddress := api.Interface{Name: "Ethernet0", Up: true, DHCP: ptrTo(false), Addresses: []string{"10.1.42.1/24"}, Gateways: []string{"10.1.42.254"}}
+	build := func(n int) func(*api.Facts) { return func(f *api.Facts) { f.System.Build = n } }
 
 	for _, test := range []struct {
 		name   string
-		change func(*agent.Facts)
+		change func(*api.Facts)
 		want   []string
 	}{
-		{"nothing", func(*agent.Facts) {}, []string{}},
+		{"nothing", func(*api.Facts) {}, []string{}},
 		{"Windows Server 2019", build(17763), []string{}},
 		{"Windows Server 2025", build(26100), []string{}},
 		{"a build between", build(25398), []string{"UnsupportedBuild!"}},
 		{"a build before all", build(14393), []string{"UnsupportedBuild!"}},
 		{"a build of the future", build(29000), []string{"UnknownBuild"}},
-		{"a client with the build of a server", func(f *agent.Facts) { f.System.Build, f.System.Server = 26100, false }, []string{"NotWindowsServer!"}},
-		{"not Windows", func(f *agent.Facts) { f.System = agent.SystemFacts{OS: "linux", Architecture: "amd64"} }, []string{"UnsupportedOS!"}},
-		{"another processor", func(f *agent.Facts) { f.System.Architecture = "arm64" }, []string{"UnsupportedArchitecture!"}},
-		{"no administrator", func(f *agent.Facts) { f.User.Administrator, f.User.Elevated = false, false }, []string{"NotAdministrator!"}},
-		{"a filtered administrator", func(f *agent.Facts) { f.User.Elevated = false }, []string{"NotElevated!"}},
-		{"host name with an underscore", func(f *agent.Facts) { f.Name.Hostname = "win_1" }, []string{"InvalidHostname!"}},
-		{"no host name", func(f *agent.Facts) { f.Name.Hostname = "" }, []string{"InvalidHostname!"}},
-		{"host name in upper case", func(f *agent.Facts) { f.Name.Hostname = "WIN-1" }, []string{"HostnameNotLowerCase"}},
-		{"host name of 15 characters", func(f *agent.Facts) { f.Name.Hostname = "windows-worker1" }, []string{}},
-		{"host name of 16 characters", func(f *agent.Facts) { f.Name.Hostname = "windows-worker12" }, []string{"HostnameTooLong"}},
-		{"another name after the restart", func(f *agent.Facts) { f.Name.Pending = "WIN-2" }, []string{"HostnamePending"}},
-		{"the same name after the restart", func(f *agent.Facts) { f.Name.Pending = "WIN-1" }, []string{}},
-		{"2 GiB of memory less what the firmware takes", func(f *agent.Facts) { f.Memory.TotalBytes = 2*gib - 1<<20 }, []string{}},
-		{"1 GiB of memory", func(f *agent.Facts) { f.Memory.TotalBytes = gib }, []string{"MemoryTooSmall!"}},
-		{"little disk", func(f *agent.Facts) { f.Disks[0].FreeBytes = 15*gib - 1 }, []string{"DiskTooSmall!"}},
-		{"little disk on a node, by its own images", func(f *agent.Facts) {
+		{"a client with the build of a server", func(f *api.Facts) { f.System.Build, f.System.Server = 26100, false }, []string{"NotWindowsServer!"}},
+		{"not Windows", func(f *api.Facts) { f.System = api.SystemFacts{OS: "linux", Architecture: "amd64"} }, []string{"UnsupportedOS!"}},
+		{"another processor", func(f *api.Facts) { f.System.Architecture = "arm64" }, []string{"UnsupportedArchitecture!"}},
+		{"no administrator", func(f *api.Facts) { f.User.Administrator, f.User.Elevated = false, false }, []string{"NotAdministrator!"}},
+		{"a filtered administrator", func(f *api.Facts) { f.User.Elevated = false }, []string{"NotElevated!"}},
+		{"host name with an underscore", func(f *api.Facts) { f.Name.Hostname = "win_1" }, []string{"InvalidHostname!"}},
+		{"no host name", func(f *api.Facts) { f.Name.Hostname = "" }, []string{"InvalidHostname!"}},
+		{"host name in upper case", func(f *api.Facts) { f.Name.Hostname = "WIN-1" }, []string{"HostnameNotLowerCase"}},
+		{"host name of 15 characters", func(f *api.Facts) { f.Name.Hostname = "windows-worker1" }, []string{}},
+		{"host name of 16 characters", func(f *api.Facts) { f.Name.Hostname = "windows-worker12" }, []string{"HostnameTooLong"}},
+		{"another name after the restart", func(f *api.Facts) { f.Name.Pending = "WIN-2" }, []string{"HostnamePending"}},
+		{"the same name after the restart", func(f *api.Facts) { f.Name.Pending = "WIN-1" }, []string{}},
+		{"2 GiB of memory less what the firmware takes", func(f *api.Facts) { f.Memory.TotalBytes = 2*gib - 1<<20 }, []string{}},
+		{"1 GiB of memory", func(f *api.Facts) { f.Memory.TotalBytes = gib }, []string{"MemoryTooSmall!"}},
+		{"little disk", func(f *api.Facts) { f.Disks[0].FreeBytes = 15*gib - 1 }, []string{"DiskTooSmall!"}},
+		{"little disk on a node, by its own images", func(f *api.Facts) {
 			f.Disks[0].FreeBytes = gib
-			f.Services = []agent.Service{managedKubelet}
+			f.Services = []api.Service{managedKubelet}
 		}, []string{}},
-		{"little of another disk", func(f *agent.Facts) { f.Disks = append(f.Disks, agent.Disk{Path: `D:\`}) }, []string{}},
-		{"a restart is due", func(f *agent.Facts) { f.PendingReboot.Pending = true }, []string{"RebootPending"}},
-		{"docker", func(f *agent.Facts) {
-			f.Services = []agent.Service{{Name: "docker", Description: "Docker Engine"}}
+		{"little of another disk", func(f *api.Facts) { f.Disks = append(f.Disks, api.Disk{Path: `D:\`}) }, []string{}},
+		{"a restart is due", func(f *api.Facts) { f.PendingReboot.Pending = true }, []string{"RebootPending"}},
+		{"docker", func(f *api.Facts) {
+			f.Services = []api.Service{{Name: "docker", Description: "Docker Engine"}}
 		}, []string{"ForeignContainerRuntime!"}},
-		{"a foreign containerd", func(f *agent.Facts) { f.Services = []agent.Service{{Name: "containerd"}} }, []string{"ForeignContainerRuntime!"}},
-		{"our containerd", func(f *agent.Facts) {
-			f.Services = []agent.Service{{Name: "containerd", Description: "OpenShift managed containerd"}}
+		{"a foreign containerd", func(f *api.Facts) { f.Services = []api.Service{{Name: "containerd"}} }, []string{"ForeignContainerRuntime!"}},
+		{"our containerd", func(f *api.Facts) {
+			f.Services = []api.Service{{Name: "containerd", Description: "OpenShift managed containerd"}}
 		}, []string{}},
-		{"a containerd that cannot be looked at", func(f *agent.Facts) {
-			f.Services = []agent.Service{{Name: "containerd"}}
-			f.Errors = []agent.FactError{{Area: "services/containerd", Message: "access denied"}}
+		{"a containerd that cannot be looked at", func(f *api.Facts) {
+			f.Services = []api.Service{{Name: "containerd"}}
+			f.Errors = []api.FactError{{Area: "services/containerd", Message: "access denied"}}
 		}, []string{"NotChecked"}},
-		{"the ports are taken", func(f *agent.Facts) {
-			f.Network.Listening = []agent.Listener{{Port: 10250, PID: 9}, {Port: 9182, PID: 9}}
+		{"the ports are taken", func(f *api.Facts) {
+			f.Network.Listening = []api.Listener{{Port: 10250, PID: 9}, {Port: 9182, PID: 9}}
 		}, []string{"PortInUse!", "PortInUse"}},
-		{"the kubelet has its port, behind a wrapper", func(f *agent.Facts) {
-			f.Network.Listening = []agent.Listener{{Port: 10250, PID: 9}}
-			f.Services = []agent.Service{managedKubelet}
+		{"the kubelet has its port, behind a wrapper", func(f *api.Facts) {
+			f.Network.Listening = []api.Listener{{Port: 10250, PID: 9}}
+			f.Services = []api.Service{managedKubelet}
 		}, []string{}},
-		{"a kubelet that is stopped has no port", func(f *agent.Facts) {
+		{"a kubelet that is stopped has no port", func(f *api.Facts) {
 			stopped := managedKubelet
 			stopped.State = "Stopped"
-			f.Network.Listening = []agent.Listener{{Port: 10250, PID: 9}}
-			f.Services = []agent.Service{stopped}
+			f.Network.Listening = []api.Listener{{Port: 10250, PID: 9}}
+			f.Services = []api.Service{stopped}
 		}, []string{"PortInUse!"}},
-		{"static address before 2022", func(f *agent.Facts) {
+		{"static address before 2022", func(f *api.Facts) {
 			f.System.Build = 17763
-			f.Network.Interfaces = []agent.Interface{staticAddress}
+			f.Network.Interfaces = []api.Interface{staticAddress}
 		}, []string{"StaticAddressAtRisk!"}},
-		{"static address before 2022, prepared", func(f *agent.Facts) {
+		{"static address before 2022, prepared", func(f *api.Facts) {
 			f.System.Build = 17763
-			f.Network.Interfaces = []agent.Interface{staticAddress}
+			f.Network.Interfaces = []api.Interface{staticAddress}
 			f.Network.DeviceLessNICDisabled = ptrTo(true)
 		}, []string{}},
-		{"static address since 2022", func(f *agent.Facts) { f.Network.Interfaces = []agent.Interface{staticAddress} }, []string{}},
-		{"a virtual adapter has a static address", func(f *agent.Facts) {
+		{"static address since 2022", func(f *api.Facts) { f.Network.Interfaces = []api.Interface{staticAddress} }, []string{}},
+		{"a virtual adapter has a static address", func(f *api.Facts) {
 			f.System.Build = 17763
-			f.Network.Interfaces = []agent.Interface{{Name: "vEthernet (nat)", Up: true, DHCP: ptrTo(false), Addresses: []string{"172.19.0.1/20"}}}
+			f.Network.Interfaces = []api.Interface{{Name: "vEthernet (nat)", Up: true, DHCP: ptrTo(false), Addresses: []string{"172.19.0.1/20"}}}
 		}, []string{}},
-		{"what cannot be read is no finding of its own", func(f *agent.Facts) {
-			f.User, f.Name, f.Disks, f.Memory, f.System.Build = agent.UserFacts{}, agent.NameFacts{}, nil, agent.MemoryFacts{}, 0
-			f.Errors = []agent.FactError{{Area: "user"}, {Area: "name"}, {Area: "disks"}, {Area: "memory"}, {Area: "system"}}
+		{"what cannot be read is no finding of its own", func(f *api.Facts) {
+			f.User, f.Name, f.Disks, f.Memory, f.System.Build = api.UserFacts{}, api.NameFacts{}, nil, api.MemoryFacts{}, 0
+			f.Errors = []api.FactError{{Area: "user"}, {Area: "name"}, {Area: "disks"}, {Area: "memory"}, {Area: "system"}}
 		}, []string{"NotChecked"}},
-		{"all at once", func(f *agent.Facts) {
+		{"all at once", func(f *api.Facts) {
 			f.System.Build = 14393
 			f.User.Administrator = false
 			f.Memory.TotalBytes = gib

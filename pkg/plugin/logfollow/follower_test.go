@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
@@ -65,7 +67,7 @@ func (e *engine) write(t *testing.T, name, text string) {
 }
 
 // request is a request of the API as the agent gets it.
-func request(t *testing.T, q url.Values) logs.Request {
+func request(t *testing.T, q url.Values) api.LogRequest {
 	t.Helper()
 	number := func(name string) *int64 {
 		if !q.Has(name) {
@@ -77,7 +79,7 @@ func request(t *testing.T, q url.Values) logs.Request {
 		}
 		return &n
 	}
-	r := logs.Request{
+	r := api.LogRequest{
 		Queries: q["query"], Pattern: q.Get("pattern"), CaseSensitive: true, Follow: q.Get("follow") == "true",
 		TailLines: number("tailLines"), LimitBytes: number("limitBytes"), SinceSeconds: number("sinceSeconds"),
 		Timestamps: q.Get("timestamps") == "true", Output: q.Get("output"), Cursor: q.Get("cursor"), EmitCursor: true,
@@ -120,7 +122,7 @@ func (e *engine) open(t *testing.T, ctx context.Context, q url.Values) (io.ReadC
 		s.Close()
 		return nil, err
 	}
-	var header logs.Header
+	var header api.LogHeader
 	if err := json.Unmarshal(first, &header); err != nil || header.Error != nil {
 		s.Close()
 		return nil, errors.Join(err, header.Error)

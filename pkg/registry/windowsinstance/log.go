@@ -12,14 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -29,7 +29,7 @@ type LogOpener interface {
 	// OpenLog returns once the host has found what is asked for and is about to
 	// send it, so that every refusal is still an HTTP error; errors are
 	// [apierrors.StatusError]s. The stream ends when ctx does.
-	OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (LogStream, error)
+	OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (LogStream, error)
 }
 
 // LogStream is a log on its way from a host.
@@ -101,7 +101,7 @@ func (*LogREST) OverrideMetricsVerb(verb string) string {
 // nobody else does when a request has no query string at all.
 func (*LogREST) NewGetOptions() (runtime.Object, bool, string) {
 	sensitive := true
-	return &windows.WindowsInstanceLogOptions{CaseSensitive: &sensitive, Output: logs.OutputText}, false, ""
+	return &windows.WindowsInstanceLogOptions{CaseSensitive: &sensitive, Output: api.LogOutputText}, false, ""
 }
 
 // Get implements [rest.GetterWithOptions].
@@ -140,7 +140,7 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 // logStreamer hands a stream to the server, which calls InputStream once.
 type logStreamer struct {
 	stream   LogStream
-	request  agent.LogRequest
+	request  api.LogRequest
 	release  func()
 	untrack  func()
 	timer    *time.Timer
@@ -160,7 +160,7 @@ func (s *logStreamer) DeepCopyObject() runtime.Object { return s }
 // read, which brings whole lines; flushing each line costs most of the throughput.
 func (s *logStreamer) InputStream(context.Context, string, string) (io.ReadCloser, bool, string, error) {
 	mimeType := "text/plain; charset=utf-8"
-	if s.request.Output == logs.OutputJSON {
+	if s.request.Output == api.LogOutputJSON {
 		mimeType = "application/json"
 	}
 	return &logReader{logStreamer: s}, s.request.Follow, mimeType, nil
@@ -229,7 +229,7 @@ func (r *logReader) Close() error {
 
 // farewell is the last line of a stream that ends because the server stops.
 func farewell(output string) []byte {
-	if output == logs.OutputJSON {
+	if output == api.LogOutputJSON {
 		return []byte(`{"end":"the server is shutting down; continue with the cursor"}` + "\n")
 	}
 	return []byte("# end: the server is shutting down; continue with the cursor above\n")

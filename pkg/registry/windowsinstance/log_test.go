@@ -13,12 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -34,9 +35,9 @@ func (instances) Get(_ context.Context, name string, _ *metav1.GetOptions) (k8sr
 }
 
 // openerFunc is a LogOpener.
-type openerFunc func(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (LogStream, error)
+type openerFunc func(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (LogStream, error)
 
-func (f openerFunc) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (LogStream, error) {
+func (f openerFunc) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (LogStream, error) {
 	return f(ctx, instance, request)
 }
 
@@ -76,7 +77,7 @@ func (s *scriptedStream) Close() error {
 // logServer is a LogREST over one scripted stream.
 func logServer(stream *scriptedStream, maxFollow time.Duration) (*LogREST, *Streams) {
 	streams := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerUser: 1}})
-	opener := openerFunc(func(context.Context, *v1alpha1.WindowsInstance, agent.LogRequest) (LogStream, error) {
+	opener := openerFunc(func(context.Context, *v1alpha1.WindowsInstance, api.LogRequest) (LogStream, error) {
 		return stream, nil
 	})
 	return newLogREST(instances{}, opener, streams, maxFollow), streams
@@ -129,7 +130,7 @@ func TestLogErrorsBeforeTheFirstByte(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			opened := false
 			streams := NewStreams(map[StreamKind]StreamLimits{StreamLogs: {PerUser: 1}})
-			r := newLogREST(instances{}, openerFunc(func(context.Context, *v1alpha1.WindowsInstance, agent.LogRequest) (LogStream, error) {
+			r := newLogREST(instances{}, openerFunc(func(context.Context, *v1alpha1.WindowsInstance, api.LogRequest) (LogStream, error) {
 				opened = true
 				return nil, unreachable
 			}), streams, endless)
@@ -153,7 +154,7 @@ func TestLogErrorsBeforeTheFirstByte(t *testing.T) {
 
 func TestLogOpensWithTheInstanceAsServed(t *testing.T) {
 	stream := newScriptedStream()
-	r := newLogREST(instances{}, openerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance, request agent.LogRequest) (LogStream, error) {
+	r := newLogREST(instances{}, openerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (LogStream, error) {
 		if instance.Name != "win-1" || instance.Namespace != "default" || instance.Spec.Address != "10.0.0.1" || instance.Spec.Port != 22 {
 			t.Errorf("got instance %+v", instance)
 		}

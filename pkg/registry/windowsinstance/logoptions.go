@@ -10,19 +10,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 )
 
 // outputs maps the values of output to those of the agent. short and cat are
 // what `oc adm node-logs --output` knows for text.
 var outputs = map[string]string{
-	"": logs.OutputText, "text": logs.OutputText, "short": logs.OutputText, "cat": logs.OutputText,
-	"json": logs.OutputJSON,
+	"": api.LogOutputText, "text": api.LogOutputText, "short": api.LogOutputText, "cat": api.LogOutputText,
+	"json": api.LogOutputJSON,
 }
 
 // relativeTime is how `oc adm node-logs` writes a time relative to now.
@@ -34,9 +34,9 @@ var units = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": ti
 // logRequest turns the query parameters of a log request into what the agent is
 // asked, with both spellings of each parameter brought together. now is the time
 // that relative times are relative to.
-func logRequest(o *windows.WindowsInstanceLogOptions, now time.Time) (agent.LogRequest, field.ErrorList) {
+func logRequest(o *windows.WindowsInstanceLogOptions, now time.Time) (api.LogRequest, field.ErrorList) {
 	b := logRequestBuilder{now: now}
-	request := agent.LogRequest{
+	request := api.LogRequest{
 		Queries:       b.queries(o.Query, o.Unit),
 		SinceTime:     timeOf(o.SinceTime),
 		UntilTime:     timeOf(o.UntilTime),
@@ -83,8 +83,8 @@ func (b *logRequestBuilder) queries(query, unit []string) []string {
 			b.errs = append(b.errs, field.Required(field.NewPath("query").Index(i), "leave query out altogether for an index of what there is"))
 		}
 	}
-	if len(all) > logs.MaxQueries {
-		b.errs = append(b.errs, field.TooMany(field.NewPath("query"), len(all), logs.MaxQueries))
+	if len(all) > api.MaxLogQueries {
+		b.errs = append(b.errs, field.TooMany(field.NewPath("query"), len(all), api.MaxLogQueries))
 	}
 	return all
 }
@@ -111,15 +111,15 @@ func (b *logRequestBuilder) pattern(pattern, grep string) string {
 	if pattern == "" {
 		pattern, name = grep, "grep"
 	}
-	if len(pattern) > logs.MaxPatternBytes {
-		b.errs = append(b.errs, field.TooLong(field.NewPath(name), pattern, logs.MaxPatternBytes))
+	if len(pattern) > api.MaxLogPatternBytes {
+		b.errs = append(b.errs, field.TooLong(field.NewPath(name), pattern, api.MaxLogPatternBytes))
 	} else if _, err := regexp.Compile(pattern); err != nil {
 		b.invalid(name, pattern, "is not a regular expression in RE2 syntax: %v", err)
 	}
 	return pattern
 }
 
-func (b *logRequestBuilder) since(request *agent.LogRequest, since string) {
+func (b *logRequestBuilder) since(request *api.LogRequest, since string) {
 	if request.SinceTime != nil && request.SinceSeconds != nil {
 		b.invalid("sinceSeconds", *request.SinceSeconds, "must not be set together with sinceTime")
 	}
@@ -142,7 +142,7 @@ func (b *logRequestBuilder) since(request *agent.LogRequest, since string) {
 	request.SinceTime = b.absolute("since", since)
 }
 
-func (b *logRequestBuilder) until(request *agent.LogRequest, until string) {
+func (b *logRequestBuilder) until(request *api.LogRequest, until string) {
 	if until == "" {
 		return
 	}
@@ -158,7 +158,7 @@ func (b *logRequestBuilder) until(request *agent.LogRequest, until string) {
 	request.UntilTime = b.absolute("until", until)
 }
 
-func (b *logRequestBuilder) boot(request *agent.LogRequest, boot *int64) {
+func (b *logRequestBuilder) boot(request *api.LogRequest, boot *int64) {
 	if boot == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func (b *logRequestBuilder) boot(request *agent.LogRequest, boot *int64) {
 	request.Boot = &n
 }
 
-func (b *logRequestBuilder) output(request *agent.LogRequest, output string) {
+func (b *logRequestBuilder) output(request *api.LogRequest, output string) {
 	format, ok := outputs[output]
 	if !ok {
 		b.errs = append(b.errs, field.NotSupported(field.NewPath("output"), output, []string{"text", "json"}))
@@ -179,7 +179,7 @@ func (b *logRequestBuilder) output(request *agent.LogRequest, output string) {
 }
 
 // check looks at rules over several parameters.
-func (b *logRequestBuilder) check(r *agent.LogRequest) {
+func (b *logRequestBuilder) check(r *api.LogRequest) {
 	if r.SinceTime != nil && r.UntilTime != nil && r.UntilTime.Before(*r.SinceTime) {
 		b.invalid("untilTime", r.UntilTime.Format(time.RFC3339), "must not be before sinceTime")
 	}
@@ -206,8 +206,8 @@ func (b *logRequestBuilder) check(r *agent.LogRequest) {
 			b.errs = append(b.errs, field.Forbidden(field.NewPath(option.name), "must not be set together with cursor, which says where to begin"))
 		}
 	}
-	if len(r.Cursor) > logs.MaxCursorBytes {
-		b.errs = append(b.errs, field.TooLong(field.NewPath("cursor"), "", logs.MaxCursorBytes))
+	if len(r.Cursor) > api.MaxLogCursorBytes {
+		b.errs = append(b.errs, field.TooLong(field.NewPath("cursor"), "", api.MaxLogCursorBytes))
 	}
 }
 

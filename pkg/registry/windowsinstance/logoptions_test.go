@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -22,7 +22,7 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // parse goes the way of a request: from a query string over the defaults.
-func parse(t testing.TB, codec runtime.ParameterCodec, query string) (agent.LogRequest, []string) {
+func parse(t testing.TB, codec runtime.ParameterCodec, query string) (api.LogRequest, []string) {
 	t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestLogRequest(t *testing.T) {
 		return &t
 	}
 	boot := func(n int) *int { return &n }
-	type request = agent.LogRequest
+	type request = api.LogRequest
 	for _, test := range []struct {
 		query string
 		want  func(*request) // what differs from a request with defaults only
@@ -96,7 +96,7 @@ func TestLogRequest(t *testing.T) {
 		}},
 	} {
 		t.Run(test.query, func(t *testing.T) {
-			want := agent.LogRequest{CaseSensitive: true, Output: "text"}
+			want := api.LogRequest{CaseSensitive: true, Output: "text"}
 			test.want(&want)
 			got, causes := parse(t, codec, test.query)
 			if causes != nil {
@@ -149,8 +149,8 @@ func TestLogRequestRefusals(t *testing.T) {
 		{"grep=a&pattern=b", []string{"FieldValueInvalid grep"}},
 		{"grep=(", []string{"FieldValueInvalid grep"}},
 		{"pattern=(?!a)", []string{"FieldValueInvalid pattern"}},
-		{"pattern=" + strings.Repeat("a", logs.MaxPatternBytes), nil},
-		{"pattern=" + strings.Repeat("a", logs.MaxPatternBytes+1), []string{"FieldValueTooLong pattern"}},
+		{"pattern=" + strings.Repeat("a", api.MaxLogPatternBytes), nil},
+		{"pattern=" + strings.Repeat("a", api.MaxLogPatternBytes+1), []string{"FieldValueTooLong pattern"}},
 		{"boot=1", []string{"FieldValueInvalid boot"}},
 		{"boot=-101", []string{"FieldValueInvalid boot"}},
 		{"boot=-9223372036854775808", []string{"FieldValueInvalid boot"}},
@@ -160,7 +160,7 @@ func TestLogRequestRefusals(t *testing.T) {
 			"FieldValueForbidden sinceTime", "FieldValueForbidden tailLines", "FieldValueForbidden boot", "FieldValueForbidden previous",
 		}},
 		{"query=a&cursor=x&sinceSeconds=1", []string{"FieldValueForbidden sinceSeconds"}},
-		{"query=a&cursor=" + strings.Repeat("x", logs.MaxCursorBytes+1), []string{"FieldValueTooLong cursor"}},
+		{"query=a&cursor=" + strings.Repeat("x", api.MaxLogCursorBytes+1), []string{"FieldValueTooLong cursor"}},
 		{"query=&tail=-1&limitBytes=0&output=x", []string{
 			"FieldValueRequired query[0]", "FieldValueInvalid tailLines", "FieldValueNotSupported output", "FieldValueInvalid limitBytes",
 		}},
@@ -201,7 +201,7 @@ func FuzzLogRequest(f *testing.F) {
 			return
 		}
 		for name, broken := range map[string]bool{
-			"queries":      len(r.Queries) > logs.MaxQueries,
+			"queries":      len(r.Queries) > api.MaxLogQueries,
 			"follow":       r.Follow && (len(r.Queries) == 0 || r.Previous || !r.EmitCursor),
 			"since":        r.SinceTime != nil && r.SinceSeconds != nil,
 			"sinceSeconds": r.SinceSeconds != nil && *r.SinceSeconds < 1,
@@ -209,7 +209,7 @@ func FuzzLogRequest(f *testing.F) {
 			"tailLines":    r.TailLines != nil && *r.TailLines < 0,
 			"limitBytes":   r.LimitBytes != nil && *r.LimitBytes < 1,
 			"boot":         r.Boot != nil && *r.Boot > 0,
-			"output":       r.Output != logs.OutputText && r.Output != logs.OutputJSON,
+			"output":       r.Output != api.LogOutputText && r.Output != api.LogOutputJSON,
 			"cursor":       r.Cursor != "" && (r.SinceTime != nil || r.SinceSeconds != nil || r.TailLines != nil || r.Boot != nil || r.Previous),
 		} {
 			if broken {

@@ -30,11 +30,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -106,13 +106,13 @@ func textOnHost(windowsPath, content string, services ...string) config.File {
 }
 
 // plan asks the agent, and sends what it needs.
-func (c *configured) plan(b config.Bundle) engine.Plan {
+func (c *configured) plan(b config.Bundle) api.Plan {
 	c.Helper()
 	text, err := b.Encode()
 	if err != nil {
 		c.Fatal(err)
 	}
-	var p engine.Plan
+	var p api.Plan
 	if err := json.Unmarshal(output(c.T, c.host, c.signer, c.agent+" plan", bytes.NewReader(text)), &p); err != nil {
 		c.Fatal(err)
 	}
@@ -128,15 +128,15 @@ func (c *configured) plan(b config.Bundle) engine.Plan {
 }
 
 // change runs a sub-command that answers with progress.
-func (c *configured) change(command string, stdin io.Reader) engine.Result {
+func (c *configured) change(command string, stdin io.Reader) api.Result {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), 3*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	runErr := (&client{host: c.host, signer: c.signer}).run(ctx, c.agent+" "+command, stdin, &out)
-	var last agent.Progress
+	var last api.Progress
 	for line := range bytes.Lines(out.Bytes()) {
-		last = agent.Progress{}
+		last = api.Progress{}
 		if err := json.Unmarshal(line, &last); err != nil {
 			c.Fatalf("%s: %v: %s", command, err, line)
 		}
@@ -144,7 +144,7 @@ func (c *configured) change(command string, stdin io.Reader) engine.Result {
 	if last.Result == nil {
 		c.Fatalf("%s has no result: %v\n%s", command, runErr, out.String())
 	}
-	if (runErr != nil) != (last.Result.Outcome == engine.OutcomeFailed) {
+	if (runErr != nil) != (last.Result.Outcome == api.OutcomeFailed) {
 		c.Errorf("%s ended with %v and says %+v", command, runErr, last.Result)
 	}
 	return *last.Result
@@ -152,7 +152,7 @@ func (c *configured) change(command string, stdin io.Reader) engine.Result {
 
 func (c *configured) request(b config.Bundle) io.Reader {
 	c.Helper()
-	text, err := (&engine.Request{Allow: config.ImpactReboot, Bundle: b}).Encode()
+	text, err := (&api.ApplyRequest{Allow: config.ImpactReboot, Bundle: b}).Encode()
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -160,24 +160,24 @@ func (c *configured) request(b config.Bundle) io.Reader {
 }
 
 // apply plans and applies until it is done.
-func (c *configured) apply(b config.Bundle) engine.Result {
+func (c *configured) apply(b config.Bundle) api.Result {
 	c.Helper()
 	for range 3 {
 		c.plan(b)
 		r := c.change("apply", c.request(b))
 		switch r.Outcome {
-		case engine.OutcomeRebootRequired:
+		case api.OutcomeRebootRequired:
 			if err := c.host.Reboot(); err != nil {
 				c.Fatal(err)
 			}
-		case engine.OutcomeApplied, engine.OutcomeUnchanged:
+		case api.OutcomeApplied, api.OutcomeUnchanged:
 			return r
 		default:
 			c.Fatalf("apply: %+v", r)
 		}
 	}
 	c.Fatal("it needs one restart after the other")
-	return engine.Result{}
+	return api.Result{}
 }
 
 func newCertificate(t *testing.T) config.Certificate {
@@ -260,10 +260,10 @@ func TestConfigure(t *testing.T) {
 
 	b := c.document(serviceProgram(t, h))
 	b.Document.Hostname = "renamed"
-	if r := c.apply(b); r.Outcome != engine.OutcomeApplied {
+	if r := c.apply(b); r.Outcome != api.OutcomeApplied {
 		t.Errorf("first: %+v", r)
 	}
-	if r := c.change("apply", c.request(b)); r.Outcome != engine.OutcomeUnchanged || len(r.Changed) > 0 {
+	if r := c.change("apply", c.request(b)); r.Outcome != api.OutcomeUnchanged || len(r.Changed) > 0 {
 		t.Errorf("again: %s, %s", r.Outcome, reasons(r.Changed))
 	}
 	if got := string(c.content(`C:\k\pki\token`)); got != "a secret" {
@@ -293,11 +293,11 @@ func TestConfigure(t *testing.T) {
 		t.Errorf("after a change by somebody else: %s", reasons(p.Items))
 	}
 
-	if r := c.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
+	if r := c.change("cleanup", nil); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	c.clean()
-	if r := c.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved || len(r.Changed) > 0 {
+	if r := c.change("cleanup", nil); r.Outcome != api.OutcomeRemoved || len(r.Changed) > 0 {
 		t.Errorf("cleanup again: %+v", r)
 	}
 	// Everything differs again: nothing of it was left. But the host keeps its name.
@@ -308,7 +308,7 @@ func TestConfigure(t *testing.T) {
 }
 
 // reasons tells why items differ.
-func reasons(items []engine.Item) string {
+func reasons(items []api.Item) string {
 	var out strings.Builder
 	for _, i := range items {
 		fmt.Fprintf(&out, "\n%s: %s", i, i.Reason)
@@ -338,7 +338,7 @@ func (c *configured) clean() {
 		}
 	}
 	files := sftpClient(c.T, c.host, c.signer)
-	for _, name := range []string{`C:\k\pki`, engine.Root + `\state`, engine.PayloadDirectory} {
+	for _, name := range []string{`C:\k\pki`, api.Root + `\state`, api.PayloadDirectory} {
 		if _, err := files.Stat(c.onHost(name)); !errors.Is(err, fs.ErrNotExist) {
 			list, _ := files.ReadDir(c.onHost(name))
 			c.Errorf("%s is left: %v %v", name, err, list)
@@ -372,14 +372,14 @@ func TestConfigurePowerLoss(t *testing.T) {
 		c.plan(b)
 		c.powerLoss(b, when)
 	}
-	if r := c.apply(b); r.Outcome != engine.OutcomeApplied && r.Outcome != engine.OutcomeUnchanged {
+	if r := c.apply(b); r.Outcome != api.OutcomeApplied && r.Outcome != api.OutcomeUnchanged {
 		t.Fatalf("got %+v", r)
 	}
 	c.running()
-	if r := c.change("apply", c.request(b)); r.Outcome != engine.OutcomeUnchanged {
+	if r := c.change("apply", c.request(b)); r.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v", r)
 	}
-	if r := c.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
+	if r := c.change("cleanup", nil); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	c.clean()
@@ -396,12 +396,12 @@ func (c *configured) powerLoss(b config.Bundle, when string) {
 	}()
 	decoder := json.NewDecoder(read)
 	for {
-		var p agent.Progress
+		var p api.Progress
 		if err := decoder.Decode(&p); err != nil || p.Result != nil {
 			// It was done before: the power goes all the same.
 			break
 		}
-		if p.Event.Item == when && p.Event.State == engine.EventStarted {
+		if p.Event.Item == when && p.Event.State == api.EventStarted {
 			break
 		}
 	}
@@ -428,7 +428,7 @@ func TestConfigureTwice(t *testing.T) {
 	lock(t, local)
 	c.plan(b)
 	r := c.change("apply", c.request(b))
-	if r.Outcome != engine.OutcomeFailed || r.Reason != engine.ReasonLocked || !strings.Contains(r.Error, `"apply" changes this host, process 7`) {
+	if r.Outcome != api.OutcomeFailed || r.Reason != api.ReasonLocked || !strings.Contains(r.Error, `"apply" changes this host, process 7`) {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -21,10 +21,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -392,12 +393,12 @@ func installAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, dig
 
 func (c contract) agent(t *testing.T) {
 	program, digest := installAgent(t, c.host, c.signer)
-	var v agent.Version
+	var v api.Version
 	if err := json.Unmarshal(output(t, c.host, c.signer, program+" version", nil), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.SHA256 != digest || v.Protocol != agent.ProtocolVersion {
-		t.Errorf("got %+v, want protocol %d and digest %s", v, agent.ProtocolVersion, digest)
+	if v.SHA256 != digest || v.Protocol != api.ProtocolVersion {
+		t.Errorf("got %+v, want protocol %d and digest %s", v, api.ProtocolVersion, digest)
 	}
 	facts := factsOf(t, c.host, c.signer)
 	if !strings.EqualFold(facts.Name.Hostname, c.host.Name()) {
@@ -410,15 +411,15 @@ func (c contract) agent(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := (&client{host: c.host, signer: c.signer}).run(ctx, program+" nonsense", nil, io.Discard)
-	if !errors.As(err, &exit) || exit.ExitStatus() != agent.ExitUsage {
-		t.Errorf("an unknown sub-command: got %v, want exit code %d", err, agent.ExitUsage)
+	if !errors.As(err, &exit) || exit.ExitStatus() != api.ExitUsage {
+		t.Errorf("an unknown sub-command: got %v, want exit code %d", err, api.ExitUsage)
 	}
 }
 
-func factsOf(t *testing.T, h winhost.Host, signer ssh.Signer) agent.Facts {
+func factsOf(t *testing.T, h winhost.Host, signer ssh.Signer) api.Facts {
 	t.Helper()
 	program, _ := installAgent(t, h, signer)
-	var facts agent.Facts
+	var facts api.Facts
 	if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &facts); err != nil {
 		t.Fatal(err)
 	}

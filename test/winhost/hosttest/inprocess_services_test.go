@@ -12,11 +12,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -59,9 +59,9 @@ func startServiceHost(t *testing.T, o winhost.InProcessOptions) (*configured, co
 }
 
 // facts asks the agent.
-func (c *configured) facts() agent.Facts {
+func (c *configured) facts() api.Facts {
 	c.Helper()
-	var f agent.Facts
+	var f api.Facts
 	if err := json.Unmarshal(output(c.T, c.host, c.signer, c.agent+" facts", nil), &f); err != nil {
 		c.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestInProcessServices(t *testing.T) {
 	c, b := startServiceHost(t, winhost.InProcessOptions{Services: map[string]winhost.ServiceFunc{"base": log.program}})
 	b.Document.Hostname = "renamed"
 	c.plan(b)
-	if r := c.change("apply", c.request(b)); r.Outcome != engine.OutcomeRebootRequired {
+	if r := c.change("apply", c.request(b)); r.Outcome != api.OutcomeRebootRequired {
 		t.Fatalf("first: %+v", r)
 	}
 	if f := c.facts(); f.Name.Hostname != "services" || f.Name.Pending != "renamed" || !f.PendingReboot.Pending {
@@ -85,7 +85,7 @@ func TestInProcessServices(t *testing.T) {
 	if f := c.facts(); f.Name.Hostname != "renamed" || f.Name.NetBIOS != "RENAMED" || f.Name.Pending != "" || f.PendingReboot.Pending {
 		t.Errorf("after the restart: %+v, %+v", f.Name, f.PendingReboot)
 	}
-	if r := c.apply(b); r.Outcome != engine.OutcomeApplied {
+	if r := c.apply(b); r.Outcome != api.OutcomeApplied {
 		t.Fatalf("second: %+v", r)
 	}
 	started := `base on renamed: started first`
@@ -102,10 +102,10 @@ func TestInProcessServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	Eventually(t, "the program runs again", func() bool { return log.String() == started+", base ends, "+started })
-	if r := c.change("apply", c.request(b)); r.Outcome != engine.OutcomeUnchanged {
+	if r := c.change("apply", c.request(b)); r.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v", r)
 	}
-	if r := c.change("cleanup", nil); r.Outcome != engine.OutcomeRemoved {
+	if r := c.change("cleanup", nil); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("cleanup: %+v", r)
 	}
 	if got := log.String(); !strings.HasSuffix(got, "base ends") {
@@ -120,7 +120,7 @@ func TestInProcessServiceEnds(t *testing.T) {
 	}})
 	c.plan(b)
 	r := c.change("apply", c.request(b))
-	if r.Outcome != engine.OutcomeFailed && r.Outcome != engine.OutcomeApplied {
+	if r.Outcome != api.OutcomeFailed && r.Outcome != api.OutcomeApplied {
 		t.Errorf("got %+v", r)
 	}
 	Eventually(t, "the service has stopped", func() bool {
@@ -142,17 +142,17 @@ func TestInProcessServiceFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, b := startServiceHost(t, winhost.InProcessOptions{})
-			if r := c.apply(b); r.Outcome != engine.OutcomeApplied {
+			if r := c.apply(b); r.Outcome != api.OutcomeApplied {
 				t.Fatalf("first: %+v", r)
 			}
 			b.Document.Files[1] = textOnHost(`C:\k\base.conf`, "two", "base")
 			setFault(t, c.host, tt.fault, nil)
 			r := c.change("apply", c.request(b))
-			if r.Outcome != engine.OutcomeFailed || !strings.Contains(r.Error, tt.want) {
+			if r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, tt.want) {
 				t.Errorf("got %s: %s, want an error with %q", r.Outcome, r.Error, tt.want)
 			}
 			heal(t, c.host)
-			if r := c.apply(b); r.Outcome != engine.OutcomeApplied {
+			if r := c.apply(b); r.Outcome != api.OutcomeApplied {
 				t.Errorf("afterwards: %+v", r)
 			}
 		})

@@ -19,9 +19,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -51,18 +52,18 @@ func TestInProcessAgent(t *testing.T) {
 		Name: "facts",
 		InProcess: winhost.InProcessOptions{
 			Clock: func() time.Time { return clock },
-			Facts: func(f *agent.Facts) { f.Memory.TotalBytes = 1 << 30 },
+			Facts: func(f *api.Facts) { f.Memory.TotalBytes = 1 << 30 },
 		},
 	})
 	program, digest := fakeAgent(t, h, signer)
-	var v agent.Version
+	var v api.Version
 	if err := json.Unmarshal(output(t, h, signer, `"`+program+`" version`, nil), &v); err != nil {
 		t.Fatal(err)
 	}
 	if v.SHA256 != digest {
 		t.Errorf("digest %s, want %s", v.SHA256, digest)
 	}
-	var f agent.Facts
+	var f api.Facts
 	if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &f); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestInProcessAgent(t *testing.T) {
 	if err := h.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	var again agent.Facts
+	var again api.Facts
 	if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &again); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestInProcessLogs(t *testing.T) {
 	if err := s.Start(program + " logs"); err != nil {
 		t.Fatal(err)
 	}
-	request, err := json.Marshal(agent.LogRequest{Queries: []string{"./kubelet.log"}, Follow: true})
+	request, err := json.Marshal(api.LogRequest{Queries: []string{"./kubelet.log"}, Follow: true})
 	if err != nil {
 		t.Fatal(err)
 	}

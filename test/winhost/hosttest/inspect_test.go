@@ -11,14 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
 // inspect: the agent finds more than the facts, and what the tier lacks costs nothing else.
 func (c contract) inspect(t *testing.T) {
 	program, _ := installAgent(t, c.host, c.signer)
-	inspect := func() (f agent.Facts) {
+	inspect := func() (f api.Facts) {
 		t.Helper()
 		if err := json.Unmarshal(output(t, c.host, c.signer, program+" inspect", nil), &f); err != nil {
 			t.Fatal(err)
@@ -36,13 +37,13 @@ func (c contract) inspect(t *testing.T) {
 	}
 	defer os.Remove(log)
 	after := inspect()
-	if !slices.ContainsFunc(after.RecentErrors, func(e agent.LoggedError) bool {
+	if !slices.ContainsFunc(after.RecentErrors, func(e api.LoggedError) bool {
 		return e.Source == "kubelet" && strings.HasSuffix(e.Message, "the kubelet is in trouble")
 	}) {
 		t.Errorf("the error is not among %+v", after.RecentErrors)
 	}
 	unknown := func(area string) bool {
-		return slices.ContainsFunc(after.Errors, func(e agent.FactError) bool { return e.Area == area })
+		return slices.ContainsFunc(after.Errors, func(e api.FactError) bool { return e.Area == area })
 	}
 	if missing := c.host.Tier() == winhost.TierWine; unknown("network/hns") != missing {
 		t.Errorf("networks for pods are unknown: %t, want %t; got %+v", !missing, missing, after.Errors)

@@ -14,9 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -50,8 +51,8 @@ func TestWineNetwork(t *testing.T) {
 		t.Errorf("the host's link %s is not among %q", link, found)
 	}
 	program, _ := installAgent(t, h, signer)
-	facts := func() *agent.Interface {
-		var f agent.Facts
+	facts := func() *api.Interface {
+		var f api.Facts
 		if err := json.Unmarshal(output(t, h, signer, program+" facts", nil), &f); err != nil {
 			t.Fatal(err)
 		}

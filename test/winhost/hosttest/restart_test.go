@@ -11,16 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+
 	"golang.org/x/crypto/ssh"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
-func bootOf(t *testing.T, h winhost.Host, signer ssh.Signer) agent.BootFacts {
+func bootOf(t *testing.T, h winhost.Host, signer ssh.Signer) api.BootFacts {
 	t.Helper()
 	program, _ := installAgent(t, h, signer)
-	var boot agent.BootFacts
+	var boot api.BootFacts
 	if err := json.Unmarshal(output(t, h, signer, program+" boot", nil), &boot); err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +29,10 @@ func bootOf(t *testing.T, h winhost.Host, signer ssh.Signer) agent.BootFacts {
 }
 
 // restart asks the agent to end a boot.
-func restart(t *testing.T, h winhost.Host, signer ssh.Signer, bootID string) agent.RestartAnswer {
+func restart(t *testing.T, h winhost.Host, signer ssh.Signer, bootID string) api.RestartAnswer {
 	t.Helper()
 	program, _ := installAgent(t, h, signer)
-	var answer agent.RestartAnswer
+	var answer api.RestartAnswer
 	if err := json.Unmarshal(output(t, h, signer, program+" restart", strings.NewReader(restartRequest(bootID))), &answer); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func (c contract) restart(t *testing.T) {
 	before := c.host.Restarts()
 	program, _ := installAgent(t, c.host, c.signer)
 	open := dial(t, c.host, c.signer)
-	if got, want := restart(t, c.host, c.signer, first.ID), (agent.RestartAnswer{BootID: first.ID}); got != want {
+	if got, want := restart(t, c.host, c.signer, first.ID), (api.RestartAnswer{BootID: first.ID}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	// Once more while the host goes down, which may be too late for an answer.
@@ -68,7 +69,7 @@ func (c contract) restart(t *testing.T) {
 	if second.ID == first.ID || !second.Time.After(first.Time) {
 		t.Errorf("after the restart boot %+v, before it %+v", second, first)
 	}
-	if got, want := restart(t, c.host, c.signer, first.ID), (agent.RestartAnswer{BootID: second.ID, Restarted: true}); got != want {
+	if got, want := restart(t, c.host, c.signer, first.ID), (api.RestartAnswer{BootID: second.ID, Restarted: true}); got != want {
 		t.Errorf("asked again: got %+v, want %+v", got, want)
 	}
 	if got := c.host.Restarts() - before; got != 1 {
@@ -106,7 +107,7 @@ func TestRestartOptions(t *testing.T) {
 	h.SetRestart(winhost.RestartOptions{Ignored: true})
 	open, before := restartOnce(), bootOf(t, h, signer).ID
 	// A second request changes nothing, and the host goes on.
-	if got, want := restart(t, h, signer, before), (agent.RestartAnswer{BootID: before}); got != want {
+	if got, want := restart(t, h, signer, before), (api.RestartAnswer{BootID: before}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if _, _, err := open.SendRequest("keepalive@openssh.com", true, nil); err != nil || h.Restarts() != 2 {

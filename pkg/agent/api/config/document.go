@@ -68,6 +68,9 @@ const (
 	ImpactReboot Impact = "Reboot"
 )
 
+// Impacts returns all impacts in the order of what they cost, the cheapest first.
+func Impacts() []Impact { return []Impact{ImpactNone, ImpactRestart, ImpactDrain, ImpactReboot} }
+
 // OnChange is what has to follow when a part of the document changes.
 type OnChange struct {
 	// Impact is what the change costs.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// ApplyRequest asks for a bundle to be carried out. [ApplyRequest.Encode] and [DecodeApplyRequest] are
+// how it travels.
+type ApplyRequest struct {
+	// Allow is the greatest impact that may happen now. Whoever allows Drain or Reboot
+	// has drained the Node. Empty: None.
+	Allow  config.Impact
+	Bundle config.Bundle
+}
+
+// DecodeApplyRequest reads one request and validates its bundle.
+func DecodeApplyRequest(r io.Reader) (*ApplyRequest, error) {
+	text, err := io.ReadAll(io.LimitReader(r, config.MaxBundleBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	var head struct {
+		Allow  config.Impact   `json:"allow"`
+		Bundle json.RawMessage `json:"bundle"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&head); err != nil {
+		return nil, fmt.Errorf("decode the request: %w", err)
+	}
+	if head.Allow != "" && !slices.Contains(config.Impacts(), head.Allow) {
+		return nil, fmt.Errorf("impact %q is not known", head.Allow)
+	}
+	bundle, err := config.Decode(bytes.NewReader(head.Bundle))
+	if err != nil {
+		return nil, err
+	}
+	return &ApplyRequest{Allow: head.Allow, Bundle: *bundle}, nil
+}
+
+// Encode returns the request as it travels.
+func (r *ApplyRequest) Encode() ([]byte, error) {
+	bundle, err := r.Bundle.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Allow  config.Impact   `json:"allow,omitempty"`
+		Bundle json.RawMessage `json:"bundle"`
+	}{r.Allow, bundle})
+}

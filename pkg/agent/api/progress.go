@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package api
+
+import (
+	"time"
+)
+
+// EventState says how far an item is.
+type EventState string
+
+// States of items.
+const (
+	EventStarted EventState = "Started"
+	EventDone    EventState = "Done"
+	EventFailed  EventState = "Failed"
+	// EventNote tells something on the way, as a service that has to be terminated.
+	EventNote EventState = "Note"
+)
+
+// Event is progress. It has no secrets.
+type Event struct {
+	Time time.Time `json:"time"`
+	// Step counts the items that were begun, from one; Steps is how many there are.
+	Step  int `json:"step,omitempty"`
+	Steps int `json:"steps,omitempty"`
+	// Item is what it is about, for people.
+	Item    string     `json:"item"`
+	State   EventState `json:"state"`
+	Message string     `json:"message,omitempty"`
+}
+
+// Outcome is how it ended.
+type Outcome string
+
+// Outcomes.
+const (
+	// OutcomeUnchanged: the host was as desired already.
+	OutcomeUnchanged Outcome = "Unchanged"
+	// OutcomeApplied: the host is as desired now.
+	OutcomeApplied Outcome = "Applied"
+	// OutcomeRebootRequired: what comes next needs a restart of the host. After it, the
+	// same is applied again.
+	OutcomeRebootRequired Outcome = "RebootRequired"
+	// OutcomeImpactExceeded: it would cost more than is allowed; nothing was done.
+	OutcomeImpactExceeded Outcome = "ImpactExceeded"
+	// OutcomeFailed: it did not get to its end. The same can be applied again.
+	OutcomeFailed Outcome = "Failed"
+	// OutcomeRemoved: nothing of ours is on the host.
+	OutcomeRemoved Outcome = "Removed"
+)
+
+// FailureReason tells failures apart for programs.
+type FailureReason string
+
+// Reasons of failures.
+const (
+	// ReasonLocked: another process changes the host. Try again.
+	ReasonLocked FailureReason = "Locked"
+	// ReasonInventory: the inventory cannot be read; a person has to look.
+	ReasonInventory FailureReason = "InventoryUnreadable"
+	// ReasonConflict: something that is not ours is in the way.
+	ReasonConflict FailureReason = "Conflict"
+	// ReasonPayload: files of the payload have to be sent first.
+	ReasonPayload FailureReason = "PayloadMissing"
+	// ReasonSpace: a volume has not the room for what is to be on it.
+	ReasonSpace FailureReason = "NoSpace"
+	// ReasonStep: a step failed. Trying again may help.
+	ReasonStep FailureReason = "StepFailed"
+)
+
+// Result is how it ended, and the last thing that is said.
+type Result struct {
+	// Revision of the document; empty when everything is taken away.
+	Revision string  `json:"revision,omitempty"`
+	Outcome  Outcome `json:"outcome"`
+	// Changed are the items that were done, in that order.
+	Changed []Item `json:"changed"`
+	// Plan is what would have been done. Set for ImpactExceeded only.
+	Plan *Plan `json:"plan,omitempty"`
+	// Reboot says what a restart of the host is needed for.
+	Reboot []string `json:"reboot,omitempty"`
+	// Reason and Error are set for Failed only.
+	Reason FailureReason `json:"reason,omitempty"`
+	Error  string        `json:"error,omitempty"`
+}
+
+// Progress is one line of what "apply" and "cleanup" answer. One of its members is set;
+// the last line has the result.
+type Progress struct {
+	Event  *Event  `json:"event,omitempty"`
+	Result *Result `json:"result,omitempty"`
+}
