@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+var (
+	procCoCreateInstance = windows.NewLazySystemDLL("ole32.dll").NewProc("CoCreateInstance")
+	oleaut32             = windows.NewLazySystemDLL("oleaut32.dll")
+	procSysAllocString   = oleaut32.NewProc("SysAllocString")
+	procSysFreeString    = oleaut32.NewProc("SysFreeString")
+)
+
+// The tables of methods have their fields in the order of netfw.h, so that one can be read
+// beside the other; docs/decisions says why they are written by hand.
+
+// iDispatch begins every table: IUnknown and IDispatch.
+type iDispatch struct {
+	QueryInterface, AddRef, Release                      uintptr
+	GetTypeInfoCount, GetTypeInfo, GetIDsOfNames, Invoke uintptr
+}
+
+// netFwPolicy2 is INetFwPolicy2 as far as get_Rules.
+type netFwPolicy2 struct {
+	iDispatch
+	GetCurrentProfileTypes                                                                           uintptr
+	GetFirewallEnabled, PutFirewallEnabled                                                           uintptr
+	GetExcludedInterfaces, PutExcludedInterfaces                                                     uintptr
+	GetBlockAllInboundTraffic, PutBlockAllInboundTraffic                                             uintptr
+	GetNotificationsDisabled, PutNotificationsDisabled                                               uintptr
+	GetUnicastResponsesToMulticastBroadcastDisabled, PutUnicastResponsesToMulticastBroadcastDisabled uintptr
+	GetRules                                                                                         uintptr
+}
+
+// netFwRules is INetFwRules without its enumerator.
+type netFwRules struct {
+	iDispatch
+	GetCount, Add, Remove, Item uintptr
+}
+
+// netFwRule is INetFwRule.
+type netFwRule struct {
+	iDispatch
+	GetName, PutName                           uintptr
+	GetDescription, PutDescription             uintptr
+	GetApplicationName, PutApplicationName     uintptr
+	GetServiceName, PutServiceName             uintptr
+	GetProtocol, PutProtocol                   uintptr
+	GetLocalPorts, PutLocalPorts               uintptr
+	GetRemotePorts, PutRemotePorts             uintptr
+	GetLocalAddresses, PutLocalAddresses       uintptr
+	GetRemoteAddresses, PutRemoteAddresses     uintptr
+	GetIcmpTypesAndCodes, PutIcmpTypesAndCodes uintptr
+	GetDirection, PutDirection                 uintptr
+	GetInterfaces, PutInterfaces               uintptr
+	GetInterfaceTypes, PutInterfaceTypes       uintptr
+	GetEnabled, PutEnabled                     uintptr
+	GetGrouping, PutGrouping                   uintptr
+	GetProfiles, PutProfiles                   uintptr
+	GetEdgeTraversal, PutEdgeTraversal         uintptr
+	GetAction, PutAction                       uintptr
+}
+
+// comObject is an interface of COM; M is its table of methods.
+type comObject[M any] struct{ methods *M }
+
+// call calls one of its methods that returns an HRESULT.
+func (o *comObject[M]) call(method uintptr, args ...uintptr) error {
+	r, _, _ := syscall.SyscallN(method, append([]uintptr{uintptr(unsafe.Pointer(o))}, args...)...)
+	if hr := int32(r); hr < 0 {
+		// An HRESULT of facility Win32 (7) has a code of Windows in its lower half.
+		if code := windows.Errno(r & 0xffff); uint32(hr)>>16 == 0x8007 {
+			return code
+		}
+		return fmt.Errorf("HRESULT %#x", uint32(hr))
+	}
+	return nil
+}
+
+// release gives the interface up.
+func (o *comObject[M]) release() {
+	// Every table begins with the methods of IUnknown.
+	common := (*iDispatch)(unsafe.Pointer(o.methods))
+	_, _, _ = syscall.SyscallN(common.Release, uintptr(unsafe.Pointer(o))) // it returns a count
+}
+
+// withString calls use with a BSTR.
+func withString(text string, use func(bstr uintptr) error) error {
+	p, err := windows.UTF16PtrFromString(text)
+	if err != nil {
+		return err
+	}
+	bstr, _, _ := procSysAllocString.Call(uintptr(unsafe.Pointer(p)))
+	if bstr == 0 {
+		return windows.ERROR_NOT_ENOUGH_MEMORY
+	}
+	defer procSysFreeString.Call(bstr) //nolint:errcheck // it returns nothing
+	return use(bstr)
+}
+
+func (o *comObject[M]) putString(method uintptr, text string) error {
+	return withString(text, func(bstr uintptr) error { return o.call(method, bstr) })
+}
+
+func (o *comObject[M]) getString(method uintptr) (string, error) {
+	var bstr *uint16
+	if err := o.call(method, uintptr(unsafe.Pointer(&bstr))); err != nil || bstr == nil {
+		return "", err
+	}
+	defer procSysFreeString.Call(uintptr(unsafe.Pointer(bstr))) //nolint:errcheck // it returns nothing
+	return windows.UTF16PtrToString(bstr), nil
+}
+
+func (o *comObject[M]) getInt(method uintptr) (int32, error) {
+	var value int32
+	err := o.call(method, uintptr(unsafe.Pointer(&value)))
+	return value, err
+}
+
+// createObject makes an object of a class; iface must be the interface whose table M is.
+func createObject[M any](class, iface *windows.GUID) (*comObject[M], error) {
+	var object *comObject[M]
+	r, _, _ := procCoCreateInstance.Call(uintptr(unsafe.Pointer(class)), 0, clsctxInProcess, uintptr(unsafe.Pointer(iface)), uintptr(unsafe.Pointer(&object)))
+	if hr := int32(r); hr < 0 {
+		return nil, fmt.Errorf("HRESULT %#x", uint32(hr))
+	}
+	return object, nil
+}
