@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -132,6 +133,17 @@ func (s *stored) Write(b []byte) (int, error) {
 
 func (s *stored) content() Content {
 	return Content{Size: s.size, SHA256: hex.EncodeToString(s.Sum(nil))}
+}
+
+// countingHash also knows how much it hashed.
+type countingHash struct {
+	hash.Hash
+	size int64
+}
+
+func (c *countingHash) Write(b []byte) (int, error) {
+	c.size += int64(len(b))
+	return c.Hash.Write(b)
 }
 
 // writeDir has write fill a directory that gets its name only when it is complete.

@@ -5,138 +5,99 @@ package payload
 
 import (
 	"archive/tar"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	ocilayout "github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Names and media types of the OCI image specification, version 1.1:
-// https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md and
-// https://github.com/opencontainers/image-spec/blob/v1.1.0/media-types.md. Images that
-// were built by Docker have its own types for the same things.
+// Names in an OCI image layout, and its version:
+// https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md
 const (
 	ociLayoutName    = "oci-layout"
 	ociLayoutVersion = "1.0.0"
 	ociIndexName     = "index.json"
 	ociBlobs         = "blobs"
-
-	mediaIndex     = "application/vnd.oci.image.index.v1+json"
-	mediaManifest  = "application/vnd.oci.image.manifest.v1+json"
-	mediaConfig    = "application/vnd.oci.image.config.v1+json"
-	mediaLayer     = "application/vnd.oci.image.layer.v1.tar"
-	mediaLayerGzip = mediaLayer + "+gzip"
-
-	dockerIndex     = "application/vnd.docker.distribution.manifest.list.v2+json"
-	dockerManifest  = "application/vnd.docker.distribution.manifest.v2+json"
-	dockerLayerGzip = "application/vnd.docker.image.rootfs.diff.tar.gzip"
-)
-
-// What a layer says about files of the layers below it:
-// https://github.com/opencontainers/image-spec/blob/v1.1.0/layer.md#whiteouts
-const (
-	whiteoutPrefix = ".wh."
-	opaqueWhiteout = ".wh..wh..opq"
 )
 
 type ociLayout struct {
 	Version string `json:"imageLayoutVersion"`
 }
 
-type ociPlatform struct {
-	OS           string `json:"os"`
-	Architecture string `json:"architecture"`
-}
-
-type ociDescriptor struct {
-	MediaType string       `json:"mediaType"`
-	Digest    string       `json:"digest"`
-	Size      int64        `json:"size"`
-	Platform  *ociPlatform `json:"platform,omitempty"`
-}
-
-// ociDocument is an index or a manifest, which differ in what they list.
-type ociDocument struct {
-	SchemaVersion int             `json:"schemaVersion"`
-	MediaType     string          `json:"mediaType,omitempty"`
-	Config        *ociDescriptor  `json:"config,omitempty"`
-	Layers        []ociDescriptor `json:"layers,omitempty"`
-	Manifests     []ociDescriptor `json:"manifests,omitempty"`
-}
-
-// image is an OCI image layout. The payload is in the directory payload/ of the image,
-// or at its root.
-type image struct {
-	path   string
-	layers []ociDescriptor
-	files  map[string]section // by path within the image
-	tars   []*os.File         // the layers, unpacked
-}
-
-// section is where in an uncompressed layer a file is.
-type section struct {
-	tar          *os.File
-	offset, size int64
-}
+// digestAlgorithm is the one that the digests of blobs must have.
+const digestAlgorithm = "sha256"
 
 // imageDir is where the payload is in an image that was built for nothing else.
 const imageDir = "payload"
 
-func openImage(ctx context.Context, path string, tempDir func() (string, error)) (_ *image, err error) {
-	i := &image{path: path, files: map[string]section{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, i.close())
-		}
-	}()
-	var layout ociLayout
-	if err := i.readJSON(ociLayoutName, &layout); err != nil {
+// image is an OCI image layout. The payload is in the directory payload/ of the image,
+// or at its root. Its files are unpacked, since what is in a layer may be replaced or removed by the next.
+type image struct {
+	directory
+	blobs  ocilayout.Path
+	layers []v1.Descriptor
+}
+
+func openImage(ctx context.Context, path string, tempDir func() (string, error)) (*image, error) {
+	if err := checkLayoutVersion(path); err != nil {
 		return nil, err
 	}
-	if layout.Version != ociLayoutVersion {
-		return nil, fmt.Errorf("the OCI layout has version %q, and this program reads %s only", layout.Version, ociLayoutVersion)
-	}
-	var index ociDocument
-	if err := i.readJSON(ociIndexName, &index); err != nil {
-		return nil, err
-	}
-	manifest, err := i.choose(&index, 0)
+	i := &image{blobs: ocilayout.Path(path)}
+	index, err := i.blobs.ImageIndex()
 	if err != nil {
 		return nil, err
+	}
+	chosen, err := i.choose(ctx, index, 0)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := chosen.Manifest()
+	if err != nil {
+		return nil, decodingError("the manifest of the image", err)
 	}
 	i.layers = manifest.Layers
 	for _, layer := range i.layers {
-		if err := i.openLayer(ctx, layer, tempDir); err != nil {
+		if err := i.checkLayer(ctx, layer); err != nil {
 			return nil, fmt.Errorf("layer %s: %w", layer.Digest, err)
 		}
 	}
-	return i, nil
+	dir, err := tempDir()
+	if err != nil {
+		return nil, err
+	}
+	i.directory.path, err = unpack(ctx, chosen, filepath.Join(dir, "image"))
+	return i, err
 }
 
-func (i *image) readJSON(name string, v any) error {
-	f, err := os.Open(filepath.Join(i.path, name))
+// checkLayoutVersion reads what the library does not.
+func checkLayoutVersion(path string) error {
+	b, err := os.ReadFile(filepath.Join(path, ociLayoutName))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	b, err := readSmall(f)
-	if err == nil {
-		err = json.Unmarshal(b, v)
+	var l ociLayout
+	if err := json.Unmarshal(b, &l); err != nil {
+		return fmt.Errorf("reading %s: %w", ociLayoutName, err)
 	}
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
+	if l.Version != ociLayoutVersion {
+		return fmt.Errorf("the OCI layout has version %q, and this program reads %s only", l.Version, ociLayoutVersion)
 	}
 	return nil
+}
+
+// decodingError says what the library's decoders refuse, as their errors do not tell which of it they met.
+func decodingError(what string, err error) error {
+	return fmt.Errorf("reading %s: it is no JSON document of its kind, or a digest in it is no SHA-256 digest: %w", what, err)
 }
 
 // maxNesting is how deep indexes may be nested: one more than tools make.
@@ -144,341 +105,146 @@ const maxNesting = 3
 
 // choose finds the one image of an index. Of several, it is the one for Windows hosts: the
 // payload of an image for several platforms may be in each of them.
-func (i *image) choose(index *ociDocument, depth int) (*ociDocument, error) {
-	candidates := index.Manifests
+func (i *image) choose(ctx context.Context, index v1.ImageIndex, depth int) (v1.Image, error) {
+	list, err := index.IndexManifest()
+	if err != nil {
+		return nil, decodingError("an index of the OCI layout", err)
+	}
+	candidates := list.Manifests
 	if len(candidates) > 1 {
 		candidates = nil
-		for _, d := range index.Manifests {
+		for _, d := range list.Manifests {
 			if d.Platform != nil && d.Platform.OS == "windows" && d.Platform.Architecture == "amd64" {
 				candidates = append(candidates, d)
 			}
 		}
 	}
 	if len(candidates) != 1 {
-		return nil, fmt.Errorf("the OCI layout has %d images, and not one of them for windows/amd64", len(index.Manifests))
+		return nil, fmt.Errorf("the OCI layout has %d images, and not one of them for windows/amd64", len(list.Manifests))
 	}
 	d := candidates[0]
-	b, err := i.readBlob(d)
-	if err != nil {
+	if d.Size > maxManifest {
+		return nil, fmt.Errorf("blob %s has more than %d bytes", d.Digest, maxManifest)
+	}
+	if err := i.verifyBlob(ctx, d); err != nil {
 		return nil, err
 	}
-	document := &ociDocument{}
-	if err := json.Unmarshal(b, document); err != nil {
-		return nil, fmt.Errorf("blob %s: %w", d.Digest, err)
-	}
-	switch d.MediaType {
-	case mediaManifest, dockerManifest:
-		return document, nil
-	case mediaIndex, dockerIndex:
-		if depth == maxNesting {
-			return nil, errors.New("the indexes of the OCI layout are nested too deeply")
-		}
-		return i.choose(document, depth+1)
-	default:
+	switch {
+	case d.MediaType.IsImage():
+		return index.Image(d.Digest)
+	case !d.MediaType.IsIndex():
 		return nil, fmt.Errorf("blob %s: media type %q is neither that of an image nor that of an index", d.Digest, d.MediaType)
+	case depth == maxNesting:
+		return nil, errors.New("the indexes of the OCI layout are nested too deeply")
 	}
-}
-
-// blobPath refuses digests that are none, which also keeps them from leading elsewhere.
-func (i *image) blobPath(d ociDescriptor) (string, error) {
-	algorithm, sum, _ := strings.Cut(d.Digest, ":")
-	b, err := hex.DecodeString(sum)
-	if algorithm != "sha256" || err != nil || len(b) != sha256.Size {
-		return "", fmt.Errorf("%q is no SHA-256 digest", d.Digest)
-	}
-	return filepath.Join(i.path, ociBlobs, algorithm, sum), nil
-}
-
-// openBlob returns a reader that verifies what is read to its end.
-func (i *image) openBlob(d ociDescriptor) (io.ReadSeekCloser, error) {
-	path, err := i.blobPath(d)
+	nested, err := index.ImageIndex(d.Digest)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return newVerified("blob "+d.Digest, file{f}, Content{Size: d.Size, SHA256: strings.TrimPrefix(d.Digest, "sha256:")})
+	return i.choose(ctx, nested, depth+1)
 }
 
-func (i *image) readBlob(d ociDescriptor) ([]byte, error) {
-	r, err := i.openBlob(d)
-	if err != nil {
-		return nil, err
+// verifyBlob compares sizes and digests, which the library does not do for layouts.
+func (i *image) verifyBlob(ctx context.Context, d v1.Descriptor) error {
+	if d.Digest.Algorithm != digestAlgorithm {
+		return fmt.Errorf("%q is no SHA-256 digest", d.Digest)
 	}
-	defer r.Close()
-	return readSmall(r)
-}
-
-// openLayer notes where the files of a layer are. A plain one is only skimmed; a
-// compressed one is unpacked, since nobody can begin in the middle of it.
-func (i *image) openLayer(ctx context.Context, d ociDescriptor, tempDir func() (string, error)) error {
-	var tarFile *os.File
-	var err error
-	switch d.MediaType {
-	case mediaLayer:
-		path, pathErr := i.blobPath(d)
-		if pathErr != nil {
-			return pathErr
-		}
-		tarFile, err = os.Open(path)
-	case mediaLayerGzip, dockerLayerGzip:
-		tarFile, err = i.unpack(ctx, d, tempDir)
-	default:
-		return fmt.Errorf("media type %q is not supported: want a tar, plain or with gzip", d.MediaType)
-	}
+	blob, err := i.blobs.Blob(d.Digest)
 	if err != nil {
 		return err
 	}
-	i.tars = append(i.tars, tarFile)
-	return i.skim(ctx, tarFile)
-}
-
-func (i *image) unpack(ctx context.Context, d ociDescriptor, tempDir func() (string, error)) (_ *os.File, err error) {
-	blob, err := i.openBlob(d)
-	if err != nil {
-		return nil, err
-	}
 	defer blob.Close()
-	dir, err := tempDir()
+	got, size, err := v1.SHA256(contextReader{ctx, io.LimitReader(blob, d.Size+1)})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("reading blob %s: %w", d.Digest, err)
 	}
-	tarFile, err := os.CreateTemp(dir, "layer-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tarFile.Close())
+	if got != d.Digest || size != d.Size {
+		return &DigestError{
+			Name: "blob " + d.Digest.String(),
+			Want: Content{Size: d.Size, SHA256: d.Digest.Hex}, Got: Content{Size: size, SHA256: got.Hex},
 		}
-	}()
-	unzip, err := gzip.NewReader(blob)
-	if err != nil {
-		return nil, err
 	}
-	if _, err := io.Copy(tarFile, contextReader{ctx, unzip}); err != nil {
-		return nil, err
-	}
-	// What follows the compressed data counts for the digest.
-	if _, err := io.Copy(io.Discard, blob); err != nil {
-		return nil, err
-	}
-	if _, err := tarFile.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return tarFile, nil
+	return nil
 }
 
-// skim reads the headers of a layer.
-func (i *image) skim(ctx context.Context, tarFile *os.File) error {
-	r := tar.NewReader(tarFile) // which seeks over content
+// checkLayer verifies a compressed layer before it is decompressed. The digest of a plain one is left to verify:
+// the files in it have digests of their own, which say which of them is damaged.
+func (i *image) checkLayer(ctx context.Context, d v1.Descriptor) error {
+	switch d.MediaType {
+	case types.OCIUncompressedLayer:
+		return nil
+	case types.OCILayer, types.DockerLayer:
+		return i.verifyBlob(ctx, d)
+	default:
+		return fmt.Errorf("media type %q is not supported: want a tar, plain or with gzip", d.MediaType)
+	}
+}
+
+// unpack writes what is of a payload in an image to dir, which it makes, and returns where that is.
+func unpack(ctx context.Context, from v1.Image, dir string) (string, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", err
+	}
+	files := mutate.Extract(from)
+	err = unpackFiles(root, contextReader{ctx, files})
+	// Closing files ends the goroutine that writes to it.
+	if err := errors.Join(err, files.Close(), root.Close()); err != nil {
+		return "", fmt.Errorf("unpacking the image: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, imageDir, manifestName)); err == nil {
+		dir = filepath.Join(dir, imageDir)
+	}
+	return dir, nil
+}
+
+func unpackFiles(root *os.Root, from io.Reader) error {
+	r := tar.NewReader(from)
 	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			// What is wrong with the last layer comes after the end of the archive.
+			_, err := io.Copy(io.Discard, from)
+			return err
 		}
 		if err != nil {
 			return err
 		}
-		name := path.Clean("/" + header.Name)[1:]
-		dir, base := path.Split(name)
-		switch {
-		case base == opaqueWhiteout:
-			i.removeBelow(dir)
-		case strings.HasPrefix(base, whiteoutPrefix):
-			gone := dir + strings.TrimPrefix(base, whiteoutPrefix)
-			delete(i.files, gone)
-			i.removeBelow(gone + "/")
-		case header.Typeflag == tar.TypeReg:
-			offset, err := tarFile.Seek(0, io.SeekCurrent)
-			if err != nil {
+		// Anything else than a regular file cannot be one of a payload.
+		if name := path.Clean("/" + header.Name)[1:]; header.Typeflag == tar.TypeReg && ofPayload(name) {
+			if err := unpackFile(root, name, r); err != nil {
 				return err
 			}
-			i.files[name] = section{tarFile, offset, header.Size}
-		case header.Typeflag != tar.TypeDir:
-			delete(i.files, name) // replaced by what cannot be a file of a payload
 		}
 	}
 }
 
-func (i *image) removeBelow(dir string) {
-	for name := range i.files {
-		if strings.HasPrefix(name, dir) {
-			delete(i.files, name)
-		}
-	}
+// ofPayload leaves out what a base image has.
+func ofPayload(name string) bool {
+	name = strings.TrimPrefix(name, imageDir+"/")
+	return name == manifestName || path.Dir(name) == filesDir
 }
 
-func (i *image) open(name string) (content, error) {
-	s, ok := i.files[imageDir+"/"+name]
-	if !ok {
-		s, ok = i.files[name]
+func unpackFile(root *os.Root, name string, from io.Reader) error {
+	if err := root.MkdirAll(path.Dir(name), 0o700); err != nil {
+		return err
 	}
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
 	}
-	return sectionContent{io.NewSectionReader(s.tar, s.offset, s.size)}, nil
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Close())
 }
 
 // verify checks the digests of the layers, which Open does not for plain ones.
 func (i *image) verify(ctx context.Context) error {
 	var errs []error
 	for _, d := range i.layers {
-		r, err := i.openBlob(d)
-		if err == nil {
-			_, err = io.Copy(io.Discard, contextReader{ctx, r})
-			err = errors.Join(err, r.Close())
-		}
-		errs = append(errs, err)
+		errs = append(errs, i.verifyBlob(ctx, d))
 	}
 	return errors.Join(errs...)
-}
-
-func (i *image) close() error {
-	var errs []error
-	for _, f := range i.tars {
-		errs = append(errs, f.Close())
-	}
-	i.tars = nil
-	return errors.Join(errs...)
-}
-
-// sectionContent is a content in a layer, which stays open.
-type sectionContent struct{ *io.SectionReader }
-
-func (s sectionContent) size() (int64, error) { return s.Size(), nil }
-
-func (s sectionContent) Close() error { return nil }
-
-// WriteImage writes the payload as an OCI image layout with one plain layer to dir, which must
-// not exist. Overrides stay what they are: references. The same payload gives the same bytes.
-// A digest that is not right fails it, and nothing is left behind.
-func (p *Payload) WriteImage(ctx context.Context, dir string) error {
-	return writeDir(dir, func(tmp string) error { return p.writeImage(ctx, tmp) })
-}
-
-func (p *Payload) writeImage(ctx context.Context, dir string) error {
-	blobs := filepath.Join(dir, ociBlobs, "sha256")
-	if err := os.MkdirAll(blobs, 0o755); err != nil {
-		return err
-	}
-	layer, err := p.writeLayer(ctx, blobs)
-	if err != nil {
-		return err
-	}
-	config, err := writeBlob(blobs, mediaConfig, map[string]any{
-		"os": p.Manifest.OS, "architecture": p.Manifest.Architecture,
-		// A plain layer's digest is its diff ID.
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layer.Digest}},
-	})
-	if err != nil {
-		return err
-	}
-	manifest, err := writeBlob(blobs, mediaManifest, ociDocument{
-		SchemaVersion: 2, MediaType: mediaManifest, Config: &config, Layers: []ociDescriptor{layer},
-	})
-	if err != nil {
-		return err
-	}
-	manifest.Platform = &ociPlatform{OS: p.Manifest.OS, Architecture: p.Manifest.Architecture}
-	if err := writeJSON(filepath.Join(dir, ociIndexName), ociDocument{
-		SchemaVersion: 2, MediaType: mediaIndex, Manifests: []ociDescriptor{manifest},
-	}); err != nil {
-		return err
-	}
-	return writeJSON(filepath.Join(dir, ociLayoutName), ociLayout{Version: ociLayoutVersion})
-}
-
-func (p *Payload) writeLayer(ctx context.Context, blobs string) (_ ociDescriptor, err error) {
-	tmp, err := os.CreateTemp(blobs, "layer-")
-	if err != nil {
-		return ociDescriptor{}, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, tmp.Close())
-		}
-	}()
-	counted := &countingHash{Hash: sha256.New()}
-	w := tar.NewWriter(io.MultiWriter(tmp, counted))
-	manifest, err := p.Manifest.encode()
-	if err != nil {
-		return ociDescriptor{}, err
-	}
-	if err := w.WriteHeader(tarHeader(manifestName, int64(len(manifest)))); err != nil {
-		return ociDescriptor{}, err
-	}
-	if _, err := w.Write(manifest); err != nil {
-		return ociDescriptor{}, err
-	}
-	add := func(name string, c Content) error {
-		r, err := p.openStored(name, filesDir+"/"+name, c)
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		if err := w.WriteHeader(tarHeader(filesDir+"/"+name, c.Size)); err != nil {
-			return err
-		}
-		_, err = io.Copy(w, contextReader{ctx, r})
-		return err
-	}
-	for _, f := range p.Manifest.Files {
-		if err := add(f.Name, f.Content); err != nil {
-			return ociDescriptor{}, err
-		}
-		if f.Gzip != nil {
-			if err := add(f.Name+gzipSuffix, *f.Gzip); err != nil {
-				return ociDescriptor{}, err
-			}
-		}
-	}
-	if err := w.Close(); err != nil {
-		return ociDescriptor{}, err
-	}
-	sum := hex.EncodeToString(counted.Sum(nil))
-	if err := errors.Join(tmp.Chmod(0o644), tmp.Close(), os.Rename(tmp.Name(), filepath.Join(blobs, sum))); err != nil {
-		return ociDescriptor{}, err
-	}
-	return ociDescriptor{MediaType: mediaLayer, Digest: "sha256:" + sum, Size: counted.size}, nil
-}
-
-// tarHeader leaves out all that would differ from one run to the next.
-func tarHeader(name string, size int64) *tar.Header {
-	return &tar.Header{Typeflag: tar.TypeReg, Name: imageDir + "/" + name, Size: size, Mode: 0o644, Format: tar.FormatPAX}
-}
-
-// countingHash also knows how much it hashed.
-type countingHash struct {
-	hash.Hash
-	size int64
-}
-
-func (c *countingHash) Write(b []byte) (int, error) {
-	c.size += int64(len(b))
-	return c.Hash.Write(b)
-}
-
-func writeBlob(blobs, mediaType string, v any) (ociDescriptor, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return ociDescriptor{}, err
-	}
-	sum := sha256.Sum256(b)
-	name := hex.EncodeToString(sum[:])
-	return ociDescriptor{MediaType: mediaType, Digest: "sha256:" + name, Size: int64(len(b))},
-		os.WriteFile(filepath.Join(blobs, name), b, 0o644)
-}
-
-func writeJSON(path string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, b, 0o644)
 }

@@ -67,7 +67,7 @@ type content interface {
 }
 
 // Open opens the payload at path: a directory with a manifest, or an OCI image layout.
-// Only the manifest is read, and, of an image with compressed layers, these, which are unpacked.
+// Of a directory, only the manifest is read. The payload in an image is unpacked.
 func Open(ctx context.Context, path string, o Options) (*Payload, error) {
 	p := &Payload{options: o}
 	if err := p.open(ctx, path); err != nil {

@@ -484,6 +484,12 @@ func (i image) blob(mediaType string, content []byte) object {
 	return object{"mediaType": mediaType, "digest": "sha256:" + sum(content), "size": len(content)}
 }
 
+// replace changes a blob, and not what is said about it.
+func (i image) replace(blob object, content []byte) {
+	i.t.Helper()
+	write(i.t, filepath.Join(i.dir, "blobs", "sha256", strings.TrimPrefix(blob["digest"].(string), "sha256:")), content)
+}
+
 func (i image) json(mediaType string, v any) object {
 	i.t.Helper()
 	return i.blob(mediaType, i.encode(v))
@@ -530,18 +536,23 @@ func gzipLayers(t *testing.T, plain string) string {
 			largest = content
 		}
 	}
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, err = w.Write(largest)
-	if err = errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	windows := i.json(typeManifest, object{"layers": []object{i.blob(typeLayer+"+gzip", b.Bytes())}})
+	windows := i.json(typeManifest, object{"layers": []object{i.blob(typeLayer+"+gzip", zipped(t, largest))}})
 	windows["platform"] = object{"os": "windows", "architecture": "amd64"}
 	linux := i.json(typeManifest, object{"layers": []object{}})
 	linux["platform"] = object{"os": "linux", "architecture": "amd64"}
 	i.finish(i.json(typeIndex, object{"manifests": []object{linux, windows}}))
 	return i.dir
+}
+
+func zipped(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(content)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // tarOf makes a layer of files with their content; a name that ends in @ is a symbolic link.
@@ -586,6 +597,7 @@ func TestLayers(t *testing.T) {
 		{"whiteout of the directory", [][]string{base, {"payload/.wh.files", ""}}, "files/x.exe"},
 		{"opaque directory", [][]string{base, {"payload/files/.wh..wh..opq", ""}}, "files/x.exe"},
 		{"replaced by a link", [][]string{base, {"payload/files/x.exe@", "/etc/passwd"}}, "files/x.exe"},
+		{"beside files of a base image", [][]string{{"Files/Windows/notepad.exe", "?", "payload/files/x.exe/y", "?"}, base, {"payload/files/x.exe", "new"}}, ""},
 		{"removed and added again", [][]string{base, {"payload/files/.wh.x.exe", ""}, {"payload/files/x.exe", "new"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -614,14 +626,50 @@ func TestImageIsRefused(t *testing.T) {
 			m := i.json(typeManifest, object{})
 			i.finish(m, m)
 		}, "has 2 images"},
+		{"several, and none for windows/amd64", func(i image) {
+			linux, arm := i.json(typeManifest, object{}), i.json(typeManifest, object{})
+			linux["platform"] = object{"os": "linux", "architecture": "amd64"}
+			arm["platform"] = object{"os": "windows", "architecture": "arm64"}
+			i.finish(i.json(typeIndex, object{"manifests": []object{linux, arm}}))
+		}, "has 2 images, and not one of them for windows/amd64"},
+		{"another version of layouts", func(i image) {
+			i.finish(i.json(typeManifest, object{}))
+			write(i.t, filepath.Join(i.dir, "oci-layout"), []byte(`{"imageLayoutVersion":"2.0.0"}`))
+		}, `version "2.0.0"`},
+		{"digest of another kind", func(i image) {
+			i.finish(object{"mediaType": typeManifest, "digest": "sha512:" + strings.Repeat("0", 128)})
+		}, "no SHA-256 digest"},
 		{"digest that leads elsewhere", func(i image) {
 			i.finish(object{"mediaType": typeManifest, "digest": "sha256:../../../etc/passwd"})
 		}, "no SHA-256 digest"},
 		{"damaged manifest", func(i image) {
 			m := i.json(typeManifest, object{})
-			write(i.t, filepath.Join(i.dir, "blobs", "sha256", strings.TrimPrefix(m["digest"].(string), "sha256:")), []byte("[]"))
+			i.replace(m, []byte("[]"))
 			i.finish(m)
 		}, "has the SHA-256 digest"},
+		{"damaged layer", func(i image) {
+			layer := i.blob(typeLayer+"+gzip", zipped(i.t, tarOf(i.t, "payload/manifest.json", "{}")))
+			i.replace(layer, zipped(i.t, tarOf(i.t, "payload/manifest.json", "[]")))
+			i.finish(i.json(typeManifest, object{"layers": []object{layer}}))
+		}, "has the SHA-256 digest"},
+		{"layer of another size", func(i image) {
+			layer := i.blob(typeLayer+"+gzip", zipped(i.t, tarOf(i.t, "payload/manifest.json", "{}")))
+			layer["size"] = 1
+			i.finish(i.json(typeManifest, object{"layers": []object{layer}}))
+		}, "and the manifest says 1"},
+		{"file that leads elsewhere", func(i image) {
+			layer := i.blob(typeLayer, tarOf(i.t, "payload/manifest.json", "{}", "../x", ""))
+			i.finish(i.json(typeManifest, object{"layers": []object{layer}}))
+		}, `"../x"`},
+		{"layer that is missing", func(i image) {
+			layer := i.blob(typeLayer, nil)
+			layer["digest"] = "sha256:" + sum([]byte("missing"))
+			i.finish(i.json(typeManifest, object{"layers": []object{layer}}))
+		}, "no such file"},
+		{"layer that ends early", func(i image) {
+			whole := tarOf(i.t, "payload/manifest.json", strings.Repeat(" ", 4096))
+			i.finish(i.json(typeManifest, object{"layers": []object{i.blob(typeLayer, whole[:2048])}}))
+		}, "unexpected EOF"},
 		{"unknown type", func(i image) { i.finish(i.json("text/plain", object{})) }, `media type "text/plain"`},
 		{"unknown type of layer", func(i image) {
 			i.finish(i.json(typeManifest, object{"layers": []object{i.blob(typeLayer+"+zstd", nil)}}))
