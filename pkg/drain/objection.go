@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 )
 
 // objections says what speaks against the drain: of the pods that would be evicted,
@@ -61,10 +62,10 @@ func unmanaged(pod *corev1.Pod) bool { return metav1.GetControllerOf(pod) == nil
 
 // toleratesCordon says whether the scheduler puts a pod on a cordoned Node.
 func toleratesCordon(pod *corev1.Pod) bool {
+	taint := &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-		return (t.Key == corev1.TaintNodeUnschedulable || t.Key == "" && t.Operator == corev1.TolerationOpExists) &&
-			(t.Effect == corev1.TaintEffectNoSchedule || t.Effect == "") &&
-			(t.Operator == corev1.TolerationOpExists || t.Value == "")
+		// The taint has no value that a number could be compared with, and nothing else is logged.
+		return t.ToleratesTaint(klog.Logger{}, taint, false)
 	})
 }
 
