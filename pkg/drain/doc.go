@@ -11,5 +11,6 @@
 // going on is reported while it happens.
 //
 // The decisions (tracker.go, objection.go, refusal.go) are pure; drain.go has the I/O.
-// The package imports Kubernetes' client libraries and nothing of this project.
+// The package imports Kubernetes' client libraries and, of this project, the API, which
+// says what a blocked pod is.
 package drain

@@ -3,7 +3,11 @@
 
 package drain
 
-import "time"
+import (
+	"time"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
 
 // Options say how pods leave a Node. The zero value is the most careful drain.
 type Options struct {
@@ -31,17 +35,6 @@ type Options struct {
 	SkipWaitForDelete time.Duration
 }
 
-// Blocked is a pod that may not leave at the moment.
-type Blocked struct {
-	// Namespace and Name are those of the pod.
-	Namespace, Name string
-	// Budget is the PodDisruptionBudget that does not allow it. Empty: it is something
-	// else, see Message.
-	Budget string
-	// Message says why, in the words of the API server.
-	Message string
-}
-
 // Progress says how far a drain is. Total is the sum of Gone, Abandoned and Left.
 type Progress struct {
 	// Total is how many pods shall leave.
@@ -53,7 +46,7 @@ type Progress struct {
 	// Terminating is how many of those that are left are being deleted.
 	Terminating int
 	// Blocked are the pods whose eviction is refused, sorted by namespace and name.
-	Blocked []Blocked
+	Blocked []windowsv1alpha1.BlockedPod
 	// Staying are pods that came after the first look and tolerate the cordon: evicted,
 	// they would come back at once. They are left where they are.
 	Staying []string

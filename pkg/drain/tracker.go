@@ -5,13 +5,14 @@ package drain
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // stage is how far a pod is on its way out.
@@ -43,7 +44,7 @@ type tracked struct {
 	// deleted is when its grace period ends; nil: it is not being deleted.
 	deleted *metav1.Time
 	// blocked is why it was not let go last time; nil: it was not asked, or let go.
-	blocked *Blocked
+	blocked *windowsv1alpha1.BlockedPod
 }
 
 func (t *tracked) String() string { return t.namespace + "/" + t.name }
@@ -116,7 +117,7 @@ func (t *tracker) due(now time.Time, room int) []*tracked {
 }
 
 // answered takes in what the API server said. blocked is why for [askAgain] and [refused].
-func (t *tracker) answered(p *tracked, v verdict, blocked *Blocked, now time.Time) {
+func (t *tracker) answered(p *tracked, v verdict, blocked *windowsv1alpha1.BlockedPod, now time.Time) {
 	p.blocked = blocked
 	switch v {
 	case accepted:
@@ -178,10 +179,9 @@ func (t *tracker) timeout() error {
 		switch {
 		case p.stage == stageGone || p.stage == stageAbandoned:
 			continue
-		case p.blocked != nil && p.blocked.Budget != "":
-			why = fmt.Sprintf("PodDisruptionBudget %s does not allow its eviction: %s", p.blocked.Budget, p.blocked.Message)
 		case p.blocked != nil:
-			why = "it is not let go: " + p.blocked.Message
+			pods = append(pods, p.blocked.String())
+			continue
 		case p.deleted != nil:
 			why = "it is being deleted, and its kubelet has not said that it ended; its grace period ends at " + p.deleted.UTC().Format(time.RFC3339)
 		default:

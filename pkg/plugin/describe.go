@@ -342,7 +342,7 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 		rows = append(rows, []string{"Progress:", progressOf(op.Progress)})
 	}
 	for _, pod := range op.BlockedBy {
-		rows = append(rows, []string{"Blocked by:", blockedBy(pod)})
+		rows = append(rows, []string{"Blocked by:", pod.String()})
 	}
 	if op.CancelRequestedAt != nil {
 		rows = append(rows, []string{"Cancel by:", op.CancelRequestedBy + ", " + ago(op.CancelRequestedAt.Time, now) + " ago"})

@@ -133,7 +133,7 @@ func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
 		b.WriteString("; is being canceled by " + op.CancelRequestedBy)
 	}
 	if len(op.BlockedBy) > 0 && op.Active() {
-		b.WriteString("; blocked by " + blockedBy(op.BlockedBy[0]))
+		b.WriteString("; blocked by " + op.BlockedBy[0].String())
 		if more := len(op.BlockedBy) - 1; more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}
@@ -157,15 +157,4 @@ func nounOf(t windowsv1alpha1.OperationType) string {
 
 func progressOf(p *windowsv1alpha1.OperationProgress) string {
 	return fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit)
-}
-
-func blockedBy(pod windowsv1alpha1.BlockedPod) string {
-	text := pod.Namespace + "/" + pod.Name
-	if pod.Budget != "" {
-		text += " (PodDisruptionBudget " + pod.Budget + ")"
-	}
-	if pod.Message != "" {
-		text += ": " + oneLine(pod.Message)
-	}
-	return text
 }

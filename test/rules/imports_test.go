@@ -50,8 +50,9 @@ var layers = map[string][]string{
 	"pkg/agent":                 {},
 	"pkg/storage/etcd":          {},
 	"pkg/host/shell":            {},
-	"pkg/drain":                 {},
 	"pkg/controller/csr/policy": {},
+	// Has pods leave a Node; of the API, what a blocked pod is.
+	"pkg/drain": {"pkg/apis"},
 	// The other end of kubectl exec and kubectl port-forward.
 	"pkg/stream":           {},
 	"pkg/stream/recording": {},

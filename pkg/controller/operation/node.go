@@ -173,16 +173,13 @@ func (c progressCounter) count(p drain.Progress) windowsv1alpha1.OperationProgre
 
 // progress records how far a drain is, and tells of what is in its way.
 func (e *execution) progress(ctx context.Context, node string, counted windowsv1alpha1.OperationProgress, p drain.Progress) error {
-	var blocked []windowsv1alpha1.BlockedPod
-	for _, b := range p.Blocked[:min(len(p.Blocked), maxBlockedBy)] {
-		blocked = append(blocked, windowsv1alpha1.BlockedPod{Namespace: b.Namespace, Name: b.Name, Budget: b.Budget, Message: b.Message})
-	}
+	blocked := p.Blocked[:min(len(p.Blocked), maxBlockedBy)]
 	message := fmt.Sprintf("Evicting the pods of Node %s: %d of %d have left.", node, counted.Done, counted.Total)
 	if p.Terminating > 0 {
 		message += fmt.Sprintf(" Being deleted: %d.", p.Terminating)
 	}
 	if n := len(p.Blocked); n > 0 {
-		message += fmt.Sprintf(" Not let go: %d, the first is %s.", n, describeBlocked(p.Blocked[0]))
+		message += fmt.Sprintf(" Blocked: %d, the first is pod %s.", n, p.Blocked[0])
 	}
 	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
 		op.Progress, op.BlockedBy, op.Message = &counted, blocked, message
@@ -192,18 +189,10 @@ func (e *execution) progress(ctx context.Context, node string, counted windowsv1
 	for _, b := range p.Blocked {
 		if key := b.Budget + " " + b.Namespace + "/" + b.Name; !e.told[key] {
 			e.told[key] = true
-			e.event(corev1.EventTypeWarning, eventEvictionBlocked, "The drain waits for "+describeBlocked(b)+". It is tried again every few seconds.")
+			e.event(corev1.EventTypeWarning, eventEvictionBlocked, "The drain is blocked by pod "+b.String()+". It is tried again every few seconds.")
 		}
 	}
 	return nil
-}
-
-func describeBlocked(b drain.Blocked) string {
-	text := fmt.Sprintf("pod %s/%s", b.Namespace, b.Name)
-	if b.Budget != "" {
-		text += ", because of PodDisruptionBudget " + b.Budget
-	}
-	return text + ": " + b.Message
 }
 
 // uncordon makes the Node schedulable: by whomever it was cordoned if that is what was

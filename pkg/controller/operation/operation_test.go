@@ -194,7 +194,7 @@ func TestRecordIsTrue(t *testing.T) {
 	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
 	f.host.lingers = 3
 	f.drain.reports = []drain.Progress{
-		{Total: 2, Blocked: []drain.Blocked{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
+		{Total: 2, Blocked: []windowsv1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
 	}
 	var said []string
 	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
@@ -368,7 +368,7 @@ func TestCancel(t *testing.T) {
 				f.cordonByHand()
 			}
 			f.drain.block = true
-			f.drain.reports = []drain.Progress{{Total: 3, Gone: 1, Blocked: []drain.Blocked{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
+			f.drain.reports = []drain.Progress{{Total: 3, Gone: 1, Blocked: []windowsv1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("the budget to be named", func() bool {

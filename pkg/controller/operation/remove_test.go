@@ -86,7 +86,7 @@ func TestRemove(t *testing.T) {
 		{
 			name: "a budget keeps a pod", want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set: func(f *fixture) {
-				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []drain.Blocked{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
+				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []windowsv1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
 				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
 			},
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Failed Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",

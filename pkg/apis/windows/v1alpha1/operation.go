@@ -3,6 +3,8 @@
 
 package v1alpha1
 
+import "strings"
+
 // Active says whether the operation waits to be carried out, or is. That of an instance
 // which never had any, nil, is not.
 func (o *Operation) Active() bool {
@@ -13,6 +15,18 @@ func (o *Operation) Active() bool {
 // did not.
 func (o *Operation) BrokenOff() bool {
 	return o != nil && (o.Phase == OperationFailed || o.Phase == OperationCanceled)
+}
+
+// String says in one line which pod it is, and what does not allow its eviction.
+func (p BlockedPod) String() string {
+	text := p.Namespace + "/" + p.Name
+	if p.Budget != "" {
+		text += " (PodDisruptionBudget " + p.Budget + ")"
+	}
+	if p.Message != "" {
+		text += ": " + strings.Join(strings.Fields(p.Message), " ")
+	}
+	return text
 }
 
 // Operations are all operations of the instance that are known, the newest first. They are

@@ -23,3 +23,22 @@ func TestShortRevision(t *testing.T) {
 		})
 	}
 }
+
+func TestBlockedPod(t *testing.T) {
+	tests := []struct {
+		name string
+		pod  BlockedPod
+		want string
+	}{
+		{"by a budget", BlockedPod{Namespace: "shop", Name: "web-1", Budget: "web", Message: "needs 2 healthy\npods"}, "shop/web-1 (PodDisruptionBudget web): needs 2 healthy pods"},
+		{"by something else", BlockedPod{Namespace: "shop", Name: "web-1", Message: "a webhook denied it"}, "shop/web-1: a webhook denied it"},
+		{"without a reason", BlockedPod{Namespace: "shop", Name: "web-1", Budget: "web"}, "shop/web-1 (PodDisruptionBudget web)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.pod.String(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
