@@ -57,6 +57,9 @@ type Options struct {
 	// certificate is good for, such as that of a relay in front of it.
 	ExtraSANs []string
 
+	// Restore continues a control plane that is no more. Nil: it is a new one.
+	Restore *Restore
+
 	// Arguments for the processes, after those that Start sets and winning over
 	// them.
 	EtcdArgs              []string
@@ -132,7 +135,7 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 	if cp.dir, err = makeDir(cp.options.Dir); err != nil {
 		return err
 	}
-	if cp.block, err = claimBlock(); err != nil {
+	if cp.block, err = cp.claimBlock(ctx); err != nil {
 		return err
 	}
 	if err := cp.createPKI(); err != nil {
@@ -143,6 +146,7 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 		start func(context.Context) error
 	}{
 		{"etcd", cp.startEtcd},
+		{"what etcd held before", cp.restoreEtcd},
 		{"kube-apiserver", cp.startAPIServer},
 		{"kube-controller-manager", cp.startControllerManager},
 	} {
@@ -188,6 +192,9 @@ func (cp *ControlPlane) createPKI() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("creating certificates: %w", err)
 	}
+	if err := cp.restoreCA(dir); err != nil {
+		return err
+	}
 	for _, ca := range []struct {
 		name string
 		out  **authority
@@ -196,6 +203,9 @@ func (cp *ControlPlane) createPKI() error {
 		{"front-proxy-ca", &cp.frontProxyCA},
 		{"serving-ca", &cp.servingCA},
 	} {
+		if *ca.out != nil {
+			continue // restored
+		}
 		var err error
 		if *ca.out, err = newAuthority(dir, ca.name, ca.name); err != nil {
 			return err
@@ -280,6 +290,9 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 func (cp *ControlPlane) startAPIServer(ctx context.Context) error {
 	var err error
 	cp.APIServer, err = cp.startOnFreePorts(ctx, 1, func(ports []int) (Command, error) {
+		if cp.options.Restore != nil {
+			ports[0] = cp.options.Restore.Port
+		}
 		cp.apiServerURL = "https://" + cp.hostPort(ports[0])
 		var err error
 		if cp.admin, err = cp.UserConfig("kubernetes-admin", "system:masters"); err != nil {

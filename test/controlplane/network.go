@@ -38,17 +38,27 @@ func claimBlock() (*block, error) {
 	for i := range blockCount {
 		n := (start + i) % blockCount
 		base := netip.AddrFrom4([4]byte{127, byte(firstBlockOctet + n/256), byte(n % 256), 0})
-		claim, err := net.Listen("unix", "@windows-instance-api/controlplane/"+base.String())
-		switch {
-		case err == nil:
-			return &block{base: base, claim: claim}, nil
-		case errors.Is(err, syscall.EADDRINUSE):
-			continue
-		default:
+		b, err := claim(base)
+		if err != nil {
 			return nil, fmt.Errorf("claiming loopback addresses: %w", err)
+		}
+		if b != nil {
+			return b, nil
 		}
 	}
 	return nil, fmt.Errorf("claiming loopback addresses: all %d blocks are taken by running control planes", blockCount)
+}
+
+// claim takes the block that begins with an address. Nil: another process has it.
+func claim(base netip.Addr) (*block, error) {
+	listener, err := net.Listen("unix", "@windows-instance-api/controlplane/"+base.String())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &block{base: base, claim: listener}, nil
 }
 
 // release gives the block back.
