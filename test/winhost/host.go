@@ -124,6 +124,8 @@ type Options struct {
 	// Dir keeps the host's files and must not exist or be empty; it is not removed by
 	// Close. Empty: a temporary directory, which is.
 	Dir string
+	// HostKey is what the host proves with who it is. Nil: a new one. TierInProcess only.
+	HostKey ssh.Signer
 	// Restart is what a request for a restart leads to.
 	Restart RestartOptions
 	// Logf takes the host's own log. Nil: nowhere.
@@ -151,6 +153,9 @@ func Start(ctx context.Context, o Options) (Host, error) {
 	}
 	if o.Network && o.Tier != TierWine {
 		return nil, fmt.Errorf("winhost: starting %s: a network of its own: %w", o.Name, ErrCannotExpress)
+	}
+	if o.HostKey != nil && o.Tier != TierInProcess {
+		return nil, fmt.Errorf("winhost: starting %s: a host key that is given: %w", o.Name, ErrCannotExpress)
 	}
 	if o.Address == "" {
 		o.Address = addressOf(n)

@@ -121,7 +121,9 @@ func (h *inProcessHost) create(o Options) error {
 	if err := h.nameHost(o.Name); err != nil {
 		return err
 	}
-	if err := h.RotateHostKey(); err != nil {
+	if o.HostKey != nil {
+		h.setHostKey(o.HostKey)
+	} else if err := h.RotateHostKey(); err != nil {
 		return err
 	}
 	server := h.server(o.Password)
