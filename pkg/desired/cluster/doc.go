@@ -16,8 +16,6 @@
 //     ControllerConfig of the machine config operator;
 //   - the Secret with the key of digests, see [EnsureDigestKey].
 //
-// [Watched] lists them, for those who want to know when they change.
-//
 // The package must not import a controller, what reaches hosts, nor the packages that
 // serve the API.
 package cluster

@@ -25,8 +25,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
-// Read reads what all hosts have in common. R must be able to read every object that
-// [Watched] lists; a cache that is restricted to some namespaces cannot.
+// Read reads what all hosts have in common. R must be able to read every object that the
+// comment of this package names; a cache that is restricted to some namespaces cannot.
 //
 // The error is an *[InputError] when somebody has to act. Any other one is about the API
 // server, and trying again may help.
