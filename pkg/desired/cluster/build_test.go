@@ -28,7 +28,7 @@ func instance() *windowsv1alpha1.WindowsInstance {
 	}
 }
 
-func build(t *testing.T, in *cluster.Inputs, h cluster.Host) *document.Result {
+func build(t *testing.T, in *cluster.Snapshot, h cluster.Host) *document.Result {
 	t.Helper()
 	r, err := in.Build(h)
 	if err != nil {
@@ -161,8 +161,8 @@ func TestHost(t *testing.T) {
 func TestBootstrap(t *testing.T) {
 	in := read(t, settings(), kubeadmCluster())
 	without := build(t, in, cluster.Host{Instance: instance()})
-	credentials := &document.TokenCredentials{CA: in.APIServerCA(), Token: "abcdef.0123456789abcdef"}
-	with := build(t, in, cluster.Host{Instance: instance(), Bootstrap: credentials})
+	const token = "abcdef.0123456789abcdef"
+	with := build(t, in, cluster.Host{Instance: instance(), JoinToken: []byte(token)})
 	if with.Revision == without.Revision {
 		t.Error("both have the same revision")
 	}
@@ -181,7 +181,7 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("other files (-without +with):\n%s", diff)
 	}
 	text := string(with.Bundle.Secrets[`C:\k\bootstrap-kubeconfig`])
-	if !strings.Contains(text, credentials.Token) || !strings.Contains(text, "https://10.0.0.1:6443") {
+	if !strings.Contains(text, token) || !strings.Contains(text, "https://10.0.0.1:6443") {
 		t.Errorf("the credentials are of no use: %d bytes", len(text))
 	}
 }
@@ -212,7 +212,7 @@ func TestPayload(t *testing.T) {
 	}
 }
 
-// The same inputs serve many hosts at once.
+// The same snapshot serves many hosts at once.
 func TestBuildConcurrently(t *testing.T) {
 	in := read(t, settings(), openShiftCluster())
 	pool := &windowsv1alpha1.WindowsNodePool{Spec: windowsv1alpha1.WindowsNodePoolSpec{Template: windowsv1alpha1.PoolTemplate{

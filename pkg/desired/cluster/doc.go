@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package cluster finds out what hosts shall be like in this cluster.
+// Package cluster finds out the desired configuration of hosts in this cluster.
 //
-// [Read] reads everything that is the same for all hosts from the cluster, and says all
-// at once what is missing there. What it returns answers for one host after the other,
-// without any I/O: [Inputs.Build]. The decision itself is that of pkg/desired/document; this
-// package knows only where its inputs come from:
+// [Read] takes a [Snapshot]: it reads everything that is the same for all hosts, and says
+// all at once what is missing there. [Snapshot.Build] answers for one host after the other,
+// without any I/O. The decision itself is that of pkg/desired/document; this package knows
+// only where its inputs come from:
 //
 //   - in every cluster: ConfigMap kube-root-ca.crt in the namespace of the operator,
 //     ConfigMap kube-system/extension-apiserver-authentication, ServiceCIDR kubernetes;

@@ -30,7 +30,7 @@ import (
 //
 // The error is an *[InputError] when somebody has to act. Any other one is about the API
 // server, and trying again may help.
-func Read(ctx context.Context, r client.Reader, s Settings) (*Inputs, error) {
+func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	rd := &reader{Reader: r, settings: s}
 	rd.cluster.Platform = configv1.NonePlatformType
 	rd.cluster.Debug = s.Debug
@@ -69,7 +69,7 @@ func Read(ctx context.Context, r client.Reader, s Settings) (*Inputs, error) {
 			Problem: strings.ReplaceAll(err.Error(), "\n", ", "), Remedy: "correct it in the cluster or in the payload",
 		}}}
 	}
-	return &Inputs{common: in, warnings: rd.warnings}, nil
+	return &Snapshot{common: in, warnings: rd.warnings}, nil
 }
 
 // reader collects what it reads.

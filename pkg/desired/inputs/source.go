@@ -74,7 +74,7 @@ type Source struct {
 
 // reading is the result of one look at the cluster.
 type reading struct {
-	inputs *cluster.Inputs
+	inputs *cluster.Snapshot
 	err    error
 }
 
@@ -203,7 +203,7 @@ func (s *Source) lookedSince(t time.Time) bool {
 }
 
 // found is what the last look found out.
-func (s *Source) found() (*cluster.Inputs, error) {
+func (s *Source) found() (*cluster.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failure != nil {
@@ -234,7 +234,7 @@ func (s *Source) tell(ctx context.Context) {
 }
 
 // current returns what was read last, and reads if nothing was.
-func (s *Source) current(ctx context.Context) (*cluster.Inputs, error) {
+func (s *Source) current(ctx context.Context) (*cluster.Snapshot, error) {
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
@@ -245,7 +245,7 @@ func (s *Source) current(ctx context.Context) (*cluster.Inputs, error) {
 }
 
 // fresh returns what is in the cluster now.
-func (s *Source) fresh(ctx context.Context) (*cluster.Inputs, error) {
+func (s *Source) fresh(ctx context.Context) (*cluster.Snapshot, error) {
 	if err := s.look(ctx, freshFor); err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (s *Source) Build(ctx context.Context, instance *windowsv1alpha1.WindowsIns
 		if err != nil {
 			return nil, fmt.Errorf("making a token to join with: %w", err)
 		}
-		host.Bootstrap = &document.TokenCredentials{CA: inputs.APIServerCA(), Token: token}
+		host.JoinToken = []byte(token)
 	}
 	return inputs.Build(host)
 }

@@ -4,36 +4,11 @@
 package cluster
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
-
-// Build returns what a host shall be like. It is a pure function of the inputs and the
-// host: the same ones give the same revision. The error says everything that is wrong
-// with what pool and instance ask for.
-func (in *Inputs) Build(h Host) (*document.Result, error) {
-	inputs := in.common
-	inputs.Instance = document.Instance{Hostname: h.Instance.Spec.NodeName, Bootstrap: h.Bootstrap}
-	if h.Node != nil {
-		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}
-	}
-	var template windowsv1alpha1.PoolTemplate
-	if h.Pool != nil {
-		template = h.Pool.Spec.Template
-	}
-	applyTemplate(&inputs, &template)
-	r, err := document.Build(inputs)
-	if err != nil {
-		return nil, err
-	}
-	r.Warnings = slices.Concat(in.warnings, r.Warnings)
-	return r, nil
-}
 
 // applyTemplate puts the settings of a pool into inputs. What a pool does not set stays
 // as it is for the cluster.

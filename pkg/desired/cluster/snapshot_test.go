@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -255,7 +256,7 @@ func newCluster(t *testing.T, objects []client.Object, errs map[string]error) *f
 	return c
 }
 
-func read(t *testing.T, s cluster.Settings, objects []client.Object) *cluster.Inputs {
+func read(t *testing.T, s cluster.Settings, objects []client.Object) *cluster.Snapshot {
 	t.Helper()
 	in, err := cluster.Read(t.Context(), newCluster(t, objects, nil), s)
 	if err != nil {
@@ -302,7 +303,7 @@ type summary struct {
 	Warnings    []string
 }
 
-func summarize(t *testing.T, in *cluster.Inputs, h cluster.Host) summary {
+func summarize(t *testing.T, in *cluster.Snapshot, h cluster.Host) summary {
 	t.Helper()
 	r, err := in.Build(h)
 	if err != nil {
@@ -410,11 +411,12 @@ func TestSources(t *testing.T) {
 	}
 	s := settings()
 	s.APIServerURL = "https://10.0.0.2:6443"
-	if got := read(t, s, kubeadmCluster()).APIServerURL(); got != s.APIServerURL {
-		t.Errorf("the API server is at %s, want %s", got, s.APIServerURL)
-	}
-	if got := string(read(t, s, kubeadmCluster()).APIServerCA()); got != realCA {
-		t.Errorf("the CA is %q", got)
+	const token = "abcdef.0123456789abcdef"
+	kubeconfig := summarize(t, read(t, s, kubeadmCluster()), cluster.Host{Instance: instance(), JoinToken: []byte(token)}).Secrets[`C:\k\bootstrap-kubeconfig`]
+	for what, part := range map[string]string{"API server": s.APIServerURL, "CA": base64.StdEncoding.EncodeToString([]byte(realCA)), "token": token} {
+		if !strings.Contains(kubeconfig, part) {
+			t.Errorf("hosts join with another %s than %s: %s", what, part, kubeconfig)
+		}
 	}
 }
 
@@ -663,7 +665,7 @@ func TestVersionSkew(t *testing.T) {
 					c.Data["ClusterConfiguration"] = strings.ReplaceAll(clusterConfiguration, "v1.36.2", tt.controlPlane)
 				}
 			}
-			got := strings.Join(read(t, s, objects).Warnings(), "")
+			got := strings.Join(build(t, read(t, s, objects), cluster.Host{Instance: instance()}).Warnings, "")
 			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+// Snapshot is what the desired configurations of all hosts of the cluster have in common,
+// at the moment when [Read] read it. It never changes and may be used concurrently.
+type Snapshot struct {
+	// common has nothing of any host or pool.
+	common   document.Inputs
+	warnings []string
+}
+
+// Host is what hosts differ in.
+type Host struct {
+	// Instance is the host. Required.
+	Instance *windowsv1alpha1.WindowsInstance
+	// Pool of the host. Nil: none; all its settings have their defaults.
+	Pool *windowsv1alpha1.WindowsNodePool
+	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it. Nil:
+	// it is none yet.
+	Node *corev1.Node
+	// JoinToken is what the host joins the cluster with. Nil: it has joined, or does not
+	// join now.
+	JoinToken config.SecretValue
+}
+
+// Build returns the desired configuration of a host. It is a pure function of the snapshot
+// and the host: the same ones give the same revision. The error says everything that is
+// wrong with what pool and instance ask for.
+func (s *Snapshot) Build(h Host) (*document.Result, error) {
+	inputs := s.common
+	inputs.Instance.Hostname = h.Instance.Spec.NodeName
+	if h.JoinToken != nil {
+		inputs.Instance.Bootstrap = &document.TokenCredentials{CA: inputs.Cluster.APIServerCA, Token: string(h.JoinToken)}
+	}
+	if h.Node != nil {
+		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}
+	}
+	var template windowsv1alpha1.PoolTemplate
+	if h.Pool != nil {
+		template = h.Pool.Spec.Template
+	}
+	applyTemplate(&inputs, &template)
+	r, err := document.Build(inputs)
+	if err != nil {
+		return nil, err
+	}
+	r.Warnings = slices.Concat(s.warnings, r.Warnings)
+	return r, nil
+}
+
+// Published returns the services of hosts as WMCO publishes them, for tools that read that.
+func (s *Snapshot) Published() (*document.PublishedServices, error) {
+	return document.Publish(s.common.Cluster.ServiceOptions, s.common.Cluster.Proxy)
+}
