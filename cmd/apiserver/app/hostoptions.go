@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -107,9 +108,7 @@ func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface)
 			}
 			return secret.Data, nil
 		},
-		ReadPool: func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
-			return own.WindowsV1alpha1().WindowsNodePools(namespace).Get(ctx, name, metav1.GetOptions{})
-		},
+		ReadPool:           poolReader(own),
 		ClusterCredentials: types.NamespacedName{Namespace: o.namespace, Name: o.privateKey},
 		Agents:             agents,
 	})
@@ -120,8 +119,8 @@ func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface)
 	}, nil
 }
 
-// configurations returns what knows what hosts shall be like; nil without a payload.
-func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, own versioned.Interface, agentPath string) (*configurations, error) {
+// configurations returns what knows the desired configurations of hosts; nil without a payload.
+func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, own versioned.Interface, agentPath string) (*cluster.Live, error) {
 	shipped, err := o.desired.Open(ctx)
 	if shipped == nil || err != nil {
 		return nil, err
@@ -132,6 +131,13 @@ func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, o
 		return nil, fmt.Errorf("--payload: %w", err)
 	}
 	return newConfigurations(config, own, settings)
+}
+
+// poolReader reads pools from this server itself.
+func poolReader(own versioned.Interface) func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+	return func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+		return own.WindowsV1alpha1().WindowsNodePools(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
 }
 
 // registerPoolMetrics shows the connections to hosts on /metrics.

@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
@@ -22,7 +23,7 @@ import (
 type hosts struct {
 	access *host.Access
 	// configurations are nil when nothing but our agent is put on hosts.
-	configurations *configurations
+	configurations *cluster.Live
 }
 
 var _ windowsinstance.Hosts = hosts{}

@@ -25,7 +25,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
-	"github.com/openshift/windows-instance-api/pkg/desired/inputs"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/version"
@@ -41,36 +40,35 @@ type controllers struct {
 	leads   func(ctx context.Context) (bool, error)
 	options *options.Options
 
-	// inputs and tokens are nil when hosts are watched and not set up.
-	inputs *inputs.Source
-	tokens *token.Tokens
+	// desired and tokens are nil when hosts are watched and not configured.
+	desired *cluster.Source
+	tokens  *token.Tokens
 }
 
-// configure has hosts set up with a payload, if there is one.
+// configure has hosts configured with a payload, if there is one.
 func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 	if p == nil {
 		return nil
 	}
-	openShift, err := cluster.IsOpenShift(ctx, c.GetAPIReader())
+	method, err := cluster.ReadJoinMethod(ctx, c.GetAPIReader())
 	if err != nil {
 		return err
 	}
-	if openShift {
-		klog.InfoS("This is an OpenShift cluster: hosts are watched and not set up, as they do not join it with bootstrap tokens")
+	if !method.Managed() {
+		klog.InfoS("This is an OpenShift cluster: hosts are watched and not configured, as they do not join it with bootstrap tokens")
 		return nil
 	}
 	c.tokens = token.New(c.kube, clock.RealClock{})
-	source, err := inputs.New(inputs.Options{
-		Live:     c.GetAPIReader(),
-		Client:   c.GetClient(),
-		Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Namespace),
-		Tokens:   c.tokens,
+	c.desired, err = cluster.NewSource(cluster.Options{
+		Live: cluster.Live{
+			Cluster:  c.GetAPIReader(),
+			ReadPool: poolReader(c.GetClient()),
+			Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Namespace),
+		},
+		Client: c.GetClient(),
+		Tokens: c.tokens,
 	})
-	if err != nil {
-		return err
-	}
-	c.inputs = source
-	return nil
+	return err
 }
 
 // add adds the controllers. ctx bounds what they need of the cluster for that.
@@ -82,11 +80,11 @@ func (c *controllers) add(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.inputs == nil {
+	if c.desired == nil {
 		return nil
 	}
 	// Last: whoever wants to know of changes has said so by now.
-	return c.Add(c.inputs)
+	return c.Add(c.desired)
 }
 
 // addSources adds what makes pools and instances.
@@ -106,8 +104,8 @@ func (c *controllers) addSources(context.Context) error {
 func (c *controllers) addConfiguration(context.Context) error {
 	// Hosts that were set up before are cleaned when they go, also without a payload.
 	if err := lifecycle.SetupWithManager(c, lifecycle.Options{
-		Managed: c.inputs != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
-	}); err != nil || c.inputs == nil {
+		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
+	}); err != nil || c.desired == nil {
 		return err
 	}
 	release := services.Version(version.Version)
@@ -115,7 +113,7 @@ func (c *controllers) addConfiguration(context.Context) error {
 		return err
 	}
 	return services.SetupWithManager(c, services.Options{
-		Source: c.inputs, Namespace: c.options.Namespace, Version: release, Recorder: c.recorder,
+		Source: c.desired, Namespace: c.options.Namespace, Version: release, Recorder: c.recorder,
 	})
 }
 
@@ -129,8 +127,8 @@ func (c *controllers) addOperation(context.Context) error {
 		Leads:      c.leads,
 		Registerer: ctrlmetrics.Registry,
 	}
-	if c.inputs != nil {
-		o.Configuration = c.inputs
+	if c.desired != nil {
+		o.Configuration = c.desired
 	}
 	return operation.SetupWithManager(c, o)
 }
@@ -154,8 +152,8 @@ func (c *controllers) addInstance(ctx context.Context) error {
 		RecheckInterval:      c.options.RecheckInterval,
 		Registerer:           ctrlmetrics.Registry,
 	}
-	if c.inputs != nil {
-		o.Desired, o.Changed = c.inputs, c.inputs.Changed()
+	if c.desired != nil {
+		o.Desired, o.Changed = c.desired, c.desired.Changed()
 	}
 	return instance.SetupWithManager(ctx, c, o)
 }

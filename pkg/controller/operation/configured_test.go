@@ -246,7 +246,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.Wind
 	}, nil
 }
 
-func (c *scriptedConfiguration) Joined(context.Context, *windowsv1alpha1.WindowsInstance) error {
+func (c *scriptedConfiguration) Revoke(context.Context, *windowsv1alpha1.WindowsInstance) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token = false

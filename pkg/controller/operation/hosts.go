@@ -53,12 +53,12 @@ type Hosts interface {
 	Forget(instance *windowsv1alpha1.WindowsInstance)
 }
 
-// Configuration says what hosts shall be like. Its methods are called concurrently.
+// Configuration knows the desired configurations of hosts. Its methods are called concurrently.
 type Configuration interface {
-	// Build returns what the host shall be like. node is its Node, nil if it has none. With
+	// Build returns the desired configuration of the host. node is its Node, nil if it has none. With
 	// join the host also gets credentials to become a node, the same ones again as long as
 	// they are good.
 	Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error)
-	// Joined revokes the credentials that Build has given to the host, if there are any.
-	Joined(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
+	// Revoke revokes the credentials that Build has given to the host, if there are any.
+	Revoke(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
 }

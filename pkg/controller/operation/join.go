@@ -41,7 +41,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
 	}
 	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error {
-		return e.configuration.Joined(ctx, e.instance)
+		return e.configuration.Revoke(ctx, e.instance)
 	}); err != nil {
 		return result{}, fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
 	}
@@ -79,7 +79,7 @@ func (e *execution) revoke(ctx context.Context) {
 		return
 	}
 	_, err := within(ctx, patience, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error { return e.configuration.Joined(ctx, e.instance) })
+		return struct{}{}, retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error { return e.configuration.Revoke(ctx, e.instance) })
 	})
 	if err != nil {
 		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and end by themselves within the hour")

@@ -12,26 +12,11 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
-
-// IsOpenShift says whether the cluster that r reads is OpenShift. R must be able to read
-// Infrastructure cluster, or to say that there is no such kind.
-func IsOpenShift(ctx context.Context, r client.Reader) (bool, error) {
-	err := r.Get(ctx, client.ObjectKey{Name: clusterName}, &configv1.Infrastructure{})
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("reading Infrastructure %s: %w", clusterName, err)
-	}
-	return true, nil
-}
 
 // readInfrastructure takes the platform, and where nodes reach the API server.
 func (r *reader) readInfrastructure(ctx context.Context) error {

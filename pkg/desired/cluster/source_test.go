@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package inputs
+package cluster
 
 import (
 	"context"
@@ -32,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -81,7 +80,7 @@ func manifest() *payload.Manifest {
 	for _, f := range wmco.PayloadFiles(configv1.NonePlatformType) {
 		path := f.Path()
 		if !strings.HasSuffix(path, ".exe") {
-			continue // the peer ships configuration, which we make
+			continue // WMCO ships configuration, which we make
 		}
 		m.Files = append(m.Files, payload.File{
 			Slot:    payload.Slot{Name: path[strings.LastIndexByte(path, '\\')+1:], Path: path},
@@ -121,7 +120,7 @@ func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster 
 		}
 	}
 	objects = append(objects,
-		configMap(metav1.NamespaceSystem, "kubeadm-config", map[string]string{"ClusterConfiguration": "networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: cluster.local}\n"}),
+		configMap(metav1.NamespaceSystem, "kubeadm-config", map[string]string{"ClusterConfiguration": "networking: {serviceSubnet: 10.96.0.0/12, dnsDomain: local}\n"}),
 		configMap(metav1.NamespaceSystem, "extension-apiserver-authentication", map[string]string{"client-ca-file": string(ca)}),
 	)
 	c := &fakeCluster{}
@@ -140,6 +139,11 @@ func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster 
 	return c
 }
 
+func (c *fakeCluster) readPool(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error) {
+	pool := &windowsv1alpha1.WindowsNodePool{}
+	return pool, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pool)
+}
+
 func configMap(namespace, name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
 }
@@ -151,10 +155,13 @@ func clusterInfo(ca []byte, server string) *corev1.ConfigMap {
 
 func newSource(t *testing.T, c *fakeCluster, f *tokens) *Source {
 	t.Helper()
-	s, err := New(Options{
-		Live: c, Client: c, Tokens: f,
-		Settings: cluster.Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
-		clock:    clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
+	s, err := NewSource(Options{
+		Live: Live{
+			Cluster: c, ReadPool: c.readPool,
+			Settings: Settings{Payload: manifest(), Namespace: namespace, AgentPath: `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe`},
+		},
+		Client: c, Tokens: f,
+		clock: clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +206,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 	clock := s.o.clock.(*clocktesting.FakeClock)
 	next(t, changed) // the first look is news
 
-	var missing *cluster.InputError
+	var missing *InputError
 	if _, _, err := s.Revision(t.Context(), instance(), nil, nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), "--api-server-url") {
 		t.Fatalf("without cluster-info got %v", err)
 	}
@@ -215,7 +222,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 
 	// A cluster that does not answer makes nothing wrong.
 	c.setDown(apierrors.NewServiceUnavailable("away"))
-	if err := s.look(t.Context(), 0); err == nil {
+	if err := s.refresh(t.Context(), 0); err == nil {
 		t.Error("an API server that is away is no error")
 	}
 	if again, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || again != first {
@@ -253,7 +260,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
 	pool.Spec.Template.Kubelet = &windowsv1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"), pool)
-	if err := cluster.EnsureDigestKey(t.Context(), c, namespace); err != nil {
+	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
 	f := &tokens{}
@@ -287,7 +294,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	if !strings.Contains(text, `"maxPods":77`) {
 		t.Errorf("the pool has no say in the configuration of the kubelet: %s", text)
 	}
-	if err := s.Joined(t.Context(), host); err != nil || !slices.Equal(f.revoked, []string{"win-1"}) {
+	if err := s.Revoke(t.Context(), host); err != nil || !slices.Equal(f.revoked, []string{"win-1"}) {
 		t.Errorf("revoked %v, %v", f.revoked, err)
 	}
 	host.Spec.PoolRef.Name = "another"
@@ -305,11 +312,11 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	}
 }
 
-// Hosts that are set up at the same time do not make as many looks at the cluster.
+// Hosts that are set up at the same time do not make as many looks at the
 func TestOneLookForMany(t *testing.T) {
 	ca := authority(t)
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"))
-	if err := cluster.EnsureDigestKey(t.Context(), c, namespace); err != nil {
+	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
 	}
 	s := newSource(t, c, &tokens{})
@@ -352,7 +359,7 @@ func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.look(t.Context(), 0); err != nil {
+	if err := s.refresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	tick(t, clock)
@@ -360,7 +367,7 @@ func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	if _, err := New(Options{}); err == nil {
+	if _, err := NewSource(Options{}); err == nil {
 		t.Error("a source without anything is made")
 	}
 }

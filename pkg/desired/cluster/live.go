@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
+)
+
+// Live reads the desired configuration of hosts from the cluster each time it is asked, for
+// dry runs: they are rare, and an answer of a minute ago would be a wrong one. [Source] is
+// for those who ask often. It may be used concurrently.
+type Live struct {
+	// Cluster reads the cluster itself and not a cache. Required.
+	Cluster client.Reader
+	// ReadPool reads a pool. Required.
+	ReadPool func(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error)
+	// Settings are what is not read from the cluster.
+	Settings Settings
+}
+
+// Build returns the desired configuration of the host of an instance. It is nil where hosts
+// are not configured. joins says that the host is no Node yet: it gets a token to join with
+// when it is configured, which is not part of the result.
+func (l *Live) Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (result *document.Result, joins bool, err error) {
+	method, err := ReadJoinMethod(ctx, l.Cluster)
+	if err != nil || !method.Managed() {
+		return nil, false, err
+	}
+	snapshot, err := Read(ctx, l.Cluster, l.Settings)
+	if err != nil {
+		return nil, false, err
+	}
+	host := Host{Instance: instance}
+	if host.Pool, err = l.pool(ctx, instance); err != nil {
+		return nil, false, err
+	}
+	if host.Node, err = l.node(ctx, instance); err != nil {
+		return nil, false, err
+	}
+	result, err = snapshot.Build(host)
+	return result, host.Node == nil, err
+}
+
+// pool returns the pool of an instance; nil when it has none, or one that is not there.
+func (l *Live) pool(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsNodePool, error) {
+	ref := instance.Spec.PoolRef
+	if ref == nil {
+		return nil, nil //nolint:nilnil // no pool is an ordinary answer
+	}
+	pool, err := l.ReadPool(ctx, instance.Namespace, ref.Name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading pool %s: %w", ref.Name, err)
+	}
+	return pool, nil
+}
+
+// node returns the Node that the status of an instance names; nil when there is none any more.
+func (l *Live) node(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, error) {
+	ref := instance.Status.Node
+	if ref == nil {
+		return nil, nil //nolint:nilnil // no Node is an ordinary answer
+	}
+	node := &corev1.Node{}
+	err := l.Cluster.Get(ctx, client.ObjectKey{Name: ref.Name}, node)
+	if apierrors.IsNotFound(err) || err == nil && node.UID != ref.UID {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Node %s: %w", ref.Name, err)
+	}
+	return node, nil
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
+)
+
+func newLive(t *testing.T, objects ...client.Object) (*Live, *fakeCluster) {
+	t.Helper()
+	ca := authority(t)
+	c := newCluster(t, ca, append(objects, clusterInfo(ca, "https://api.example.com:6443"))...)
+	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
+		t.Fatal(err)
+	}
+	return &Live{Cluster: c, ReadPool: c.readPool, Settings: Settings{Payload: manifest(), Namespace: namespace}}, c
+}
+
+func TestLiveBuild(t *testing.T) {
+	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
+	pool.Spec.Template.Kubelet = &windowsv1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "node-1"}}
+	live, _ := newLive(t, pool, node)
+	for _, tt := range []struct {
+		name, pool string
+		node       *windowsv1alpha1.NodeReference
+		pods       string
+		joins      bool
+	}{
+		{name: "neither", pods: `"maxPods":250`, joins: true},
+		{name: "both", pool: "pool", node: &windowsv1alpha1.NodeReference{Name: "win-1", UID: "node-1"}, pods: `"maxPods":77`},
+		{name: "both are gone", pool: "another", node: &windowsv1alpha1.NodeReference{Name: "win-2", UID: "node-1"}, pods: `"maxPods":250`, joins: true},
+		{name: "a Node of the same name", node: &windowsv1alpha1.NodeReference{Name: "win-1", UID: "node-0"}, pods: `"maxPods":250`, joins: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			host := instance()
+			host.Status.Node = tt.node
+			if tt.pool != "" {
+				host.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: tt.pool}
+			}
+			result, joins, err := live.Build(t.Context(), host)
+			if err != nil || joins != tt.joins {
+				t.Fatalf("it joins: %v, want %v, %v", joins, tt.joins, err)
+			}
+			if _, issued := result.Bundle.Secrets[wmco.BootstrapKubeconfigPath]; issued {
+				t.Error("a dry run has credentials to join with")
+			}
+			for _, file := range result.Bundle.Document.Files {
+				if file.Path == wmco.KubeletConfigPath && !strings.Contains(*file.Source.Text, tt.pods) {
+					t.Errorf("the kubelet has no %s: %s", tt.pods, *file.Source.Text)
+				}
+			}
+		})
+	}
+}
+
+// A cluster without a way to join is said to have none in one place, whoever asks.
+func TestOpenShiftIsNotManaged(t *testing.T) {
+	live, c := newLive(t, &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}})
+	if method, err := ReadJoinMethod(t.Context(), c); err != nil || method != JoinUnsupported || method.Managed() {
+		t.Errorf("hosts join by %q, %v", method, err)
+	}
+	if result, joins, err := live.Build(t.Context(), instance()); err != nil || result != nil || joins {
+		t.Errorf("a host of OpenShift gets %v, joins %v, %v", result, joins, err)
+	}
+}
+
+func TestOtherClustersAreManaged(t *testing.T) {
+	live, c := newLive(t)
+	if method, err := ReadJoinMethod(t.Context(), c); err != nil || method != JoinBootstrapToken || !method.Managed() {
+		t.Errorf("hosts join by %q, %v", method, err)
+	}
+	away := apierrors.NewServiceUnavailable("away")
+	c.setDown(away)
+	if _, err := ReadJoinMethod(t.Context(), c); !errors.Is(err, away) {
+		t.Errorf("a cluster that does not answer decides: %v", err)
+	}
+	if _, _, err := live.Build(t.Context(), instance()); !errors.Is(err, away) {
+		t.Errorf("a cluster that does not answer: %v", err)
+	}
+}
