@@ -62,7 +62,7 @@ type Options struct {
 	// HostNetworks has hosts reach the API server at [winhost.Gateway], which those with a
 	// network of their own do.
 	HostNetworks bool
-	// WithoutController leaves windows-controller out.
+	// WithoutController leaves windows-controller out; [System.StartController] starts it later.
 	WithoutController bool
 	// APIServerArgs and ControllerArgs come after the arguments that Start sets.
 	APIServerArgs, ControllerArgs []string
@@ -155,7 +155,7 @@ func (s *System) start(ctx context.Context) error {
 		{"creating what kubeadm creates", s.createKubeadm},
 		{"creating the Secret with the key", s.createKey},
 		{"starting windows-apiserver", s.startServer},
-		{"starting windows-controller", s.startController},
+		{"starting windows-controller", s.startFirstController},
 	} {
 		began := time.Now()
 		if err := step.do(ctx); err != nil {
@@ -308,10 +308,16 @@ func (s *System) ServerGet(ctx context.Context, path string, to io.Writer) error
 	return get(ctx, &http.Client{Transport: transport}, s.ServerURL+path, to)
 }
 
-func (s *System) startController(ctx context.Context) error {
+func (s *System) startFirstController(ctx context.Context) error {
 	if s.options.WithoutController {
 		return nil
 	}
+	return s.StartController(ctx)
+}
+
+// StartController starts windows-controller, when none runs. The arguments come after all
+// others.
+func (s *System) StartController(ctx context.Context, args ...string) error {
 	kubeconfig, err := s.ServiceAccountKubeconfig(ctx, Namespace, controllerName)
 	if err != nil {
 		return err
@@ -328,7 +334,7 @@ func (s *System) startController(ctx context.Context) error {
 			"--allowed-host-cidrs=127.0.0.0/8",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
-		}, s.payloadArgs(), s.options.ControllerArgs),
+		}, s.payloadArgs(), s.options.ControllerArgs, args),
 		LogFile: filepath.Join(s.Dir(), "log", "windows-controller.log"),
 		Ready:   func(ctx context.Context) error { return s.ControllerReady(ctx) },
 	})
