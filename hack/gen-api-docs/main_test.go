@@ -5,6 +5,8 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,15 +82,47 @@ func TestRenderIsDeterministic(t *testing.T) {
 	definitions := func() map[string]common.OpenAPIDefinition {
 		return openapi.GetOpenAPIDefinitions(spec.MustCreateRef)
 	}
-	first, err := render(definitions())
+	resources, err := served()
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := render(definitions())
+	first, err := render(definitions(), resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := render(definitions(), resources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(first), string(second)); diff != "" {
 		t.Errorf("the second run differs (-first +second):\n%s", diff)
+	}
+}
+
+// TestReferenceIsComplete finds resources and subresources that the API server installs and docs/api-reference.md
+// does not have.
+func TestReferenceIsComplete(t *testing.T) {
+	document, err := os.ReadFile("../../docs/api-reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources, err := served()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(resources) < 2 {
+		t.Fatalf("the API server serves %v", resources)
+	}
+	for _, r := range resources {
+		want := "| `" + r.Name + "` | " + verbs(r) + " | "
+		if !strings.Contains(r.Name, "/") {
+			want = "Resource `" + r.Name + "`"
+		}
+		if !bytes.Contains(document, []byte(want)) {
+			t.Errorf("%s is missing. Run hack/update-api-docs.sh", r.Name)
+		}
+		if r.Group == "" && !bytes.Contains(document, []byte("\n## "+r.Kind+"\n")) {
+			t.Errorf("%s of %s is missing. Run hack/update-api-docs.sh", r.Kind, r.Name)
+		}
 	}
 }
