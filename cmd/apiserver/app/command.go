@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apiserver"
+	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/storage/etcd"
 	"github.com/openshift/windows-instance-api/pkg/version"
@@ -29,7 +30,7 @@ func NewCommand() *cobra.Command {
 		Short: "Serve windows.openshift.io: Windows hosts as API objects, with live logs over SSH",
 		Long: `windows-apiserver is an aggregated API server. It serves WindowsInstance and
 WindowsNodePool and the live logs of hosts, behind kube-apiserver, which it asks who
-a caller is and what he may do. It keeps its objects in an etcd of its own below
+a caller is and what they may do. It keeps its objects in an etcd of its own below
 --data-dir, or in the cluster of --etcd-servers.`,
 		Version:      version.Version,
 		Args:         cobra.NoArgs,
@@ -76,15 +77,15 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hos
 		return err
 	}
 	defer closePool()
-	configurations, err := hostOptions.configurations(ctx, config.Generic.ClientConfig, own, access.AgentPath())
+	desired, err := hostOptions.desiredConfigurations(ctx, config.Generic.ClientConfig, own, access.AgentPath())
 	if err != nil {
 		return err
 	}
-	config.Extra.Hosts = hosts{access, configurations}
-	sessionEvents, closeEvents := newSessionEvents(ctx, kube)
+	config.Extra.Hosts = backend.NewHosts(access, desired)
+	sessionEvents, closeEvents := backend.NewSessionEvents(ctx, kube)
 	defer closeEvents()
 	config.Extra.SessionEvents = sessionEvents
-	if config.Extra.MachineSets, err = newMachineSets(config.Generic.ClientConfig); err != nil {
+	if config.Extra.MachineSets, err = backend.NewMachineSets(config.Generic.ClientConfig); err != nil {
 		return fmt.Errorf("making a client for the Machine API: %w", err)
 	}
 	server, err := config.New() //nolint:contextcheck // its shutdown hook runs when the context is done

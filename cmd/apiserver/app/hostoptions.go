@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
@@ -119,8 +120,8 @@ func (o *hostOptions) access(kube kubernetes.Interface, own versioned.Interface)
 	}, nil
 }
 
-// configurations returns what knows the desired configurations of hosts; nil without a payload.
-func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, own versioned.Interface, agentPath string) (*cluster.Live, error) {
+// desiredConfigurations returns what knows the desired configurations of hosts; nil without a payload.
+func (o *hostOptions) desiredConfigurations(ctx context.Context, config *rest.Config, own versioned.Interface, agentPath string) (*cluster.Live, error) {
 	shipped, err := o.desired.Open(ctx)
 	if shipped == nil || err != nil {
 		return nil, err
@@ -130,11 +131,11 @@ func (o *hostOptions) configurations(ctx context.Context, config *rest.Config, o
 	if err := shipped.Close(); err != nil {
 		return nil, fmt.Errorf("--payload: %w", err)
 	}
-	return newConfigurations(config, own, settings)
+	return backend.NewDesired(config, poolReader(own), settings)
 }
 
 // poolReader reads pools from this server itself.
-func poolReader(own versioned.Interface) func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+func poolReader(own versioned.Interface) backend.PoolReader {
 	return func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
 		return own.WindowsV1alpha1().WindowsNodePools(namespace).Get(ctx, name, metav1.GetOptions{})
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package app
+package backend
 
 import (
 	"context"
@@ -25,27 +25,27 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// machineSets reads and scales MachineSets of the Machine API. It changes them through
+// MachineSets reads and scales MachineSets of the Machine API. It changes them through
 // their own subresource scale, so that nothing but the number of replicas can change,
 // and kube-apiserver records whose number it is.
-type machineSets struct {
+type MachineSets struct {
 	client rest.Interface
 }
 
-var _ windowsnodepool.ScaleSource = machineSets{}
+var _ windowsnodepool.ScaleSource = (*MachineSets)(nil)
 
-// newMachineSets makes a client for the cluster of config. There need not be a Machine
+// NewMachineSets makes a client for the cluster of config. There need not be a Machine
 // API in it.
-func newMachineSets(config *rest.Config) (machineSets, error) {
+func NewMachineSets(config *rest.Config) (*MachineSets, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{machinev1beta1.Install, autoscalingv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return machineSets{}, err
+			return nil, err
 		}
 	}
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // see clusterClient
+	config.QPS = -1 // kube-apiserver has limits of its own that are fair to others
 	config.APIPath = "/apis"
 	config.GroupVersion = &machinev1beta1.GroupVersion
 	// MachineSets are custom resources, which have no protobuf form.
@@ -53,13 +53,13 @@ func newMachineSets(config *rest.Config) (machineSets, error) {
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
-		return machineSets{}, err
+		return nil, err
 	}
-	return machineSets{client}, nil
+	return &MachineSets{client}, nil
 }
 
 // Get implements [windowsnodepool.ScaleSource].
-func (m machineSets) Get(ctx context.Context, namespace, name string) (*windowsnodepool.MachineSetScale, error) {
+func (m *MachineSets) Get(ctx context.Context, namespace, name string) (*windowsnodepool.MachineSetScale, error) {
 	set, err := m.get(ctx, namespace, name)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (m machineSets) Get(ctx context.Context, namespace, name string) (*windowsn
 // get returns a MachineSet of Windows. A pool may be made by anybody who may make pools
 // and may name any MachineSet of its namespace; scaling it must not be a way to the
 // machines of others.
-func (m machineSets) get(ctx context.Context, namespace, name string) (*machinev1beta1.MachineSet, error) {
+func (m *MachineSets) get(ctx context.Context, namespace, name string) (*machinev1beta1.MachineSet, error) {
 	set := &machinev1beta1.MachineSet{}
 	err := m.client.Get().Namespace(namespace).Resource("machinesets").Name(name).Do(ctx).Into(set)
 	if err != nil {
@@ -102,7 +102,7 @@ func (m machineSets) get(ctx context.Context, namespace, name string) (*machinev
 }
 
 // Update implements [windowsnodepool.ScaleSource].
-func (m machineSets) Update(ctx context.Context, namespace, name string, current *windowsnodepool.MachineSetScale, change windowsnodepool.ScaleChange) (*windowsnodepool.MachineSetScale, error) {
+func (m *MachineSets) Update(ctx context.Context, namespace, name string, current *windowsnodepool.MachineSetScale, change windowsnodepool.ScaleChange) (*windowsnodepool.MachineSetScale, error) {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": autoscalingv1.SchemeGroupVersion.String(),
 		"kind":       "Scale",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package app
+package backend
 
 import (
 	"context"
@@ -34,42 +34,42 @@ const maxEventMessage = 1024
 // a second are told of in sum: the log of the server and the audit log have each.
 var eventLimits = record.CorrelatorOptions{MaxEvents: 60, MaxIntervalInSeconds: 60, BurstSize: 120, QPS: 0.2}
 
-// sessionEvents tells about sessions in events of the cluster, where those who look
+// SessionEvents reports sessions in events of the cluster, where those who look
 // after a host see them, and in the log of the server. The events are those of core/v1:
 // in events.k8s.io two that differ in their note only are one that happened twice.
-type sessionEvents struct {
+type SessionEvents struct {
 	recorder record.EventRecorder
 }
 
-var _ windowsinstance.SessionEvents = sessionEvents{}
+var _ windowsinstance.SessionEvents = (*SessionEvents)(nil)
 
-// newSessionEvents sends events until the returned function is called. The end of ctx is
+// NewSessionEvents sends events to the cluster of kube until the returned function is called. The end of ctx is
 // when the server begins to stop, and with it the sessions, which is worth telling.
-func newSessionEvents(ctx context.Context, kube kubernetes.Interface) (e sessionEvents, shutdown func()) {
+func NewSessionEvents(ctx context.Context, kube kubernetes.Interface) (e *SessionEvents, shutdown func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)), record.WithCorrelatorOptions(eventLimits))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
-	return sessionEvents{broadcaster.NewRecorder(apiserver.Scheme, corev1.EventSource{Component: "windows-apiserver"})}, broadcaster.Shutdown
+	return &SessionEvents{broadcaster.NewRecorder(apiserver.Scheme, corev1.EventSource{Component: "windows-apiserver"})}, broadcaster.Shutdown
 }
 
 // Started implements [windowsinstance.SessionEvents].
-func (e sessionEvents) Started(info windowsinstance.SessionInfo) {
+func (e *SessionEvents) Started(info windowsinstance.SessionInfo) {
 	klog.InfoS("Session started", "kind", info.Kind, "instance", klog.KObj(info.Instance), "user", info.User, "audit", info.AuditID)
-	e.send(info, corev1.EventTypeNormal, reasonSessionStarted, fmt.Sprintf("%s %s.", info.User, doing(info)))
+	e.send(info, corev1.EventTypeNormal, reasonSessionStarted, fmt.Sprintf("%s %s.", info.User, describePresent(info)))
 }
 
 // NotRecorded implements [windowsinstance.SessionEvents].
-func (e sessionEvents) NotRecorded(info windowsinstance.SessionInfo, err error) {
-	e.send(info, corev1.EventTypeWarning, reasonSessionNotRecorded, fmt.Sprintf("%s %s, and it is not recorded, or not completely: %v.", info.User, doing(info), err))
+func (e *SessionEvents) NotRecorded(info windowsinstance.SessionInfo, err error) {
+	e.send(info, corev1.EventTypeWarning, reasonSessionNotRecorded, fmt.Sprintf("%s %s, and it is not recorded, or not completely: %v.", info.User, describePresent(info), err))
 }
 
 // Ended implements [windowsinstance.SessionEvents].
-func (e sessionEvents) Ended(info windowsinstance.SessionInfo, end windowsinstance.SessionEnd) {
+func (e *SessionEvents) Ended(info windowsinstance.SessionInfo, end windowsinstance.SessionEnd) {
 	klog.InfoS("Session ended", "kind", info.Kind, "instance", klog.KObj(info.Instance), "user", info.User, "audit", info.AuditID, "end", end.String())
-	e.send(info, corev1.EventTypeNormal, reasonSessionEnded, fmt.Sprintf("%s %s for %s: %s.", info.User, did(info), end.Duration.Round(time.Millisecond), how(end)))
+	e.send(info, corev1.EventTypeNormal, reasonSessionEnded, fmt.Sprintf("%s %s for %s: %s.", info.User, describePast(info), end.Duration.Round(time.Millisecond), describeEnd(end)))
 }
 
 // send adds what the audit logs of both servers call the request.
-func (e sessionEvents) send(info windowsinstance.SessionInfo, kind, reason, message string) {
+func (e *SessionEvents) send(info windowsinstance.SessionInfo, kind, reason, message string) {
 	suffix := ""
 	if info.AuditID != "" {
 		suffix = fmt.Sprintf(" Audit ID %s.", info.AuditID)
@@ -80,8 +80,8 @@ func (e sessionEvents) send(info windowsinstance.SessionInfo, kind, reason, mess
 	e.recorder.Event(info.Instance, kind, reason, message+suffix)
 }
 
-// doing says what a session does, in the present tense.
-func doing(info windowsinstance.SessionInfo) string {
+// describePresent says what a session does, in the present tense.
+func describePresent(info windowsinstance.SessionInfo) string {
 	switch {
 	case info.Kind == windowsinstance.StreamPortForward:
 		return "forwards ports" + list(info.Ports)
@@ -91,8 +91,8 @@ func doing(info windowsinstance.SessionInfo) string {
 	return "runs " + quoted(info.Command)
 }
 
-// did says it in the past tense.
-func did(info windowsinstance.SessionInfo) string {
+// describePast says it in the past tense.
+func describePast(info windowsinstance.SessionInfo) string {
 	switch {
 	case info.Kind == windowsinstance.StreamPortForward:
 		return "forwarded ports" + list(info.Ports)
@@ -121,8 +121,8 @@ func quoted(command []string) string {
 	return strings.Join(words, " ")
 }
 
-// how says how a session ended.
-func how(end windowsinstance.SessionEnd) string {
+// describeEnd says how a session ended.
+func describeEnd(end windowsinstance.SessionEnd) string {
 	switch end.End {
 	case stream.EndExited:
 		return fmt.Sprintf("it ended with exit code %d", end.ExitCode)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package app
+package backend
 
 import (
 	"encoding/json"
@@ -51,11 +51,11 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, c.body)
 }
 
-func newTestMachineSets(t *testing.T, c *fakeCluster) machineSets {
+func newTestMachineSets(t *testing.T, c *fakeCluster) *MachineSets {
 	t.Helper()
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
-	sets, err := newMachineSets(&rest.Config{Host: server.URL})
+	sets, err := NewMachineSets(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestMachineSetErrors(t *testing.T) {
 		})
 	}
 	t.Run("kube-apiserver is gone", func(t *testing.T) {
-		sets, err := newMachineSets(&rest.Config{Host: "http://127.0.0.1:1"})
+		sets, err := NewMachineSets(&rest.Config{Host: "http://127.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package app
+package backend
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func TestSessionEvents(t *testing.T) {
 		return windowsinstance.SessionEnd{Result: result, Duration: 1500 * time.Millisecond}
 	}
 	recorder := record.NewFakeRecorder(20)
-	e := sessionEvents{recorder}
+	e := SessionEvents{recorder}
 	e.Started(exec)
 	e.Started(shell)
 	e.Started(ports)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package app
+package backend
 
 import (
 	"context"
@@ -19,13 +19,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
-	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// newConfigurations makes what reads the cluster that config is about.
-func newConfigurations(config *rest.Config, own versioned.Interface, settings cluster.Settings) (*cluster.Live, error) {
+// NewDesired returns what reads the desired configuration of hosts from the cluster of
+// config, and pools with readPool.
+func NewDesired(config *rest.Config, readPool PoolReader, settings cluster.Settings) (*cluster.Live, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, configv1.Install} {
 		if err := add(scheme); err != nil {
@@ -36,20 +36,20 @@ func newConfigurations(config *rest.Config, own versioned.Interface, settings cl
 	if err != nil {
 		return nil, fmt.Errorf("making a client for the cluster: %w", err)
 	}
-	return &cluster.Live{Cluster: reader, ReadPool: poolReader(own), Settings: settings}, nil
+	return &cluster.Live{Cluster: reader, ReadPool: readPool, Settings: settings}, nil
 }
 
 // Plan implements [windowsinstance.Planner].
-func (h hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
+func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
 	var bundle *config.Bundle
 	joins := false
-	if h.configurations != nil {
-		desired, unjoined, err := h.configurations.Build(ctx, instance)
+	if h.desired != nil {
+		result, unjoined, err := h.desired.Build(ctx, instance)
 		if err != nil {
 			return nil, unplannable(instance.Name, err)
 		}
-		if desired != nil {
-			bundle, joins = &desired.Bundle, unjoined
+		if result != nil {
+			bundle, joins = &result.Bundle, unjoined
 		}
 	}
 	changes, err := h.access.Plan(ctx, instance, bundle)
@@ -65,14 +65,14 @@ func (h hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]
 	return changes, nil
 }
 
-// unplannable is the error about a host of which nobody can say what it shall be like.
+// unplannable is the error about a host whose desired configuration cannot be built.
 func unplannable(name string, err error) error {
 	var missing *cluster.InputError
 	if errors.As(err, &missing) {
 		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, missing)
 	}
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		return apierrors.NewServiceUnavailable(fmt.Sprintf("what the host %s shall be like cannot be found out: %v", name, err))
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("the desired configuration of the host %s cannot be read: %v", name, err))
 	}
-	return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, fmt.Errorf("what it shall be like is not possible: %w", err))
+	return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, fmt.Errorf("its desired configuration is not possible: %w", err))
 }
