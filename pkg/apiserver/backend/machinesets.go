@@ -12,13 +12,16 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/scale"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
@@ -29,33 +32,39 @@ import (
 // their own subresource scale, so that nothing but the number of replicas can change,
 // and kube-apiserver records whose number it is.
 type MachineSets struct {
-	client rest.Interface
+	sets   client.Reader
+	scales scale.ScalesGetter
 }
 
 var _ windowsnodepool.ScaleSource = (*MachineSets)(nil)
 
-// NewMachineSets makes a client for the cluster of config. There need not be a Machine
+// machineSetResource is the resource of MachineSets.
+var machineSetResource = machinev1beta1.GroupVersion.WithResource("machinesets")
+
+// NewMachineSets makes clients for the cluster of config. There need not be a Machine
 // API in it.
 func NewMachineSets(config *rest.Config) (*MachineSets, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{machinev1beta1.Install, autoscalingv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
+	if err := machinev1beta1.Install(scheme); err != nil {
+		return nil, fmt.Errorf("making the scheme: %w", err)
 	}
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // kube-apiserver has limits of its own that are fair to others
-	config.APIPath = "/apis"
-	config.GroupVersion = &machinev1beta1.GroupVersion
 	// MachineSets are custom resources, which have no protobuf form.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
+	// The resource is known, so nothing is discovered, which would fail without a Machine API.
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{machinev1beta1.GroupVersion})
+	mapper.Add(machinev1beta1.GroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
+	sets, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("making a client for MachineSets: %w", err)
 	}
-	return &MachineSets{client}, nil
+	// Patches name their resource and need no resolver of kinds.
+	scales, err := scale.NewForConfig(rest.CopyConfig(config), mapper, dynamic.LegacyAPIPathResolverFunc, nil)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for their scales: %w", err)
+	}
+	return &MachineSets{sets: sets, scales: scales}, nil
 }
 
 // Get implements [windowsnodepool.ScaleSource].
@@ -90,8 +99,7 @@ func (m *MachineSets) Get(ctx context.Context, namespace, name string) (*windows
 // machines of others.
 func (m *MachineSets) get(ctx context.Context, namespace, name string) (*machinev1beta1.MachineSet, error) {
 	set := &machinev1beta1.MachineSet{}
-	err := m.client.Get().Namespace(namespace).Resource("machinesets").Name(name).Do(ctx).Into(set)
-	if err != nil {
+	if err := m.sets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, set); err != nil {
 		return nil, explainMachineSetError(name, err)
 	}
 	if os := set.Spec.Template.Labels[wmco.MachineOSLabel]; os != wmco.MachineOSWindows {
@@ -112,19 +120,17 @@ func (m *MachineSets) Update(ctx context.Context, namespace, name string, curren
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("encoding the change: %w", err))
 	}
-	options := &metav1.PatchOptions{FieldManager: change.FieldManager, DryRun: change.DryRun}
-	scale := &autoscalingv1.Scale{}
-	err = m.client.Patch(types.MergePatchType).Namespace(namespace).Resource("machinesets").Name(name).SubResource("scale").
-		VersionedParams(options, metav1.ParameterCodec).Body(body).Do(ctx).Into(scale)
+	scaled, err := m.scales.Scales(namespace).Patch(ctx, machineSetResource, name, types.MergePatchType, body,
+		metav1.PatchOptions{FieldManager: change.FieldManager, DryRun: change.DryRun})
 	if err != nil {
 		return nil, explainMachineSetError(name, err)
 	}
 	return &windowsnodepool.MachineSetScale{
-		ResourceVersion: scale.ResourceVersion,
-		Replicas:        scale.Spec.Replicas,
-		CurrentReplicas: scale.Status.Replicas,
+		ResourceVersion: scaled.ResourceVersion,
+		Replicas:        scaled.Spec.Replicas,
+		CurrentReplicas: scaled.Status.Replicas,
 		Selector:        current.Selector,
-		ManagedFields:   scale.ManagedFields,
+		ManagedFields:   scaled.ManagedFields,
 	}, nil
 }
 

@@ -131,10 +131,19 @@ func TestMachineSetErrors(t *testing.T) {
 		{"of nothing", 200, strings.Replace(windowsMS, `"machine.openshift.io/os-id":"Windows"`, "", 1), 403, `is ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := newTestMachineSets(t, &fakeCluster{code: test.code, body: test.body}).Get(t.Context(), "ns", "winworker")
-			var status apierrors.APIStatus
-			if !errors.As(err, &status) || status.Status().Code != test.want || !strings.Contains(status.Status().Message, test.says) {
-				t.Errorf("got %v, want code %d with %q", err, test.want, test.says)
+			sets := newTestMachineSets(t, &fakeCluster{code: test.code, body: test.body})
+			check := func(err error) {
+				t.Helper()
+				var status apierrors.APIStatus
+				if !errors.As(err, &status) || status.Status().Code != test.want || !strings.Contains(status.Status().Message, test.says) {
+					t.Errorf("got %v, want code %d with %q", err, test.want, test.says)
+				}
+			}
+			_, err := sets.Get(t.Context(), "ns", "winworker")
+			check(err)
+			if test.code != http.StatusOK { // what the MachineSet is of was seen before it is scaled
+				_, err = sets.Update(t.Context(), "ns", "winworker", &windowsnodepool.MachineSetScale{}, windowsnodepool.ScaleChange{})
+				check(err)
 			}
 		})
 	}
