@@ -13,9 +13,13 @@ import (
 	"syscall"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
 var _ agent.Receiver = (*UnixSystem)(nil)
+
+// disk is how files are opened, renamed and refused on Unix.
+var disk = files.Disk{Open: openShared, Rename: renameFile, Full: diskFull}
 
 // diskFull adds [agent.ErrDiskFull] to what Unix says of a volume without room.
 func diskFull(err error) error {
@@ -27,13 +31,7 @@ func diskFull(err error) error {
 
 // Create implements [agent.Receiver].
 func (s *UnixSystem) Create(path string) (agent.ReceivedFile, error) {
-	local := s.local(path)
-	return receive(local, func(temporary string) error {
-		if err := os.Rename(temporary, local); err != nil {
-			return err
-		}
-		return syncDirectory(filepath.Dir(local))
-	})
+	return disk.Create(s.local(path))
 }
 
 // Sync implements [agent.Receiver].

@@ -12,9 +12,13 @@ import (
 	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
 var _ agent.Receiver = (*windowsSystem)(nil)
+
+// disk is how files are opened, renamed and refused on Windows.
+var disk = files.Disk{Open: openShared, Rename: moveFile, Full: diskFull}
 
 // diskFull adds [agent.ErrDiskFull] to what Windows says of a volume without room.
 func diskFull(err error) error {
@@ -29,7 +33,7 @@ func diskFull(err error) error {
 // Create implements [agent.Receiver]. The file has the access that its directory
 // grants, as one that was sent has.
 func (s *windowsSystem) Create(path string) (agent.ReceivedFile, error) {
-	return receive(path, func(temporary string) error { return moveFile(temporary, path) })
+	return disk.Create(path)
 }
 
 // Sync implements [agent.Receiver]. FlushFileBuffers wants a handle that may write.

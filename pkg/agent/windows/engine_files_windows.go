@@ -18,6 +18,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
 // Access that SYSTEM (SY) and Administrators (BA) have and nobody else, inherited from
@@ -47,7 +48,7 @@ func (s *windowsSystem) Stat(path string) (engine.FileInfo, error) {
 	if err != nil {
 		return engine.FileInfo{}, err
 	}
-	out := engine.FileInfo{Kind: fileKind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
+	out := engine.FileInfo{Kind: files.Kind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
 	if out.Kind == engine.FileRegular || out.Kind == engine.FileDirectory {
 		if out.Access, err = readAccess(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return engine.FileInfo{}, fmt.Errorf("reading the access to %s: %w", path, err)
@@ -106,7 +107,7 @@ func openShared(path string, write bool) (*os.File, error) {
 }
 
 // Names implements [engine.System].
-func (s *windowsSystem) Names(directory string) ([]string, error) { return directoryNames(directory) }
+func (s *windowsSystem) Names(directory string) ([]string, error) { return files.Names(directory) }
 
 // securityAttributes are for making what only administrators have access to. Nil: what
 // the directory above grants.
@@ -140,7 +141,7 @@ func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
 
 // writeWhole writes a file that is there as a whole or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, access config.Access) error {
-	temporary := path + temporarySuffix
+	temporary := path + files.TemporarySuffix
 	// One from before a crash may have another access.
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return inUse(err)
@@ -231,7 +232,7 @@ func (s *windowsSystem) MakeDirectory(path string, access config.Access) error {
 
 // Remove implements [engine.System].
 func (s *windowsSystem) Remove(path string) error {
-	for _, name := range []string{path + temporarySuffix, path} {
+	for _, name := range []string{path + files.TemporarySuffix, path} {
 		err := os.Remove(name)
 		if errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) {
 			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
@@ -256,12 +257,12 @@ func (s *windowsSystem) RemoveAtBoot(path string) error {
 }
 
 // LogSize implements [engine.System].
-func (s *windowsSystem) LogSize(path string) (int64, error) { return logSize(path) }
+func (s *windowsSystem) LogSize(path string) (int64, error) { return disk.LogSize(path) }
 
 // CopyLog implements [engine.System].
-func (s *windowsSystem) CopyLog(path, target string) error { return copyLog(path, target, moveFile) }
+func (s *windowsSystem) CopyLog(path, target string) error { return disk.CopyLog(path, target) }
 
 // ReleaseLog implements [engine.System].
 func (s *windowsSystem) ReleaseLog(path, copied string) (bool, error) {
-	return releaseLog(path, copied)
+	return disk.ReleaseLog(path, copied)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
 // defaultDrive is where drive C is on a Unix host.
@@ -154,7 +155,7 @@ func (s *UnixSystem) change(change func(*unixState) error) error {
 
 // writeWhole writes a file that is there as a whole or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, mode fs.FileMode) (err error) {
-	temporary := path + temporarySuffix
+	temporary := path + files.TemporarySuffix
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
@@ -277,7 +278,7 @@ func (s *UnixSystem) Stat(path string) (engine.FileInfo, error) {
 	if err != nil {
 		return engine.FileInfo{}, err
 	}
-	out := engine.FileInfo{Kind: fileKind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
+	out := engine.FileInfo{Kind: files.Kind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
 	if info.Mode().Perm()&0o077 == 0 {
 		out.Access = config.AccessAdministrators
 	}
@@ -289,7 +290,7 @@ func (s *UnixSystem) Open(path string) (io.ReadCloser, error) { return os.Open(s
 
 // Names implements [engine.System].
 func (s *UnixSystem) Names(directory string) ([]string, error) {
-	return directoryNames(s.local(directory))
+	return files.Names(s.local(directory))
 }
 
 // modes are permissions of files and directories.
@@ -360,7 +361,7 @@ func (s *UnixSystem) MakeDirectory(path string, access config.Access) error {
 // Remove implements [engine.System].
 func (s *UnixSystem) Remove(path string) error {
 	local := s.local(path)
-	for _, name := range []string{local + temporarySuffix, local} {
+	for _, name := range []string{local + files.TemporarySuffix, local} {
 		err := os.Remove(name)
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
 			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
@@ -385,16 +386,16 @@ func openShared(path string, write bool) (*os.File, error) {
 }
 
 // LogSize implements [engine.System].
-func (s *UnixSystem) LogSize(path string) (int64, error) { return logSize(s.local(path)) }
+func (s *UnixSystem) LogSize(path string) (int64, error) { return disk.LogSize(s.local(path)) }
 
 // CopyLog implements [engine.System].
 func (s *UnixSystem) CopyLog(path, target string) error {
-	return copyLog(s.local(path), s.local(target), renameFile)
+	return disk.CopyLog(s.local(path), s.local(target))
 }
 
 // ReleaseLog implements [engine.System].
 func (s *UnixSystem) ReleaseLog(path, copied string) (bool, error) {
-	return releaseLog(s.local(path), s.local(copied))
+	return disk.ReleaseLog(s.local(path), s.local(copied))
 }
 
 // Service implements [engine.System].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windows
+package files
 
 import (
 	"crypto/rand"
@@ -17,53 +17,54 @@ import (
 // abandonedAfter is how old a file has to be that is not written any more: unpacking takes seconds.
 const abandonedAfter = time.Hour
 
-// receivedFile is a file that is written under a temporary name.
-type receivedFile struct {
-	file   *os.File
-	rename func(temporary string) error
-	done   bool
+// received is a file that is written under a temporary name.
+type received struct {
+	disk Disk
+	file *os.File
+	path string
+	done bool
 }
 
-// receive makes a file beside path, where rename puts it. Its name is its own: whoever lost
+// Create makes a file beside path, which its Commit renames to path. Its name is its own: whoever lost
 // a connection may ask again while the first one is still at work, and neither may write
 // into what the other one is about to give its name.
-func receive(path string, rename func(temporary string) error) (agent.ReceivedFile, error) {
-	if abandoned, err := filepath.Glob(path + ".*" + temporarySuffix); err == nil { // the path has no wildcard
+func (d Disk) Create(path string) (agent.ReceivedFile, error) {
+	if abandoned, err := filepath.Glob(path + ".*" + TemporarySuffix); err == nil { // the path has no wildcard
 		for _, name := range abandoned {
 			if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > abandonedAfter {
 				_ = os.Remove(name) // it only takes space
 			}
 		}
 	}
-	name := path + "." + rand.Text()[:8] + temporarySuffix
+	name := path + "." + rand.Text()[:8] + TemporarySuffix
 	out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // what is sent is no secret
 	if err != nil {
-		return nil, diskFull(err)
+		return nil, d.Full(err)
 	}
-	return &receivedFile{file: out, rename: rename}, nil
+	return &received{disk: d, file: out, path: path}, nil
 }
 
 // Write implements [agent.ReceivedFile].
-func (r *receivedFile) Write(b []byte) (int, error) {
+func (r *received) Write(b []byte) (int, error) {
 	n, err := r.file.Write(b)
-	return n, diskFull(err)
+	return n, r.disk.Full(err)
 }
 
 // Commit implements [agent.ReceivedFile].
-func (r *receivedFile) Commit() error {
+func (r *received) Commit() error {
 	err := errors.Join(r.file.Sync(), r.file.Close())
 	if err == nil {
-		err = r.rename(r.file.Name())
+		err = r.disk.Rename(r.file.Name(), r.path)
 	}
 	r.done = err == nil
 	if err != nil {
-		return errors.Join(diskFull(err), r.remove())
+		return errors.Join(r.disk.Full(err), r.remove())
 	}
 	return nil
 }
 
 // Discard implements [agent.ReceivedFile].
-func (r *receivedFile) Discard() error {
+func (r *received) Discard() error {
 	if r.done {
 		return nil
 	}
@@ -72,7 +73,7 @@ func (r *receivedFile) Discard() error {
 	return r.remove()
 }
 
-func (r *receivedFile) remove() error {
+func (r *received) remove() error {
 	if err := os.Remove(r.file.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windows
+package files
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ import (
 const _ = uint(engine.MinRotatedLog - sparse.Unit)
 
 // openLog opens a log and finds its text.
-func openLog(path string, write bool) (f *os.File, start, size int64, err error) {
-	f, err = openShared(path, write)
+func (d Disk) openLog(path string, write bool) (f *os.File, start, size int64, err error) {
+	f, err = d.Open(path, write)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -41,22 +41,22 @@ func openLog(path string, write bool) (f *os.File, start, size int64, err error)
 	return nil, 0, 0, errors.Join(err, f.Close())
 }
 
-// logSize implements [engine.System.LogSize].
-func logSize(path string) (int64, error) {
-	f, _, size, err := openLog(path, false)
+// LogSize is that of [engine.LogFiles].
+func (d Disk) LogSize(path string) (int64, error) {
+	f, _, size, err := d.openLog(path, false)
 	if err != nil {
 		return 0, err
 	}
 	return size, f.Close()
 }
 
-// copyLog implements [engine.System.CopyLog]. The copy is written under another name first,
+// CopyLog is that of [engine.LogFiles]. The copy is written under another name first,
 // always the same, so that a crash leaves no more than one behind.
-func copyLog(path, target string, rename func(from, to string) error) (err error) {
+func (d Disk) CopyLog(path, target string) (err error) {
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(&fs.PathError{Op: "create", Path: target, Err: fs.ErrExist}, err)
 	}
-	in, start, size, err := openLog(path, false)
+	in, start, size, err := d.openLog(path, false)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func copyLog(path, target string, rename func(from, to string) error) (err error
 	if size < engine.MinRotatedLog {
 		return fmt.Errorf("its complete lines have %d bytes, which is too little", size)
 	}
-	temporary := path + temporarySuffix
+	temporary := path + TemporarySuffix
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, info.Mode().Perm())
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func copyLog(path, target string, rename func(from, to string) error) (err error
 		err = out.Sync()
 	}
 	if err = errors.Join(err, out.Close()); err == nil {
-		err = rename(temporary, target)
+		err = d.Rename(temporary, target)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary))
@@ -105,8 +105,8 @@ func completeLines(in io.ReaderAt, start, size int64) (int64, error) {
 	return size, nil
 }
 
-// releaseLog implements [engine.System.ReleaseLog].
-func releaseLog(path, copied string) (released bool, err error) {
+// ReleaseLog is that of [engine.LogFiles].
+func (d Disk) ReleaseLog(path, copied string) (released bool, err error) {
 	rotated, err := os.Open(copied)
 	if err != nil {
 		return false, err
@@ -116,7 +116,7 @@ func releaseLog(path, copied string) (released bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	log, start, size, err := openLog(path, true)
+	log, start, size, err := d.openLog(path, true)
 	if err != nil {
 		return false, err
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windows
+package files
 
 import (
 	"io/fs"
@@ -12,11 +12,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
-// temporarySuffix is that of a file that is being written. It is in the directory of the
+// TemporarySuffix is that of a file that is being written. It is in the directory of the
 // file, whose access it inherits. A crash can leave one behind; it is removed with the file.
-const temporarySuffix = ".windows-node-agent.tmp"
+const TemporarySuffix = ".windows-node-agent.tmp"
 
-func fileKind(mode fs.FileMode) engine.FileKind {
+// Kind says what is in the place of a file.
+func Kind(mode fs.FileMode) engine.FileKind {
 	switch {
 	case mode.IsRegular():
 		return engine.FileRegular
@@ -27,15 +28,15 @@ func fileKind(mode fs.FileMode) engine.FileKind {
 	}
 }
 
-// directoryNames lists a directory without what is being written.
-func directoryNames(path string) ([]string, error) {
+// Names lists a directory without what is being written.
+func Names(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]string, 0, len(entries))
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), temporarySuffix) {
+		if !strings.HasSuffix(e.Name(), TemporarySuffix) {
 			list = append(list, e.Name())
 		}
 	}
