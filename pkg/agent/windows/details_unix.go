@@ -9,6 +9,7 @@ import (
 	"context"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
 
 // certificateFiles are where a kubelet keeps its certificates.
@@ -16,5 +17,5 @@ var certificateFiles = []string{"/var/lib/kubelet/pki/*-current.pem", "/var/lib/
 
 // Details implements [agent.Host].
 func (h *Host) Details(_ context.Context, f *api.Facts) {
-	collectCertificates(f, certificateFiles)
+	facts.Certificates(f, certificateFiles)
 }

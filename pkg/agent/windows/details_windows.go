@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 
 	"golang.org/x/sys/windows"
 )
@@ -31,7 +32,7 @@ var (
 
 // Details implements [agent.Host].
 func (h *Host) Details(_ context.Context, f *api.Facts) {
-	collectCertificates(f, certificateFiles)
+	facts.Certificates(f, certificateFiles)
 	f.Collect("network/hns", func() (err error) {
 		// Asking would start the service.
 		if !slices.ContainsFunc(f.Services, func(s api.Service) bool { return s.Name == "hns" && s.State == "Running" }) {

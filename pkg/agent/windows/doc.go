@@ -11,6 +11,8 @@ package windows
 import (
 	"os"
 	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 // Options change where the host's things are. The zero value is the real host.
@@ -27,6 +29,8 @@ type Options struct {
 type Host struct {
 	logRoot, drive string
 }
+
+var _ agent.Host = (*Host)(nil)
 
 // New returns the host that the process runs on.
 func New(o Options) *Host {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
@@ -300,7 +301,7 @@ const maxBoots = 200
 // BootTimes takes the present boot from the uptime and those before from the event
 // log, as far back as that goes.
 func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
-	boots := []time.Time{bootTime(h.Now(), windows.DurationSinceBoot())}
+	boots := []time.Time{facts.BootTime(h.Now(), windows.DurationSinceBoot())}
 	results, err := evtQuery("System", bootEvents, true)
 	if err != nil {
 		// The present boot is known all the same.

@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
@@ -27,7 +28,7 @@ var (
 
 // Facts collects everything by Win32 calls and from the registry.
 func (h *Host) Facts(ctx context.Context) *api.Facts {
-	f := &api.Facts{Time: h.timeFacts()}
+	f := &api.Facts{Time: facts.Time(h.Now())}
 	f.Collect("system", func() error { return systemFacts(&f.System) })
 	f.Collect("name", func() error { return nameFacts(&f.Name) })
 	f.Collect("cpus", func() error {
@@ -319,7 +320,7 @@ func proxyVariables() (map[string]string, error) {
 	}
 	var vars map[string]string
 	for _, name := range names {
-		if !isProxyVariable(name) {
+		if !facts.IsProxyVariable(name) {
 			continue
 		}
 		value, _, err := k.GetStringValue(name)
@@ -329,7 +330,7 @@ func proxyVariables() (map[string]string, error) {
 		if vars == nil {
 			vars = make(map[string]string)
 		}
-		vars[strings.ToUpper(name)] = withoutUserinfo(value)
+		vars[strings.ToUpper(name)] = facts.WithoutUserinfo(value)
 	}
 	return vars, nil
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
@@ -36,13 +37,13 @@ func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []time.Time{bootTime(h.Now(), up)}, nil
+	return []time.Time{facts.BootTime(h.Now(), up)}, nil
 }
 
 // Facts collects what a Unix system tells. Its parts that come from /proc are
 // missing, with an error, where there is no /proc.
 func (h *Host) Facts(ctx context.Context) *api.Facts {
-	f := &api.Facts{Time: h.timeFacts(), CPUs: runtime.NumCPU()}
+	f := &api.Facts{Time: facts.Time(h.Now()), CPUs: runtime.NumCPU()}
 	f.Collect("system", func() error { return systemFacts(&f.System) })
 	f.Collect("name", func() error { return nameFacts(&f.Name) })
 	f.Collect("memory", func() error { return memoryFacts(&f.Memory) })
@@ -76,11 +77,11 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 		return err
 	})
 	for _, kv := range os.Environ() {
-		if k, v, _ := strings.Cut(kv, "="); isProxyVariable(k) {
+		if k, v, _ := strings.Cut(kv, "="); facts.IsProxyVariable(k) {
 			if f.Environment == nil {
 				f.Environment = map[string]string{}
 			}
-			f.Environment[strings.ToUpper(k)] = withoutUserinfo(v)
+			f.Environment[strings.ToUpper(k)] = facts.WithoutUserinfo(v)
 		}
 	}
 	return f

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 )
@@ -36,7 +37,7 @@ func (h *Host) Boot(context.Context) (api.BootFacts, error) {
 		return api.BootFacts{}, fmt.Errorf("reading the ID of the boot: %w", err)
 	}
 	return api.BootFacts{
-		Time:          bootTime(h.Now(), up),
+		Time:          facts.BootTime(h.Now(), up),
 		UptimeSeconds: int64(up.Seconds()),
 		ID:            strings.TrimSpace(string(id)),
 	}, nil

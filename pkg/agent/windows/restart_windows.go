@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 
 	"golang.org/x/sys/windows"
 
@@ -40,7 +41,7 @@ func (h *Host) Boot(context.Context) (api.BootFacts, error) {
 	up := windows.DurationSinceBoot()
 	ticks := uint64(info.bootTime.HighDateTime)<<32 | uint64(info.bootTime.LowDateTime)
 	return api.BootFacts{
-		Time:          bootTime(h.Now(), up),
+		Time:          facts.BootTime(h.Now(), up),
 		UptimeSeconds: int64(up.Seconds()),
 		ID:            bootID(ticks - info.bootTimeBias),
 	}, nil

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windows
+// Package facts has the parts of collecting facts that are the same on every host: it reads
+// the clock, finds proxies in environments, and certificates in files.
+//
+// It knows no operating system, and must not import package windows.
+package facts
 
 import (
 	"slices"
@@ -9,28 +13,23 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
-	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
-var _ agent.Host = (*Host)(nil)
-
-// timeFacts reads the clock.
-func (h *Host) timeFacts() api.TimeFacts {
-	now := h.Now()
+// Time is what a clock says.
+func Time(now time.Time) api.TimeFacts {
 	zone, offset := now.Zone()
 	return api.TimeFacts{Now: now, Zone: zone, OffsetSeconds: offset}
 }
 
-// isProxyVariable says whether an environment variable configures a proxy.
-func isProxyVariable(name string) bool {
+// IsProxyVariable says whether an environment variable configures a proxy.
+func IsProxyVariable(name string) bool {
 	return slices.Contains([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}, strings.ToUpper(name))
 }
 
-// withoutUserinfo takes user name and password out of a proxy's address. It does
+// WithoutUserinfo takes user name and password out of a proxy's address. It does
 // not parse: whatever stands before the last @ of the authority is replaced, so
 // that an address which no parser would accept gives nothing away either.
-func withoutUserinfo(address string) string {
+func WithoutUserinfo(address string) string {
 	start := 0
 	if i := strings.Index(address, "://"); i >= 0 {
 		start = i + len("://")
@@ -42,8 +41,8 @@ func withoutUserinfo(address string) string {
 	return address[:start] + "xxxxx" + address[at:]
 }
 
-// bootTime is the clock less the uptime, rounded to the second as nothing finer
+// BootTime is the clock less the uptime, rounded to the second as nothing finer
 // stays the same from call to call.
-func bootTime(now time.Time, uptime time.Duration) time.Time {
+func BootTime(now time.Time, uptime time.Duration) time.Time {
 	return now.Add(-uptime).Round(time.Second)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windows
+package facts
 
 import (
 	"bytes"
@@ -25,9 +25,9 @@ const (
 	maxCertificatesEach = 20
 )
 
-// collectCertificates reads the certificates in the files that the patterns of
-// [filepath.Glob] match. A file that cannot be read costs only its own.
-func collectCertificates(f *api.Facts, patterns []string) {
+// Certificates adds the certificates in the files that the patterns of
+// [filepath.Glob] match to the facts. A file that cannot be read costs only its own.
+func Certificates(f *api.Facts, patterns []string) {
 	for _, pattern := range patterns {
 		// The patterns are ours, and that is all that Glob complains about.
 		files, _ := filepath.Glob(pattern)
