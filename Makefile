@@ -24,7 +24,6 @@ build: ## Build all programs into bin/ (VERSION=v1.2.3 to name the release).
 	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/windows-controller ./cmd/controller
 	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/kubectl-windows ./cmd/kubectl-windows
 	GOOS=windows GOARCH=amd64 $(AGENT) -o bin/agent/windows-node-agent.exe ./cmd/agent
-	GOOS=linux $(AGENT) -o bin/agent/windows-node-agent ./cmd/agent
 
 .PHONY: payload
 payload: ## Build what is shipped to hosts, for windows/amd64 (OUT=directory); 15 minutes the first time.

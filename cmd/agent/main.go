@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
+//go:build windows
+
 // Command agent is windows-node-agent, the program that runs on a host and answers
-// what the API server and the controller ask over SSH. See package hostagent.
+// what the API server and the controller ask over SSH. See package agent.
 package main
 
 import (
@@ -18,12 +20,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 )
 
-// logRoot replaces the log directory in builds for test hosts, which are no
-// machines of their own:
-//
-//	go build -ldflags '-X main.logRoot=/srv/host1/var/log' ./cmd/agent
-var logRoot string
-
 // graceOnSignal is how long the program may go on after a signal. It can be stuck
 // in a write to somebody who no longer reads.
 const graceOnSignal = 2 * time.Second
@@ -33,7 +29,7 @@ func main() {
 	context.AfterFunc(ctx, func() {
 		time.AfterFunc(graceOnSignal, func() { os.Exit(api.ExitFailed) })
 	})
-	host := windows.New(windows.Options{LogRoot: logRoot})
+	host := windows.New()
 	code := agent.Main(ctx, host, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

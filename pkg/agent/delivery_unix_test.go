@@ -26,12 +26,12 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
-	"github.com/openshift/windows-instance-api/pkg/agent/windows"
+	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
 // receiver is a host whose drive C is a directory.
 type receiver struct {
-	*windows.Host
+	*agenthost.Host
 	payload string // engine.PayloadDirectory on this machine
 	system  func(engine.System) engine.System
 }
@@ -40,7 +40,7 @@ func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	drive := t.TempDir()
 	r := &receiver{
-		Host: windows.New(windows.Options{Drive: drive}), payload: filepath.Join(drive, "Windows", "windows-node-agent", "payload"),
+		Host: agenthost.NewHost(agenthost.Options{Drive: drive}), payload: filepath.Join(drive, "Windows", "windows-node-agent", "payload"),
 		system: func(s engine.System) engine.System { return s },
 	}
 	if err := os.MkdirAll(r.payload, 0o755); err != nil {
@@ -241,10 +241,10 @@ func TestCommit(t *testing.T) {
 }
 
 // full is a host whose disk has no room, which /dev/full is like.
-type full struct{ *windows.UnixSystem }
+type full struct{ *agenthost.System }
 
 func (s full) Create(path string) (agent.ReceivedFile, error) {
-	f, err := s.UnixSystem.Create(path)
+	f, err := s.System.Create(path)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (f fullFile) Discard() error { return errors.Join(f.ReceivedFile.Discard(),
 // TestCommitDiskFull: what was unpacked is no use and takes the last of the space.
 func TestCommitDiskFull(t *testing.T) {
 	r := newReceiver(t)
-	r.system = func(s engine.System) engine.System { return full{s.(*windows.UnixSystem)} }
+	r.system = func(s engine.System) engine.System { return full{s.(*agenthost.System)} }
 	content := bytes.Repeat([]byte("kubelet "), 10_000)
 	sent := string(zip(t, content))
 	r.write(t, "kubelet.gz.part", []byte(sent))
@@ -289,12 +289,12 @@ func TestCommitDiskFull(t *testing.T) {
 
 // counting is a host that knows how much was unpacked on it.
 type counting struct {
-	*windows.UnixSystem
+	*agenthost.System
 	written *int
 }
 
 func (s counting) Create(path string) (agent.ReceivedFile, error) {
-	f, err := s.UnixSystem.Create(path)
+	f, err := s.System.Create(path)
 	return countingFile{f, s.written}, err
 }
 
@@ -314,7 +314,7 @@ func TestCommitBounded(t *testing.T) {
 	const size = 1000
 	r := newReceiver(t)
 	written := 0
-	r.system = func(s engine.System) engine.System { return counting{s.(*windows.UnixSystem), &written} }
+	r.system = func(s engine.System) engine.System { return counting{s.(*agenthost.System), &written} }
 	r.write(t, "kubelet.gz.part", zip(t, make([]byte, 100<<20)))
 	var answer api.CommitAnswer
 	r.run(t, api.CommandCommit, api.CommitRequest{
@@ -327,12 +327,12 @@ func TestCommitBounded(t *testing.T) {
 }
 
 // inUse is a host on which no file can be replaced.
-type inUse struct{ *windows.UnixSystem }
+type inUse struct{ *agenthost.System }
 
 func (inUse) Rename(string, string) error { return engine.ErrInUse }
 
 func (s inUse) Create(path string) (agent.ReceivedFile, error) {
-	f, err := s.UnixSystem.Create(path)
+	f, err := s.System.Create(path)
 	return inUseFile{f}, err
 }
 
@@ -348,7 +348,7 @@ func (f inUseFile) Commit() error {
 func TestCommitInUse(t *testing.T) {
 	for _, compressed := range []bool{false, true} {
 		r := newReceiver(t)
-		r.system = func(s engine.System) engine.System { return inUse{s.(*windows.UnixSystem)} }
+		r.system = func(s engine.System) engine.System { return inUse{s.(*agenthost.System)} }
 		sent := []byte("content")
 		if compressed {
 			sent = zip(t, sent)

@@ -118,7 +118,8 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 func (s *site) useRealAgent(t *testing.T) {
 	t.Helper()
 	for p, name := range agentFiles {
-		program, err := winhost.BuildProgram(t.Context(), "cmd/agent", string(p), runtime.GOARCH)
+		pkg := map[platform]string{windows: "cmd/agent", unix: "test/agenthost/program"}[p]
+		program, err := winhost.BuildProgram(t.Context(), pkg, string(p), runtime.GOARCH)
 		if err != nil {
 			t.Fatal(err)
 		}

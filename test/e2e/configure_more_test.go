@@ -25,9 +25,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/test/agenthost"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -123,9 +123,9 @@ func configureWrongClock(t *testing.T, s *site) {
 }
 
 // theirs is what the settings of a host say when somebody changes it by hand.
-func (h *siteHost) theirs(t *testing.T) *windows.UnixSystem {
+func (h *siteHost) theirs(t *testing.T) *agenthost.System {
 	t.Helper()
-	return windows.NewUnixSystem(h.local(t, `C:\`), func() (string, error) { return "by hand", nil })
+	return agenthost.NewSystem(h.local(t, `C:\`), func() (string, error) { return "by hand", nil })
 }
 
 // configureForeignRuntime has a host on which somebody runs a containerd of their own: it is

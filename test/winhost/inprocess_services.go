@@ -109,7 +109,7 @@ func (h *inProcessHost) forgetProcess(name string) {
 // startProcess runs the program of a service, which the service control manager has
 // started.
 func (h *inProcessHost) startProcess(s *hostSystem, name string) error {
-	service, err := s.UnixSystem.Service(name)
+	service, err := s.System.Service(name)
 	if err != nil || service == nil {
 		return err
 	}
@@ -178,12 +178,12 @@ func (w logWriter) Write(p []byte) (int, error) {
 func (h *inProcessHost) startServices() error {
 	s := h.system()
 	for _, path := range h.takeRemovals() {
-		if err := s.UnixSystem.Remove(path); err != nil {
+		if err := s.System.Remove(path); err != nil {
 			h.logf("%s: %v", h.name, err) // as Windows does
 		}
 	}
 	for _, name := range h.knownServices() {
-		service, err := s.UnixSystem.Service(name)
+		service, err := s.System.Service(name)
 		if err != nil {
 			return err
 		}

@@ -16,14 +16,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
-	"github.com/openshift/windows-instance-api/pkg/agent/windows"
+	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
 // hostSystem is an in-process host as the engine changes it in one boot: files are real,
 // services are functions of this process, and everything else is made up. When the boot is
 // over every call fails, so that nothing is changed by somebody whose power was cut.
 type hostSystem struct {
-	*windows.UnixSystem
+	*agenthost.System
 	host *inProcessHost
 	boot string
 }
@@ -39,7 +39,7 @@ var errNoPower = errors.New("the host has lost its power")
 // system is the host in its present boot.
 func (h *inProcessHost) system() *hostSystem {
 	s := &hostSystem{host: h, boot: h.bootID()}
-	s.UnixSystem = windows.NewUnixSystem(h.driveC, func() (string, error) { return s.boot, s.alive() })
+	s.System = agenthost.NewSystem(h.driveC, func() (string, error) { return s.boot, s.alive() })
 	return s
 }
 
@@ -68,7 +68,7 @@ func (h *inProcessHost) nameHost(name string) error {
 		return err
 	}
 	// A name holds from the next boot on, which is the first.
-	return windows.NewUnixSystem(h.driveC, func() (string, error) { return "factory", nil }).SetHostname(name)
+	return agenthost.NewSystem(h.driveC, func() (string, error) { return "factory", nil }).SetHostname(name)
 }
 
 // hostname is how the host calls itself, and next how from its next boot on.
@@ -85,7 +85,7 @@ func (s *hostSystem) Value(ctx context.Context, v config.Variable) (string, erro
 	if v.Source == config.SourceDefaultRouteAddress {
 		return s.host.Address(), s.alive()
 	}
-	return s.UnixSystem.Value(ctx, v)
+	return s.System.Value(ctx, v)
 }
 
 // Lock implements [engine.System].
@@ -93,7 +93,7 @@ func (s *hostSystem) Lock(owner engine.Owner) (release func() error, err error) 
 	if err := s.alive(); err != nil {
 		return nil, err
 	}
-	return s.UnixSystem.Lock(owner)
+	return s.System.Lock(owner)
 }
 
 // change says why a file cannot be changed, or nil.
@@ -124,7 +124,7 @@ func (s *hostSystem) Stat(path string) (engine.FileInfo, error) {
 	if err := s.alive(); err != nil {
 		return engine.FileInfo{}, err
 	}
-	return s.UnixSystem.Stat(path)
+	return s.System.Stat(path)
 }
 
 // Open implements [engine.FileSystem].
@@ -132,7 +132,7 @@ func (s *hostSystem) Open(path string) (io.ReadCloser, error) {
 	if err := s.alive(); err != nil {
 		return nil, err
 	}
-	return s.UnixSystem.Open(path)
+	return s.System.Open(path)
 }
 
 // Names implements [engine.FileSystem].
@@ -140,7 +140,7 @@ func (s *hostSystem) Names(directory string) ([]string, error) {
 	if err := s.alive(); err != nil {
 		return nil, err
 	}
-	return s.UnixSystem.Names(directory)
+	return s.System.Names(directory)
 }
 
 // WriteFile implements [engine.FileSystem].
@@ -148,7 +148,7 @@ func (s *hostSystem) WriteFile(path string, content []byte, access config.Access
 	if err := s.write(path); err != nil {
 		return err
 	}
-	return s.UnixSystem.WriteFile(path, content, access)
+	return s.System.WriteFile(path, content, access)
 }
 
 // Rename implements [engine.FileSystem]. A program that runs can be renamed, but not
@@ -160,7 +160,7 @@ func (s *hostSystem) Rename(from, to string) error {
 	if err := s.change(to); err != nil {
 		return err
 	}
-	return s.UnixSystem.Rename(from, to)
+	return s.System.Rename(from, to)
 }
 
 // SetAccess implements [engine.FileSystem].
@@ -168,7 +168,7 @@ func (s *hostSystem) SetAccess(path string, access config.Access) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	return s.UnixSystem.SetAccess(path, access)
+	return s.System.SetAccess(path, access)
 }
 
 // MakeDirectory implements [engine.FileSystem].
@@ -176,7 +176,7 @@ func (s *hostSystem) MakeDirectory(path string, access config.Access) error {
 	if err := s.write(path); err != nil {
 		return err
 	}
-	return s.UnixSystem.MakeDirectory(path, access)
+	return s.System.MakeDirectory(path, access)
 }
 
 // Remove implements [engine.FileSystem].
@@ -184,7 +184,7 @@ func (s *hostSystem) Remove(path string) error {
 	if err := s.change(path); err != nil {
 		return err
 	}
-	return s.UnixSystem.Remove(path)
+	return s.System.Remove(path)
 }
 
 // RemoveAtBoot implements [engine.FileSystem].
@@ -206,7 +206,7 @@ func (s *hostSystem) Create(path string) (agent.ReceivedFile, error) {
 	if err := s.change(path); err != nil {
 		return nil, err
 	}
-	return s.UnixSystem.Create(path)
+	return s.System.Create(path)
 }
 
 // Volume implements [agent.Receiver]. A host whose disk is full notices it only when
@@ -215,12 +215,12 @@ func (s *hostSystem) Volume(path string) (name string, freeBytes int64, err erro
 	if err := s.alive(); err != nil {
 		return "", 0, err
 	}
-	return s.UnixSystem.Volume(path)
+	return s.System.Volume(path)
 }
 
 // Service implements [engine.ServiceManager].
 func (s *hostSystem) Service(name string) (*engine.Service, error) {
-	now, err := s.UnixSystem.Service(name)
+	now, err := s.System.Service(name)
 	if err != nil || now == nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (s *hostSystem) StartService(name string) error {
 			return nil
 		}
 	}
-	if err := s.UnixSystem.StartService(name); err != nil {
+	if err := s.System.StartService(name); err != nil {
 		return err
 	}
 	return s.host.startProcess(s, name)
@@ -249,7 +249,7 @@ func (s *hostSystem) StartService(name string) error {
 
 // StopService implements [engine.ServiceManager].
 func (s *hostSystem) StopService(name string) error {
-	if err := s.UnixSystem.StopService(name); err != nil {
+	if err := s.System.StopService(name); err != nil {
 		return err
 	}
 	if p := s.host.process(name); p != nil {
@@ -260,7 +260,7 @@ func (s *hostSystem) StopService(name string) error {
 
 // KillService implements [engine.ServiceManager].
 func (s *hostSystem) KillService(name string) error {
-	if err := s.UnixSystem.KillService(name); err != nil {
+	if err := s.System.KillService(name); err != nil {
 		return err
 	}
 	if p := s.host.process(name); p != nil {
@@ -271,7 +271,7 @@ func (s *hostSystem) KillService(name string) error {
 
 // DeleteService implements [engine.ServiceManager].
 func (s *hostSystem) DeleteService(name string) error {
-	if err := s.UnixSystem.DeleteService(name); err != nil {
+	if err := s.System.DeleteService(name); err != nil {
 		return err
 	}
 	s.host.forgetProcess(name)

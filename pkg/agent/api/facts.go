@@ -173,8 +173,6 @@ const (
 	RebootComputerRename = "ComputerRename"
 	// RebootDomainJoin: the computer joined or left a domain.
 	RebootDomainJoin = "DomainJoin"
-	// RebootPackageManager: the package manager of a Unix host asks for it.
-	RebootPackageManager = "PackageManager"
 )
 
 // Service is one service of the service control manager.

@@ -23,9 +23,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
-// defaultDrive is drive C itself.
-const defaultDrive = `C:\`
-
 // System is the host as the engine changes it.
 func (h *Host) System() engine.System { return &windowsSystem{host: h} }
 

@@ -19,8 +19,6 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-const defaultLogRoot = `C:\var\log`
-
 var (
 	kernel32                 = windows.NewLazySystemDLL("kernel32.dll")
 	procGlobalMemoryStatusEx = kernel32.NewProc("GlobalMemoryStatusEx")

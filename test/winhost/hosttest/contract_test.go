@@ -364,11 +364,11 @@ func (c contract) logDir(t *testing.T) {
 // its command line and its digest.
 func installAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, digest string) {
 	t.Helper()
-	goos, suffix := "windows", ".exe"
+	pkg, goos, suffix := "cmd/agent", "windows", ".exe"
 	if h.Tier() == winhost.TierOpenSSH {
-		goos, suffix = runtime.GOOS, ""
+		pkg, goos, suffix = "test/agenthost/program", runtime.GOOS, ""
 	}
-	b, err := winhost.BuildProgram(t.Context(), "cmd/agent", goos, runtime.GOARCH)
+	b, err := winhost.BuildProgram(t.Context(), pkg, goos, runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build unix
-
-package windows
+package agenthost
 
 import (
 	"context"
@@ -21,7 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
-// restartFile is how a Unix host is asked to restart. Its directory is made by
+// restartFile is how the host is asked to restart. Its directory is made by
 // whoever runs the host and restarts it.
 const restartFile = "/run/windows-node-agent/restart"
 
@@ -75,10 +73,4 @@ func requestRestart(file string, o agent.RestartOptions) error {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return nil
-}
-
-// EnsureRoute fails: a Unix host of the test tiers has its network in common with the
-// machine that it is on, whose routes are not ours.
-func (h *Host) EnsureRoute(context.Context, api.Route) (bool, error) {
-	return false, fmt.Errorf("routes are set on Windows only: %w", errors.ErrUnsupported)
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build unix
-
-package windows
+package agenthost
 
 import (
 	"os"

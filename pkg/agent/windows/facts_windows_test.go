@@ -12,9 +12,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// TestHostFacts runs on whatever host the tests run on: Windows and Wine included.
+// TestHostFacts runs on whatever Windows the tests run on, Wine included.
 func TestHostFacts(t *testing.T) {
-	f := New(Options{}).Facts(t.Context())
+	f := New().Facts(t.Context())
 	for _, e := range f.Errors {
 		t.Errorf("%s: %s", e.Area, e.Message)
 	}
@@ -56,12 +56,9 @@ func hasAddress(list []api.Interface, cidr string) bool {
 }
 
 func TestHost(t *testing.T) {
-	h := New(Options{LogRoot: "x"})
-	if got := h.LogRoot(); got != "x" {
-		t.Errorf("LogRoot() = %q, want x", got)
-	}
-	if got := New(Options{}).LogRoot(); got != defaultLogRoot {
-		t.Errorf("LogRoot() = %q, want %q", got, defaultLogRoot)
+	h := New()
+	if got := h.LogRoot(); got != `C:\var\log` {
+		t.Errorf("LogRoot() = %q", got)
 	}
 	if path, err := h.Executable(); err != nil || path == "" {
 		t.Errorf("Executable() = %q, %v", path, err)

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build unix
-
-package windows
+package agenthost
 
 import (
 	"errors"
@@ -30,7 +28,7 @@ func TestDiskFull(t *testing.T) {
 
 func TestVolume(t *testing.T) {
 	for _, drive := range []string{t.TempDir(), filepath.Join(t.TempDir(), "not made yet")} {
-		name, free, err := NewUnixSystem(drive, nil).Volume(`C:\x`)
+		name, free, err := NewSystem(drive, nil).Volume(`C:\x`)
 		if name != "C:" || free <= 0 || err != nil {
 			t.Errorf("%s: got %s, %d, %v", drive, name, free, err)
 		}

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build windows
-
 package windows
 
 import (
@@ -54,11 +52,11 @@ func TestBootID(t *testing.T) {
 	if got, want := bootID(134000000000000000+1234567), "2025-08-18T14:13:20.1234567Z"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	first, err := New(Options{}).Boot(t.Context())
+	first, err := New().Boot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := New(Options{}).Boot(t.Context()); err != nil || again.ID != first.ID {
+	if again, err := New().Boot(t.Context()); err != nil || again.ID != first.ID {
 		t.Errorf("one boot is called %s and %s, %v", first.ID, again.ID, err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package windows
+package agenthost
 
 import (
 	"bufio"
@@ -130,7 +130,7 @@ func checkLines(t *testing.T, what string, text io.Reader, want int) {
 func rotatingHost(t *testing.T, r config.LogRotation) (host *Host, directory string) {
 	t.Helper()
 	drive := filepath.Join(t.TempDir(), "c")
-	host = New(Options{Drive: drive, LogRoot: filepath.Join(drive, "var", "log")})
+	host = NewHost(Options{Drive: drive, LogRoot: filepath.Join(drive, "var", "log")})
 	if err := os.MkdirAll(filepath.Join(drive, "Windows", "windows-node-agent"), 0o755); err != nil {
 		t.Fatal(err)
 	}

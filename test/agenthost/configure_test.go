@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build unix
-
-package windows
+package agenthost
 
 import (
 	"bytes"
@@ -41,7 +39,7 @@ func tree(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// runAgent runs a sub-command of the agent on a Unix host and returns its result.
+// runAgent runs a sub-command of the agent on a host and returns its result.
 func runAgent(t *testing.T, host *Host, command string, stdin []byte) (api.Result, string) {
 	t.Helper()
 	var out, stderr bytes.Buffer
@@ -66,7 +64,7 @@ func runAgent(t *testing.T, host *Host, command string, stdin []byte) (api.Resul
 func TestConfigure(t *testing.T) {
 	root := t.TempDir()
 	drive := filepath.Join(root, "c")
-	host := New(Options{Drive: drive, LogRoot: filepath.Join(drive, "var", "log")})
+	host := NewHost(Options{Drive: drive, LogRoot: filepath.Join(drive, "var", "log")})
 	// The agent is there, and somebody else's file, in a directory in another case.
 	for _, d := range []string{"Windows/windows-node-agent", "K"} {
 		if err := os.MkdirAll(filepath.Join(drive, d), 0o755); err != nil {
@@ -159,7 +157,7 @@ func TestConfigure(t *testing.T) {
 // TestTranscriptRotates: the transcript does not fill the disk.
 func TestTranscriptRotates(t *testing.T) {
 	root := t.TempDir()
-	host := New(Options{Drive: filepath.Join(root, "c"), LogRoot: root})
+	host := NewHost(Options{Drive: filepath.Join(root, "c"), LogRoot: root})
 	directory := filepath.Join(root, "windows-node-agent")
 	if err := os.Mkdir(directory, 0o755); err != nil {
 		t.Fatal(err)

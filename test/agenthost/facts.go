@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build unix
-
-package windows
+package agenthost
 
 import (
 	"bufio"
@@ -23,21 +21,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
-	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
-const defaultLogRoot = "/var/log"
+// certificateFiles are where a kubelet keeps its certificates.
+var certificateFiles = []string{"/var/lib/kubelet/pki/*-current.pem", "/var/lib/kubelet/pki/*.crt"}
 
-// EventLog fails: there is none outside Windows.
-func (h *Host) EventLog() (logs.EventLog, error) { return nil, logs.ErrNoEventLog }
-
-// BootTimes knows the present boot only.
-func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
-	up, err := uptime()
-	if err != nil {
-		return nil, err
-	}
-	return []time.Time{facts.BootTime(h.Now(), up)}, nil
+// Details implements [agent.Host].
+func (h *Host) Details(_ context.Context, f *api.Facts) {
+	facts.Certificates(f, certificateFiles)
 }
 
 // Facts collects what a Unix system tells. Its parts that come from /proc are
@@ -59,13 +50,6 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 		return err
 	})
 	f.Collect("user", func() error { return userFacts(&f.User) })
-	f.Collect("pendingReboot", func() error {
-		// Debian and what derives from it leave this mark.
-		if _, err := os.Stat("/run/reboot-required"); err == nil {
-			f.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootPackageManager}}
-		}
-		return nil
-	})
 	f.Collect("network", func() error {
 		var err error
 		f.Network.Interfaces, err = interfaces()

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-//go:build unix
-
-package windows
+package agenthost
 
 import (
 	"errors"
@@ -16,7 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
-var _ agent.Receiver = (*UnixSystem)(nil)
+var _ agent.Receiver = (*System)(nil)
 
 // disk is how files are opened, renamed and refused on Unix.
 var disk = files.Disk{Open: openShared, Rename: renameFile, Full: diskFull}
@@ -30,12 +28,12 @@ func diskFull(err error) error {
 }
 
 // Create implements [agent.Receiver].
-func (s *UnixSystem) Create(path string) (agent.ReceivedFile, error) {
+func (s *System) Create(path string) (agent.ReceivedFile, error) {
 	return disk.Create(s.local(path))
 }
 
 // Sync implements [agent.Receiver].
-func (s *UnixSystem) Sync(path string) error {
+func (s *System) Sync(path string) error {
 	f, err := os.Open(s.local(path))
 	if err != nil {
 		return err
@@ -44,7 +42,7 @@ func (s *UnixSystem) Sync(path string) error {
 }
 
 // Volume implements [agent.Receiver]. All there is, is drive C.
-func (s *UnixSystem) Volume(string) (name string, freeBytes int64, err error) {
+func (s *System) Volume(string) (name string, freeBytes int64, err error) {
 	var st syscall.Statfs_t
 	err = syscall.Statfs(s.drive, &st)
 	if errors.Is(err, syscall.ENOENT) { // nothing was written to it yet

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agenthost
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/files"
+)
+
+// local is where a path is. Windows tells no cases apart, so what is there in another
+// case is meant.
+func (s *System) local(path string) string {
+	local := s.drive
+	for _, name := range strings.Split(path[3:], `\`) {
+		next := filepath.Join(local, name)
+		if _, err := os.Lstat(next); err != nil {
+			entries, _ := os.ReadDir(local) // what cannot be read has nothing in another case
+			for _, e := range entries {
+				if strings.EqualFold(e.Name(), name) {
+					next = filepath.Join(local, e.Name())
+				}
+			}
+		}
+		local = next
+	}
+	return local
+}
+
+// Stat implements [engine.System].
+func (s *System) Stat(path string) (engine.FileInfo, error) {
+	info, err := os.Lstat(s.local(path))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return engine.FileInfo{}, nil
+	}
+	if err != nil {
+		return engine.FileInfo{}, err
+	}
+	out := engine.FileInfo{Kind: files.Kind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
+	if info.Mode().Perm()&0o077 == 0 {
+		out.Access = config.AccessAdministrators
+	}
+	return out, nil
+}
+
+// Open implements [engine.System].
+func (s *System) Open(path string) (io.ReadCloser, error) { return os.Open(s.local(path)) }
+
+// Names implements [engine.System].
+func (s *System) Names(directory string) ([]string, error) {
+	return files.Names(s.local(directory))
+}
+
+// modes are permissions of files and directories.
+func modes(access config.Access) (file, directory fs.FileMode) {
+	if access == config.AccessAdministrators {
+		return 0o600, 0o700
+	}
+	return 0o644, 0o755
+}
+
+// WriteFile implements [engine.System].
+func (s *System) WriteFile(path string, content []byte, access config.Access) error {
+	mode, _ := modes(access)
+	return writeWhole(s.local(path), bytes.NewReader(content), mode)
+}
+
+// CopyFile implements [engine.System].
+func (s *System) CopyFile(from, to string, access config.Access) error {
+	in, err := s.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	mode, _ := modes(access)
+	return writeWhole(s.local(to), in, mode)
+}
+
+// Rename implements [engine.System].
+func (s *System) Rename(from, to string) error {
+	return renameFile(s.local(from), s.local(to))
+}
+
+// renameFile replaces what is at the target, and returns when that is on the disk.
+func renameFile(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(to))
+}
+
+// SetAccess implements [engine.System].
+func (s *System) SetAccess(path string, access config.Access) error {
+	local := s.local(path)
+	info, err := os.Lstat(local)
+	if err != nil {
+		return err
+	}
+	mode, directory := modes(access)
+	if info.IsDir() {
+		mode = directory
+	}
+	return os.Chmod(local, mode)
+}
+
+// MakeDirectory implements [engine.System].
+func (s *System) MakeDirectory(path string, access config.Access) error {
+	_, mode := modes(access)
+	if err := os.MkdirAll(s.drive, 0o755); err != nil {
+		return err
+	}
+	local := s.local(path)
+	if err := os.Mkdir(local, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDirectory(filepath.Dir(local))
+}
+
+// Remove implements [engine.System].
+func (s *System) Remove(path string) error {
+	local := s.local(path)
+	for _, name := range []string{local + files.TemporarySuffix, local} {
+		err := os.Remove(name)
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveAtBoot implements [engine.System]. Nothing is ever in use, so nothing is left for it.
+func (s *System) RemoveAtBoot(path string) error { return s.Remove(path) }
+
+// openShared opens a file that exists. It is in nobody's way.
+func openShared(path string, write bool) (*os.File, error) {
+	flag := os.O_RDONLY
+	if write {
+		flag = os.O_RDWR
+	}
+	return os.OpenFile(path, flag, 0)
+}
+
+// LogSize implements [engine.System].
+func (s *System) LogSize(path string) (int64, error) { return disk.LogSize(s.local(path)) }
+
+// CopyLog implements [engine.System].
+func (s *System) CopyLog(path, target string) error {
+	return disk.CopyLog(s.local(path), s.local(target))
+}
+
+// ReleaseLog implements [engine.System].
+func (s *System) ReleaseLog(path, copied string) (bool, error) {
+	return disk.ReleaseLog(s.local(path), s.local(copied))
+}
+
+// writeWhole writes a file that is there as a whole or not at all, also after a crash.
+func writeWhole(path string, content io.Reader, mode fs.FileMode) (err error) {
+	temporary := path + files.TemporarySuffix
+	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, out.Close(), os.Remove(temporary))
+		}
+	}()
+	if _, err := io.Copy(out, content); err != nil {
+		return err
+	}
+	if err := errors.Join(out.Chmod(mode), out.Sync()); err != nil {
+		return err
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package agenthost is the stand-in for Windows that is not Windows: a host of the agent for
+// test tiers on Unix. Its files are real, below a directory that is drive C; everything else
+// that the agent configures is made up and kept beside that directory. Package program below
+// it is the agent with such a host.
+//
+// Only tests, the demo and benchmarks import it, never the product.
+package agenthost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
+	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+)
+
+// Where things are unless [Options] say otherwise.
+const (
+	defaultDrive   = "/var/lib/windows-node-agent/c"
+	defaultLogRoot = "/var/log"
+)
+
+// Options say where the host's things are. The zero value is a machine that is one host.
+type Options struct {
+	// LogRoot is the log directory.
+	LogRoot string
+	// Drive is the directory that is drive C.
+	Drive string
+}
+
+// Host implements [agent.Host]. It has no state and is safe for concurrent use.
+type Host struct {
+	logRoot, drive string
+}
+
+var _ agent.Host = (*Host)(nil)
+
+// NewHost returns a host.
+func NewHost(o Options) *Host {
+	if o.LogRoot == "" {
+		o.LogRoot = defaultLogRoot
+	}
+	if o.Drive == "" {
+		o.Drive = defaultDrive
+	}
+	return &Host{logRoot: o.LogRoot, drive: o.Drive}
+}
+
+// LogRoot is the log directory.
+func (h *Host) LogRoot() string { return h.logRoot }
+
+// Now is the system clock in the system's time zone.
+func (h *Host) Now() time.Time { return time.Now() }
+
+// Executable is the path of the running program.
+func (h *Host) Executable() (string, error) { return os.Executable() }
+
+// EventLog fails: there is none outside Windows.
+func (h *Host) EventLog() (logs.EventLog, error) { return nil, logs.ErrNoEventLog }
+
+// BootTimes knows the present boot only.
+func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
+	up, err := uptime()
+	if err != nil {
+		return nil, err
+	}
+	return []time.Time{facts.BootTime(h.Now(), up)}, nil
+}
+
+// System is the host as the engine changes it.
+func (h *Host) System() engine.System {
+	return NewSystem(h.drive, func() (string, error) {
+		boot, err := h.Boot(context.Background())
+		return boot.ID, err
+	})
+}
+
+// Serve calls run: the host has no service control manager.
+func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error { return run(ctx) }
+
+// ReportDrift does nothing: the host has no event log.
+func (h *Host) ReportDrift(string) error { return nil }
+
+// EnsureRoute fails: the host has its network in common with the machine that it is on,
+// whose routes are not ours.
+func (h *Host) EnsureRoute(context.Context, api.Route) (bool, error) {
+	return false, fmt.Errorf("routes are set on Windows only: %w", errors.ErrUnsupported)
+}
