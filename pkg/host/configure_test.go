@@ -148,11 +148,7 @@ func (c *configurable) missing(t *testing.T) []api.PayloadFile {
 // local is where a path of drive C is on this machine.
 func (c *configurable) local(t *testing.T, windowsPath string) string {
 	t.Helper()
-	p := windows
-	if c.host.Tier() == winhost.TierOpenSSH {
-		p = unix
-	}
-	local, err := c.host.LocalPath(toHost(p, windowsPath))
+	local, err := c.host.LocalPath(windowsPath)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
@@ -23,36 +24,35 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
-// Where things are unless [Options] say otherwise.
-const (
-	defaultDrive   = "/var/lib/windows-node-agent/c"
-	defaultLogRoot = "/var/log"
-)
+// defaultDrive is where drive C is unless [Options] say otherwise.
+const defaultDrive = "/var/lib/windows-node-agent/c"
 
 // Options say where the host's things are. The zero value is a machine that is one host.
 type Options struct {
-	// LogRoot is the log directory.
-	LogRoot string
 	// Drive is the directory that is drive C.
 	Drive string
+	// LogRoot replaces the log directory, which is C:\var\log.
+	LogRoot string
+	// Executable replaces the file that is the agent, which is that of the process.
+	Executable string
 }
 
 // Host implements [agent.Host]. It has no state and is safe for concurrent use.
 type Host struct {
-	logRoot, drive string
+	logRoot, drive, executable string
 }
 
 var _ agent.Host = (*Host)(nil)
 
 // NewHost returns a host.
 func NewHost(o Options) *Host {
-	if o.LogRoot == "" {
-		o.LogRoot = defaultLogRoot
-	}
 	if o.Drive == "" {
 		o.Drive = defaultDrive
 	}
-	return &Host{logRoot: o.LogRoot, drive: o.Drive}
+	if o.LogRoot == "" {
+		o.LogRoot = filepath.Join(o.Drive, "var", "log")
+	}
+	return &Host{logRoot: o.LogRoot, drive: o.Drive, executable: o.Executable}
 }
 
 // LogRoot is the log directory.
@@ -61,8 +61,13 @@ func (h *Host) LogRoot() string { return h.logRoot }
 // Now is the system clock in the system's time zone.
 func (h *Host) Now() time.Time { return time.Now() }
 
-// Executable is the path of the running program.
-func (h *Host) Executable() (string, error) { return os.Executable() }
+// Executable is the path of the file that is the agent.
+func (h *Host) Executable() (string, error) {
+	if h.executable != "" {
+		return h.executable, nil
+	}
+	return os.Executable()
+}
 
 // EventLog fails: there is none outside Windows.
 func (h *Host) EventLog() (logs.EventLog, error) { return nil, logs.ErrNoEventLog }

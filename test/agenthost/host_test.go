@@ -60,10 +60,13 @@ func TestHost(t *testing.T) {
 	if got := h.LogRoot(); got != "x" {
 		t.Errorf("LogRoot() = %q, want x", got)
 	}
-	if got := NewHost(Options{}).LogRoot(); got != defaultLogRoot {
-		t.Errorf("LogRoot() = %q, want %q", got, defaultLogRoot)
+	if got, want := NewHost(Options{Drive: "/c"}).LogRoot(), "/c/var/log"; got != want {
+		t.Errorf("LogRoot() = %q, want %q", got, want)
 	}
 	if path, err := h.Executable(); err != nil || path == "" {
+		t.Errorf("Executable() = %q, %v", path, err)
+	}
+	if path, err := NewHost(Options{Executable: "/c/x.exe"}).Executable(); err != nil || path != "/c/x.exe" {
 		t.Errorf("Executable() = %q, %v", path, err)
 	}
 	boots, err := h.BootTimes(t.Context())

@@ -58,7 +58,7 @@ func BenchmarkLogThroughput(b *testing.B) {
 	for b.Loop() {
 		peer += timed(b, func() int64 {
 			var n counter
-			cmd := ssh("cat /var/log/kubelet/kubelet.log")
+			cmd := ssh("cat /C:/var/log/kubelet/kubelet.log")
 			cmd.Stdout = &n
 			if err := cmd.Run(); err != nil {
 				b.Fatalf("ssh: %v", err)

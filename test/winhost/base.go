@@ -187,6 +187,9 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(tmp, path)
 }
 
+// windowsDirectories are on drive C of a new host.
+var windowsDirectories = []string{"ProgramData", "Users/Administrator", "Windows/System32", "Windows/Temp", "var/log"}
+
 // driveC finds a Windows path of drive C: below a directory of this machine.
 func driveC(root, hostPath string) (string, error) {
 	fs := winfs.FS{Home: "/C:"}

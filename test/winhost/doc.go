@@ -7,11 +7,11 @@
 //
 //   - [TierInProcess]: an SSH server in this process over a directory that looks like a
 //     Windows drive. The agent runs in process, too. Every fault, hundreds of hosts.
-//   - [TierOpenSSH]: Debian's own sshd in namespaces of its own, running the Linux build of
-//     the agent: the truth about the SSH protocol. Needs root.
+//   - [TierOpenSSH]: Debian's own sshd in namespaces of its own, with a drive C, and the
+//     agent as a process: the truth about the SSH protocol. Needs root.
 //   - [TierWine]: Windows programs, unmodified, under Wine: services, the registry, files
 //     as Windows locks them, a machine that loses power and boots. One to twenty at a time,
-//     each with a network of its own if it shall become a Node.
+//     each with a network of its own if it is to become a Node.
 //
 // What stands between a stand-in and a real host is listed with each tier's source, so
 // that nobody takes a green test for more than it is.

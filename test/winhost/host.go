@@ -55,8 +55,8 @@ type Host interface {
 	// SetAuthorizedKeys replaces all the keys that may log in.
 	SetAuthorizedKeys(keys ...ssh.PublicKey) error
 
-	// LogDir is the directory of this machine that the host knows as C:\var\log
-	// (/var/log on TierOpenSSH). Tests write and rotate log files in it.
+	// LogDir is the directory of this machine that the host knows as C:\var\log. Tests
+	// write and rotate log files in it.
 	LogDir() string
 	// LocalPath is where a file of the host is on this machine, given its absolute path on
 	// the host, for example C:\ProgramData\x.

@@ -113,7 +113,7 @@ func startInProcess(o Options) (Host, error) {
 }
 
 func (h *inProcessHost) create(o Options) error {
-	for _, d := range []string{"ProgramData", "Users/Administrator", "Windows/System32", "Windows/Temp", "var/log"} {
+	for _, d := range windowsDirectories {
 		if err := os.MkdirAll(filepath.Join(h.driveC, d), 0o755); err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -46,9 +46,12 @@ var opensshShell []byte
 // opensshHost is a host of TierOpenSSH.
 //
 // Real on it: everything about SSH and SFTP (sshd's own limits, algorithms, rekeying), and
-// the Linux build of the agent, which runs as a process and reads /var/log. Nothing about
-// it is Windows, paths included. /var, /run, /root and the accounts are the host's own, so
-// that nothing it does is seen on this machine.
+// that the agent runs as a process. It looks like Windows to its clients as far as they see
+// paths: its root has a directory called C:, where the account has its home, and its login
+// shell runs package agenthost's program for a command line that begins with a file in the
+// directory of the agent. All else is Linux: names differ by case, the shell is sh, and
+// the agent's facts are those of a Linux. Everything that is written to is the host's own,
+// so that nothing it does is seen on this machine.
 //
 // Package opensshd is for tests of an SSH client alone: it starts a bare sshd, with any
 // configuration, as any user. This is a whole host, with power, boots and faults.
@@ -57,7 +60,8 @@ var opensshShell []byte
 // other faults can. ExecExit goes to 255.
 type opensshHost struct {
 	*base
-	sshd *faultnet.Hold // where sshd listens, behind the front; nil after Close
+	drive string         // drive C on this machine
+	sshd  *faultnet.Hold // where sshd listens, behind the front; nil after Close
 
 	mu      sync.Mutex // guards what follows
 	machine *machine   // nil: off
@@ -94,12 +98,17 @@ func startOpenSSH(ctx context.Context, o Options) (Host, error) {
 	if o.Password != "" {
 		return nil, fmt.Errorf("password authentication: %w", ErrCannotExpress)
 	}
+	program, err := agentProgram()
+	if err != nil {
+		return nil, err
+	}
 	b, err := newBase(o, "Administrator")
 	if err != nil {
 		return nil, err
 	}
-	h := &opensshHost{base: b}
-	if err := h.create(o); err != nil {
+	// What the agent keeps beside its drive is the host's own there.
+	h := &opensshHost{base: b, drive: filepath.Join(b.dir, "var/lib/windows-node-agent/c")}
+	if err := h.create(o, program); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	if err := h.powerOn(ctx); err != nil {
@@ -108,13 +117,23 @@ func startOpenSSH(ctx context.Context, o Options) (Host, error) {
 	return h, nil
 }
 
+// agentProgram is what runs on these hosts as the agent, built once per process.
+var agentProgram = sync.OnceValues(func() ([]byte, error) {
+	return BuildProgram(context.Background(), "test/agenthost/program", runtime.GOOS, runtime.GOARCH)
+})
+
 // create makes the host's files; openssh_boot.sh puts them in their places.
-func (h *opensshHost) create(o Options) (err error) {
+func (h *opensshHost) create(o Options, program []byte) (err error) {
 	if h.sshd, err = faultnet.HoldPort(o.Address, 0); err != nil {
 		return err
 	}
-	for _, d := range []string{"control", "root", "run/sshd", "run/windows-node-agent", "run/winhost", "var/cache", "var/lib", "var/log", "var/spool", "var/tmp"} {
+	for _, d := range []string{"control", "root", "run/sshd", "run/windows-node-agent", "run/winhost", "sysroot", "tmp", "var/cache", "var/lib", "var/log", "var/spool", "var/tmp"} {
 		if err := os.MkdirAll(filepath.Join(h.dir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, d := range windowsDirectories {
+		if err := os.MkdirAll(filepath.Join(h.drive, d), 0o755); err != nil {
 			return err
 		}
 	}
@@ -130,6 +149,7 @@ func (h *opensshHost) create(o Options) (err error) {
 		"commands": nil,
 		"fault":    nil,
 		"shell":    opensshShell,
+		"agent":    program,
 	} {
 		if err := os.WriteFile(h.control(name), content, 0o755); err != nil {
 			return err
@@ -196,17 +216,11 @@ func (h *opensshHost) writeHostKey() error {
 }
 
 // LogDir implements [Host].
-func (h *opensshHost) LogDir() string { return filepath.Join(h.dir, "var", "log") }
+func (h *opensshHost) LogDir() string { return filepath.Join(h.drive, "var", "log") }
 
 // LocalPath implements [Host].
 func (h *opensshHost) LocalPath(hostPath string) (string, error) {
-	p := path.Clean(hostPath)
-	for _, own := range []string{"/var/", "/run/", "/root/"} {
-		if strings.HasPrefix(p, own) {
-			return filepath.Join(h.dir, p), nil
-		}
-	}
-	return "", fmt.Errorf("%s is no file of the host alone: %w", hostPath, ErrCannotExpress)
+	return driveC(h.drive, hostPath)
 }
 
 // PowerOn implements [Host].
@@ -254,7 +268,7 @@ func (h *opensshHost) powerOn(ctx context.Context) error {
 	return h.front.Up()
 }
 
-// restartFile is where the Linux build of the agent asks for a restart.
+// restartFile is where the agent asks for a restart.
 func (h *opensshHost) restartFile() string {
 	return filepath.Join(h.dir, "run", "windows-node-agent", "restart")
 }

@@ -5,27 +5,39 @@
 # as working directory. Every line on standard input makes sshd read its configuration
 # again; the end of it shuts the host down.
 set -e
-# What the host may write to is its own. --no-canonicalize: the sources are relative to the
-# working directory, which stays reachable when something is mounted over its path.
-own() { mount --no-canonicalize --bind "./$1" "$2"; }
+# The host has a root of its own, because it has a directory in it that this machine has
+# not: drive C, as SFTP servers on Windows call it.
+mount -t tmpfs -o mode=755 sysroot sysroot
+for name in bin dev etc lib lib32 lib64 libx32 opt proc sbin sys usr; do
+    if [ -L "/$name" ]; then
+        cp -P "/$name" "sysroot/$name"
+    elif [ -d "/$name" ]; then
+        mkdir "sysroot/$name"
+        mount --rbind "/$name" "sysroot/$name"
+    fi
+done
+mkdir sysroot/run sysroot/var sysroot/root sysroot/tmp sysroot/C:
+# What the host may write to is its own.
+own() { mount --bind "$1" "sysroot$2"; }
 own run /run
 own control /run/winhost
 own control/passwd /etc/passwd
 own control/shadow /etc/shadow
 own control/boot_id /proc/sys/kernel/random/boot_id
 own var /var
+own var/lib/windows-node-agent/c /C:
 own root /root
-cd /root
+own tmp /tmp
 # sshd tells whoever logs in with a terminal that it is missing.
-: >>/var/log/lastlog
+: >>var/log/lastlog
 
 # Newer versions of sshd make a client wait that failed to log in; here all clients have
 # one address.
 set -- -D -e -f /run/winhost/sshd_config
-if /usr/sbin/sshd -t -o PerSourcePenalties=no "$@" 2>/dev/null; then
+if chroot sysroot /usr/sbin/sshd -t -o PerSourcePenalties=no "$@" 2>/dev/null; then
     set -- "$@" -o PerSourcePenalties=no
 fi
-/usr/sbin/sshd "$@" </dev/null &
+chroot sysroot /usr/sbin/sshd "$@" </dev/null &
 while read -r _; do
     kill -HUP $!
 done

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,7 +150,7 @@ func (s *bench) measure(b *testing.B, size int64, run func(dir string) error) fl
 // dir makes an empty directory on the host.
 func (s *bench) dir(b *testing.B) string {
 	b.Helper()
-	const dir = "/var/lib/bench"
+	const dir = "/C:/bench"
 	local, err := s.host.LocalPath(dir)
 	if err = errors.Join(err, os.RemoveAll(local), os.Mkdir(local, 0o755)); err != nil {
 		b.Fatal(err)
@@ -239,7 +240,7 @@ func (s *bench) put(o hostssh.Options, bytesPerSecond int64, items []transfer.It
 		placed := make([]transfer.Item, len(items))
 		for i, item := range items {
 			placed[i] = item
-			placed[i].HostPath = dir + "/" + item.Name
+			placed[i].HostPath = strings.TrimPrefix(dir, "/") + "/" + item.Name
 		}
 		remote := newRemote(s.host.LocalPath)
 		return transfer.New(transfer.Options{Pool: pool, Remote: remote, HostBytesPerSecond: bytesPerSecond}).Put(context.Background(), s.target, placed, nil)

@@ -69,12 +69,7 @@ func newSite(t *testing.T, tier string) *site {
 }
 
 // path is that of a file on the host.
-func (s *site) path(name string) string {
-	if s.host.Tier() == winhost.TierOpenSSH {
-		return "/var/lib/payload/" + name
-	}
-	return `C:\k\payload\` + name
-}
+func (s *site) path(name string) string { return `C:\k\payload\` + name }
 
 func (s *site) transfer(o transfer.Options) *transfer.Transfer {
 	o.Pool, o.Remote = s.pool, s.remote

@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Command program is the agent on a host that is no Windows, for test tiers; see package
-// agenthost.
+// agenthost. The file that it is to take for its own is in $AGENTHOST_EXECUTABLE.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	context.AfterFunc(ctx, func() {
 		time.AfterFunc(graceOnSignal, func() { os.Exit(api.ExitFailed) })
 	})
-	host := agenthost.NewHost(agenthost.Options{})
+	host := agenthost.NewHost(agenthost.Options{Executable: os.Getenv("AGENTHOST_EXECUTABLE")})
 	code := agent.Main(ctx, host, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -20,13 +20,10 @@ import (
 	"io"
 	"io/fs"
 	"math/big"
-	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +32,8 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/test/agenthost"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -55,11 +54,7 @@ func configure(t *testing.T, h winhost.Host, signer ssh.Signer) *configured {
 
 // onHost is where a path of drive C is for SFTP.
 func (c *configured) onHost(windowsPath string) string {
-	slashes := strings.ReplaceAll(windowsPath[2:], `\`, "/")
-	if c.host.Tier() == winhost.TierOpenSSH {
-		return "/var/lib/windows-node-agent/c" + slashes
-	}
-	return "/C:" + slashes
+	return "/" + strings.ReplaceAll(windowsPath, `\`, "/")
 }
 
 // content of a file, or nil when there is none.
@@ -421,33 +416,18 @@ func TestConfigureTwice(t *testing.T) {
 	h := Start(t, winhost.Options{Tier: winhost.TierOpenSSH, AuthorizedKeys: []ssh.PublicKey{signer.PublicKey()}})
 	c := configure(t, h, signer)
 	b := c.document(serviceProgram(t, h))
-	local, err := h.LocalPath("/var/lib/windows-node-agent/c.lock")
+	drive, err := h.LocalPath(`C:\`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock(t, local)
+	release, err := agenthost.NewSystem(drive, nil).Lock(engine.Owner{PID: 7, Command: "apply"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = release() })
 	c.plan(b)
 	r := c.change("apply", c.request(b))
 	if r.Outcome != api.OutcomeFailed || r.Reason != api.ReasonLocked || !strings.Contains(r.Error, `"apply" changes this host, process 7`) {
 		t.Errorf("got %+v", r)
-	}
-}
-
-// lock holds the lock of a Unix host as another agent would.
-func lock(t *testing.T, file string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fprint(f, `{"pid":7,"command":"apply","since":"2026-01-02T03:04:05Z"}`); err != nil {
-		t.Fatal(err)
 	}
 }

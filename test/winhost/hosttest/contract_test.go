@@ -141,9 +141,6 @@ func (c contract) commands(t *testing.T) {
 func (c contract) unknownProgram(t *testing.T) {
 	line, code, text := `C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe version`, 1,
 		`'C:\Windows\windows-node-agent\windows-node-agent-0123456789abcdef.exe' is not recognized as an internal or external command`
-	if c.host.Tier() == winhost.TierOpenSSH {
-		line, code, text = "/var/lib/windows-node-agent/windows-node-agent-0123456789abcdef version", 127, "not found"
-	}
 	s, err := dial(t, c.host, c.signer).NewSession()
 	if err != nil {
 		t.Fatal(err)
@@ -245,10 +242,7 @@ func sftpClient(t *testing.T, h winhost.Host, signer ssh.Signer) *sftp.Client {
 // uploadDir is where the product puts the agent.
 func uploadDir(t *testing.T, h winhost.Host, files *sftp.Client) string {
 	t.Helper()
-	dir := "/C:/Windows/windows-node-agent"
-	if h.Tier() == winhost.TierOpenSSH {
-		dir = "/var/lib/windows-node-agent"
-	}
+	const dir = "/C:/Windows/windows-node-agent"
 	if _, err := files.Stat(dir); err == nil {
 		return dir
 	}
@@ -288,10 +282,7 @@ func download(t *testing.T, files *sftp.Client, name string) []byte {
 
 func (c contract) files(t *testing.T) {
 	files := sftpClient(t, c.host, c.signer)
-	home := "/C:/Users/Administrator"
-	if c.host.Tier() == winhost.TierOpenSSH {
-		home = "/root"
-	}
+	const home = "/C:/Users/Administrator"
 	if got, err := files.RealPath("."); err != nil || got != home {
 		t.Errorf("RealPath(.) = %q, %v, want %q", got, err, home)
 	}
@@ -347,14 +338,10 @@ func (c contract) logDir(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.host.LogDir(), "kubelet.log"), []byte("hello\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	name := "/C:/var/log/kubelet.log"
-	if c.host.Tier() == winhost.TierOpenSSH {
-		name = "/var/log/kubelet.log"
-	}
-	if got := download(t, sftpClient(t, c.host, c.signer), name); string(got) != "hello\n" {
+	if got := download(t, sftpClient(t, c.host, c.signer), "/C:/var/log/kubelet.log"); string(got) != "hello\n" {
 		t.Errorf("the host reads %q", got)
 	}
-	local, err := c.host.LocalPath(strings.ReplaceAll(strings.TrimPrefix(name, "/C:"), "/var", map[bool]string{true: "/var", false: "C:/var"}[c.host.Tier() == winhost.TierOpenSSH]))
+	local, err := c.host.LocalPath(`C:/var/log/kubelet.log`)
 	if want := filepath.Join(c.host.LogDir(), "kubelet.log"); err != nil || local != want {
 		t.Errorf("LocalPath = %q, %v, want %q", local, err, want)
 	}
@@ -364,29 +351,19 @@ func (c contract) logDir(t *testing.T) {
 // its command line and its digest.
 func installAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, digest string) {
 	t.Helper()
-	pkg, goos, suffix := "cmd/agent", "windows", ".exe"
-	if h.Tier() == winhost.TierOpenSSH {
-		pkg, goos, suffix = "test/agenthost/program", runtime.GOOS, ""
-	}
-	b, err := winhost.BuildProgram(t.Context(), pkg, goos, runtime.GOARCH)
+	b, err := winhost.BuildProgram(t.Context(), "cmd/agent", "windows", runtime.GOARCH)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(b)
 	digest = hex.EncodeToString(sum[:])
 	files := sftpClient(t, h, signer)
-	name := path.Join(uploadDir(t, h, files), "windows-node-agent-"+digest[:16]+suffix)
+	name := path.Join(uploadDir(t, h, files), "windows-node-agent-"+digest[:16]+".exe")
 	if _, err := files.Stat(name); err != nil {
 		upload(t, files, name+".part", b)
-		if err := files.Chmod(name+".part", 0o755); err != nil {
-			t.Fatal(err)
-		}
 		if err := files.PosixRename(name+".part", name); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if h.Tier() == winhost.TierOpenSSH {
-		return name, digest
 	}
 	return strings.ReplaceAll(name[1:], "/", `\`), digest
 }
