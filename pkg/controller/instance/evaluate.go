@@ -17,7 +17,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
-	"github.com/openshift/windows-instance-api/pkg/host/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
 // world is everything that decides about the status of an instance.

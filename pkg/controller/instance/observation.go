@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/host/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
 // step is a step of a probe.

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/host/preflight"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
 // bootTimeTolerance is by how much the boot time of a host that was not restarted
