@@ -38,14 +38,14 @@ type scriptedSessions struct {
 	events []string
 }
 
-func (s *scriptedSessions) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (stream.Session, error) {
+func (s *scriptedSessions) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstance, options stream.ExecOptions) (stream.Session, error) {
 	if strings.HasPrefix(instance.Name, "unreachable") {
 		return nil, apierrors.NewServiceUnavailable("Connect: connection refused")
 	}
 	s.mu.Lock()
 	s.opened++
 	s.mu.Unlock()
-	return newScriptedSession(request.Command), nil
+	return newScriptedSession(options.Command), nil
 }
 
 func (s *scriptedSessions) DialPort(context.Context, *v1alpha1.WindowsInstance, int) (net.Conn, error) {

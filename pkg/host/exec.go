@@ -11,44 +11,36 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// ExecRequest says what [Access.Exec] runs.
-type ExecRequest struct {
-	// Command is the program and its arguments, which it gets as they are. The login shell of the host
-	// finds the program, so that what is built into it can be run as well. Empty: the
-	// login shell itself, interactively.
-	Command []string
-	// TTY is the terminal to run it on; nil: none.
-	TTY *ssh.PTY
-}
-
-// Exec starts a program on the host of the instance, or a shell. It needs no agent there. The
+// Exec starts a program on the host of the instance. The login shell of the host finds it,
+// so that what is built into the shell can be run as well; an empty command is the shell
+// itself, interactively. tty is the terminal to run it on; nil: none. No agent is needed on the host. The
 // session ends with ctx, and must be closed. Errors are [CredentialsError]s,
 // [ssh.Error]s, [ShellError]s and [CommandError]s.
-func (a *Access) Exec(ctx context.Context, instance *v1alpha1.WindowsInstance, request ExecRequest) (*ssh.Session, error) {
+func (a *Access) Exec(ctx context.Context, instance *v1alpha1.WindowsInstance, command []string, tty *ssh.PTY) (*ssh.Session, error) {
 	target, err := a.target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
 	var line string
-	if len(request.Command) > 0 {
-		if line, err = a.commandLine(ctx, target, request); err != nil {
+	if len(command) > 0 {
+		if line, err = a.commandLine(ctx, target, command, tty); err != nil {
 			return nil, err
 		}
 	}
-	return a.options.Pool.StartSession(ctx, target, line, ssh.SessionOptions{PTY: request.TTY})
+	return a.options.Pool.StartSession(ctx, target, line, tty)
 }
 
 // commandLine quotes the command for the shell of the host.
-func (a *Access) commandLine(ctx context.Context, target ssh.Target, request ExecRequest) (string, error) {
+func (a *Access) commandLine(ctx context.Context, target ssh.Target, command []string, tty *ssh.PTY) (string, error) {
 	name, err := a.shell(ctx, target)
 	if err != nil {
 		return "", err
 	}
 	quote := shell.CommandLine
-	if request.TTY != nil {
+	if tty != nil {
 		quote = shell.TerminalCommandLine
 	}
-	line, err := quote(name, request.Command)
+	line, err := quote(name, command)
 	if err != nil {
 		return "", &CommandError{Err: err}
 	}

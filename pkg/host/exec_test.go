@@ -40,7 +40,7 @@ var shells = []struct {
 
 func (s *site) exec(t *testing.T, ctx context.Context, tty *ssh.PTY, command ...string) *ssh.Session {
 	t.Helper()
-	session, err := s.access.Exec(ctx, s.instance, ExecRequest{Command: command, TTY: tty})
+	session, err := s.access.Exec(ctx, s.instance, command, tty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func finish(t *testing.T, s *ssh.Session) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = io.Copy(&out, s.Stdout) }) // errors are those of Wait
-	wg.Go(func() { _, _ = io.Copy(&errs, s.Stderr) })
+	wg.Go(func() { _, _ = io.Copy(&out, s.Stdout()) }) // errors are those of Wait
+	wg.Go(func() { _, _ = io.Copy(&errs, s.Stderr()) })
 	wg.Wait()
 	err := s.Wait()
 	var exit *ssh.ExitError
@@ -146,8 +146,8 @@ func TestExecStreams(t *testing.T) {
 			session := s.exec(t, t.Context(), nil, digest...)
 			data := bytes.Repeat([]byte("\x00\r\n\x03\x1a\xff"), size/6)
 			go func() {
-				_, _ = session.Stdin.Write(data)
-				_ = session.Stdin.Close()
+				_, _ = session.Stdin().Write(data)
+				_ = session.Stdin().Close()
 			}()
 			if stdout, _, _ := finish(t, session); !strings.Contains(stdout, fmt.Sprintf("%x", sha256.Sum256(data))) {
 				t.Errorf("another input arrived: %q", stdout)
@@ -179,10 +179,10 @@ func TestExecShell(t *testing.T) {
 			for _, tty := range []*ssh.PTY{nil, {Columns: 101, Rows: 37}} {
 				s := newSiteOn(t, tt.options)
 				session := s.exec(t, t.Context(), tty)
-				lines := bufio.NewReader(session.Stdout)
+				lines := bufio.NewReader(session.Stdout())
 				say := func(line, want string) (answer string) {
 					t.Helper()
-					if _, err := io.WriteString(session.Stdin, line+"\r\n"); err != nil {
+					if _, err := io.WriteString(session.Stdin(), line+"\r\n"); err != nil {
 						t.Fatal(err)
 					}
 					for want != "" {
@@ -263,10 +263,10 @@ func TestExecLeavesNothing(t *testing.T) {
 func TestExecInterrupt(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	session := s.exec(t, t.Context(), &ssh.PTY{}, "ping", "-t", "127.0.0.1")
-	if _, err := bufio.NewReader(session.Stdout).ReadString('\n'); err != nil {
+	if _, err := bufio.NewReader(session.Stdout()).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(session.Stdin, "\x03"); err != nil {
+	if _, err := io.WriteString(session.Stdin(), "\x03"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, code := finish(t, session); code != 0xC000013A {
@@ -290,7 +290,7 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			session, err := s.access.Exec(t.Context(), s.instance, ExecRequest{Command: []string{"hostname"}})
+			session, err := s.access.Exec(t.Context(), s.instance, []string{"hostname"}, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -334,7 +334,7 @@ func TestExecWithoutAgent(t *testing.T) {
 func TestExecErrors(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	exec := func(command ...string) error {
-		session, err := s.access.Exec(t.Context(), s.instance, ExecRequest{Command: command})
+		session, err := s.access.Exec(t.Context(), s.instance, command, nil)
 		if err == nil {
 			_ = session.Close()
 		}

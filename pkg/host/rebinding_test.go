@@ -65,7 +65,7 @@ func TestRebinding(t *testing.T) {
 			return stream.Close()
 		},
 		"exec": func(ctx context.Context) error {
-			session, err := access.Exec(ctx, instance, ExecRequest{Command: []string{"hostname"}})
+			session, err := access.Exec(ctx, instance, []string{"hostname"}, nil)
 			if err != nil {
 				return err
 			}

@@ -36,15 +36,18 @@ type Recorder interface {
 	Resize(columns, rows uint16) error
 }
 
-// ExecOptions say which streams a client has asked for.
+// ExecOptions say what a client wants to run on a host, and which streams of it.
 type ExecOptions struct {
+	// Command is the program and its arguments, which it gets as they are. Empty: the
+	// login shell of the host, interactively.
+	Command []string
 	// Stdin sends what the client types. Without it the command reads end of file,
 	// except on a terminal, which simply has no keyboard then.
 	Stdin bool
 	// Stdout and Stderr are what comes back; what is not asked for is thrown away.
 	// With TTY there is no Stderr.
 	Stdout, Stderr bool
-	// TTY says that the session has a terminal, so that the client may resize it.
+	// TTY asks for a terminal, which the client may resize.
 	TTY bool
 }
 

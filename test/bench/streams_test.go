@@ -131,16 +131,16 @@ func directShell(ctx context.Context, pool *hostssh.Pool, host winhost.Host, sig
 	session, err := pool.StartSession(ctx, hostssh.Target{
 		Address: host.Address(), Port: host.Port(), User: host.User(),
 		Credential: hostssh.Credential{Signers: []ssh.Signer{signer}}, HostKeys: []ssh.PublicKey{host.HostKey()},
-	}, "", hostssh.SessionOptions{PTY: &hostssh.PTY{}})
+	}, "", &hostssh.PTY{})
 	if err != nil {
 		return err
 	}
 	typed := make(chan struct{})
 	go func() {
 		defer close(typed)
-		_, _ = io.Copy(session.Stdin, keys) // ends with keys, or with the session
+		_, _ = io.Copy(session.Stdin(), keys) // ends with keys, or with the session
 	}()
-	_, err = io.Copy(screen, session.Stdout)
+	_, err = io.Copy(screen, session.Stdout())
 	<-typed
 	return errors.Join(err, session.Close())
 }

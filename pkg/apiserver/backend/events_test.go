@@ -20,10 +20,10 @@ import (
 
 func TestSessionEvents(t *testing.T) {
 	instance := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "win-1"}}
-	exec := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", Command: []string{"sc", "query", "a b", ""}, AuditID: "id-1"}
-	shell := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", TTY: true}
+	exec := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{"sc", "query", "a b", ""}}, AuditID: "id-1"}
+	shell := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{TTY: true}}
 	ports := windowsinstance.SessionInfo{Kind: windowsinstance.StreamPortForward, Instance: instance, User: "jane", Ports: []int32{3389, 9182}}
-	long := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", Command: []string{strings.Repeat("é", 2000)}, AuditID: "id-1"}
+	long := windowsinstance.SessionInfo{Kind: windowsinstance.StreamExec, Instance: instance, User: "jane", ExecOptions: stream.ExecOptions{Command: []string{strings.Repeat("é", 2000)}}, AuditID: "id-1"}
 	end := func(result stream.Result) windowsinstance.SessionEnd {
 		return windowsinstance.SessionEnd{Result: result, Duration: 1500 * time.Millisecond}
 	}

@@ -45,12 +45,12 @@ func (h *Hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance,
 
 // OpenSession implements [windowsinstance.SessionOpener]. The terminal gets its size from
 // the client, right after it is connected.
-func (h *Hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request windowsinstance.SessionRequest) (stream.Session, error) {
-	exec := host.ExecRequest{Command: request.Command}
-	if request.TTY {
-		exec.TTY = &ssh.PTY{}
+func (h *Hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, options stream.ExecOptions) (stream.Session, error) {
+	var tty *ssh.PTY
+	if options.TTY {
+		tty = &ssh.PTY{}
 	}
-	s, err := h.access.Exec(ctx, instance, exec)
+	s, err := h.access.Exec(ctx, instance, options.Command, tty)
 	if err != nil {
 		return nil, host.StatusError(instance.Name, err)
 	}

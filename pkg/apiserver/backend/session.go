@@ -5,26 +5,16 @@ package backend
 
 import (
 	"errors"
-	"io"
 
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// session is an SSH session as [stream.ServeExec] needs it.
+// session is an SSH session whose errors are what an API client gets.
 type session struct {
 	*ssh.Session
 	instance string
 }
-
-// Stdin implements [stream.Session].
-func (s session) Stdin() io.WriteCloser { return s.Session.Stdin }
-
-// Stdout implements [stream.Session].
-func (s session) Stdout() io.Reader { return s.Session.Stdout }
-
-// Stderr implements [stream.Session].
-func (s session) Stderr() io.Reader { return s.Session.Stderr }
 
 // Wait implements [stream.Session].
 func (s session) Wait() (exitCode int, err error) {

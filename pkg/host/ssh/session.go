@@ -34,28 +34,9 @@ type PTY struct {
 	Columns, Rows uint16
 }
 
-// SessionOptions are what a Session can have besides a command.
-type SessionOptions struct {
-	// PTY is the terminal that the command runs on. Nil means none.
-	PTY *PTY
-}
-
 // Session is a command, or a login shell, that runs on a host while somebody talks to it.
 // Its methods, and its readers and writer, may be used concurrently.
 type Session struct {
-	// Stdin is the standard input; closing it ends the input. A write blocks while the
-	// command does not read.
-	Stdin io.WriteCloser
-	// Stdout is the standard output, and with a terminal everything that appears on it. What is not
-	// read holds the command back, and nothing else on the connection. It can be read to
-	// its end after Wait. The end of the data does not prove that the command
-	// succeeded: only Wait does.
-	Stdout io.Reader
-	// Stderr is the standard error, under the same conditions; with a terminal it has no
-	// data. It shares the flow control window of its channel, 2 MiB, with Stdout: what is not read of one
-	// holds back both, so a caller has to drain both at the same time.
-	Stderr io.Reader
-
 	s *stream
 
 	mu sync.Mutex
@@ -63,6 +44,8 @@ type Session struct {
 	size     *windowSize
 	resizing bool
 	terminal bool
+	// stderr is the standard error; with a terminal it has no data.
+	stderr io.Reader
 }
 
 // windowSize is the payload of window-change (RFC 4254, section 6.7). The extent in pixels is
@@ -72,27 +55,42 @@ type windowSize struct {
 }
 
 // StartSession runs a command line with the login shell of the host, or the login shell
-// itself if it is empty. It differs from Start in that it can have a terminal and that standard
+// itself if it is empty, on a terminal, or on none if pty is nil. It differs from Start in that it can have a terminal and that standard
 // error is read by the caller, every byte of it. It uses one session until
 // the command has ended. The end of ctx ends it as Close does, but the error of Wait tells which of them it was.
-func (p *Pool) StartSession(ctx context.Context, t Target, commandLine string, o SessionOptions) (*Session, error) {
+func (p *Pool) StartSession(ctx context.Context, t Target, commandLine string, pty *PTY) (*Session, error) {
 	channel := sessionChannel
-	channel.stderrApart = o.PTY == nil
+	channel.stderrApart = pty == nil
 	s, err := p.openStream(ctx, t, channel)
 	if err != nil {
 		return nil, err
 	}
 	s.closeWith(ctx)
-	if err := s.begin(ctx, commandLine, o.PTY); err != nil {
+	if err := s.begin(ctx, commandLine, pty); err != nil {
 		s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: t.hostPort()})
 		return nil, err
 	}
-	session := &Session{Stdin: s.stdin, Stdout: s.stdout, Stderr: bytes.NewReader(nil), s: s, terminal: o.PTY != nil}
+	session := &Session{s: s, terminal: pty != nil, stderr: bytes.NewReader(nil)}
 	if s.stderrApart != nil {
-		session.Stderr = s.stderrApart
+		session.stderr = s.stderrApart
 	}
 	return session, nil
 }
+
+// Stdin is the standard input; closing it ends the input. A write blocks while the
+// command does not read.
+func (s *Session) Stdin() io.WriteCloser { return s.s.stdin }
+
+// Stdout is the standard output, and with a terminal everything that appears on it. What is not
+// read holds the command back, and nothing else on the connection. It can be read to
+// its end after Wait. The end of the data does not prove that the command
+// succeeded: only Wait does.
+func (s *Session) Stdout() io.Reader { return s.s.stdout }
+
+// Stderr is the standard error, under the same conditions; with a terminal it has no
+// data. It shares the flow control window of its channel, 2 MiB, with Stdout: what is not read of one
+// holds back both, so a caller has to drain both at the same time.
+func (s *Session) Stderr() io.Reader { return s.stderr }
 
 // begin asks for the terminal and starts the command. ctx stays in force for
 // as long as the command runs, so the host's answers need a limit of their own.

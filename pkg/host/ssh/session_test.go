@@ -28,7 +28,7 @@ import (
 
 func startSession(t testing.TB, ctx context.Context, p *ssh.Pool, target ssh.Target, line string, pty *ssh.PTY) *ssh.Session {
 	t.Helper()
-	s, err := p.StartSession(ctx, target, line, ssh.SessionOptions{PTY: pty})
+	s, err := p.StartSession(ctx, target, line, pty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func startSession(t testing.TB, ctx context.Context, p *ssh.Pool, target ssh.Tar
 // say writes a line to a session.
 func say(t testing.TB, s *ssh.Session, line string) {
 	t.Helper()
-	if _, err := io.WriteString(s.Stdin, line+"\n"); err != nil {
+	if _, err := io.WriteString(s.Stdin(), line+"\n"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -96,8 +96,8 @@ func drain(t testing.TB, s *ssh.Session) (stdout, stderr []byte) {
 	t.Helper()
 	var wg sync.WaitGroup
 	var outErr, errErr error
-	wg.Go(func() { stdout, outErr = io.ReadAll(s.Stdout) })
-	wg.Go(func() { stderr, errErr = io.ReadAll(s.Stderr) })
+	wg.Go(func() { stdout, outErr = io.ReadAll(s.Stdout()) })
+	wg.Go(func() { stderr, errErr = io.ReadAll(s.Stderr()) })
 	wg.Wait()
 	if err := errors.Join(outErr, errErr); err != nil {
 		t.Errorf("reading: %v", err)
@@ -132,12 +132,12 @@ func TestSessionShell(t *testing.T) {
 	}{{"with a terminal", &ssh.PTY{Term: "vt100", Columns: 132, Rows: 43}}, {"without", nil}} {
 		t.Run(tt.name, func(t *testing.T) {
 			session := startSession(t, testContext(t), p, s.target(), "", tt.pty)
-			r := bufio.NewReader(session.Stdout)
+			r := bufio.NewReader(session.Stdout())
 			say(t, session, "hello")
 			expect(t, r, "you said hello")
 			say(t, session, "exit 5")
 			wantEnd(t, session.Wait(), 5, "")
-			if rest, err := io.ReadAll(session.Stderr); err != nil || len(rest) > 0 {
+			if rest, err := io.ReadAll(session.Stderr()); err != nil || len(rest) > 0 {
 				t.Errorf("standard error: %q, %v", rest, err)
 			}
 		})
@@ -159,7 +159,7 @@ func TestSessionPTY(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			session := startSession(t, testContext(t), p, s.target(), "cat", &tt.pty)
 			// With a terminal there is no standard error, also while the command runs.
-			if n, err := session.Stderr.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+			if n, err := session.Stderr().Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 				t.Errorf("standard error: %d, %v", n, err)
 			}
 			s.mu.Lock()
@@ -197,7 +197,7 @@ func TestSessionResize(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.sizes[len(s.sizes)-1] == "80x24"
 	})
-	must(t, session.Stdin.Close())
+	must(t, session.Stdin().Close())
 	must(t, session.Wait())
 	must(t, session.Resize(1, 1)) // nobody needs it any more
 
@@ -234,7 +234,7 @@ func TestSessionRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newServer(t, tt.script)
 			p := newPool(t, ssh.Options{HandshakeTimeout: time.Second})
-			_, err := p.StartSession(testContext(t), s.target(), "cat", ssh.SessionOptions{PTY: tt.pty})
+			_, err := p.StartSession(testContext(t), s.target(), "cat", tt.pty)
 			wantError(t, err, tt.layer, tt.reason)
 			if !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%q does not say %q", err, tt.says)
@@ -268,10 +268,10 @@ func TestSessionEnds(t *testing.T) {
 			defer cancel()
 			session := startSession(t, ctx, p, s.target(), tt.command, tt.pty)
 			var wg sync.WaitGroup
-			wg.Go(func() { _, _ = session.Stdin.Write(make([]byte, 64<<20)) })
+			wg.Go(func() { _, _ = session.Stdin().Write(make([]byte, 64<<20)) })
 			if tt.command == "sleep" {
-				wg.Go(func() { _, _ = io.Copy(io.Discard, session.Stdout) })
-				wg.Go(func() { _, _ = io.Copy(io.Discard, session.Stderr) })
+				wg.Go(func() { _, _ = io.Copy(io.Discard, session.Stdout()) })
+				wg.Go(func() { _, _ = io.Copy(io.Discard, session.Stderr()) })
 			}
 			tt.end(session, cancel, s)
 			for range 2 {
@@ -279,7 +279,7 @@ func TestSessionEnds(t *testing.T) {
 			}
 			wg.Wait()
 			if tt.reason != ssh.ReasonConnectionLost {
-				if _, err := session.Stdin.Write([]byte("x")); err == nil {
+				if _, err := session.Stdin().Write([]byte("x")); err == nil {
 					t.Error("it can still be written to")
 				}
 			}
@@ -305,20 +305,20 @@ func TestSessionBothWays(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				source := io.LimitReader(rand.NewChaCha8([32]byte{}), size)
-				if _, err := io.Copy(session.Stdin, io.TeeReader(source, sent)); err != nil {
+				if _, err := io.Copy(session.Stdin(), io.TeeReader(source, sent)); err != nil {
 					t.Error(err)
 				}
-				if err := session.Stdin.Close(); err != nil {
+				if err := session.Stdin().Close(); err != nil {
 					t.Error(err)
 				}
 			})
 			wg.Go(func() {
-				if n, err := io.Copy(out, session.Stdout); err != nil || n != size {
+				if n, err := io.Copy(out, session.Stdout()); err != nil || n != size {
 					t.Errorf("standard output: %d bytes, %v", n, err)
 				}
 			})
 			wg.Go(func() {
-				if n, err := io.Copy(errs, session.Stderr); err != nil || n != size {
+				if n, err := io.Copy(errs, session.Stderr()); err != nil || n != size {
 					t.Errorf("standard error: %d bytes, %v", n, err)
 				}
 			})
@@ -351,7 +351,7 @@ func TestSSHDSessionTerminal(t *testing.T) {
 	p := newPool(t, ssh.Options{})
 	session := startSession(t, testContext(t), p, sshdTarget(s), "echo term=$TERM; stty size; while read line; do echo got $line; stty size; done",
 		&ssh.PTY{Term: "vt220", Columns: 101, Rows: 37})
-	r := bufio.NewReader(session.Stdout)
+	r := bufio.NewReader(session.Stdout())
 	expect(t, r, "term=vt220")
 	expect(t, r, "37 101")
 	must(t, session.Resize(55, 22))
@@ -363,7 +363,7 @@ func TestSSHDSessionTerminal(t *testing.T) {
 	})
 	say(t, session, "Grüße")
 	expect(t, r, "got Grüße")
-	if _, err := io.WriteString(session.Stdin, "\x04"); err != nil { // what a terminal takes for the end of input
+	if _, err := io.WriteString(session.Stdin(), "\x04"); err != nil { // what a terminal takes for the end of input
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil {
@@ -376,9 +376,9 @@ func TestSSHDSessionInterrupt(t *testing.T) {
 	s := opensshd.Start(t, opensshd.Options{})
 	p := newPool(t, ssh.Options{})
 	session := startSession(t, testContext(t), p, sshdTarget(s), "trap 'echo interrupted; exit 9' INT; echo ready; while :; do sleep 1; done", &ssh.PTY{})
-	r := bufio.NewReader(session.Stdout)
+	r := bufio.NewReader(session.Stdout())
 	expect(t, r, "ready")
-	if _, err := io.WriteString(session.Stdin, "\x03"); err != nil {
+	if _, err := io.WriteString(session.Stdin(), "\x03"); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, r, "interrupted")
@@ -390,7 +390,7 @@ func TestSSHDSessionShell(t *testing.T) {
 	p := newPool(t, ssh.Options{})
 	for _, pty := range []*ssh.PTY{nil, {}} {
 		session := startSession(t, testContext(t), p, sshdTarget(s), "", pty)
-		r := bufio.NewReader(session.Stdout)
+		r := bufio.NewReader(session.Stdout())
 		say(t, session, "echo $((6 * 7))")
 		expect(t, r, "42")
 		say(t, session, "exit 3")

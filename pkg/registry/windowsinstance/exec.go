@@ -48,8 +48,8 @@ func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Obj
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		info := r.info(ctx, StreamExec, instance)
-		info.Command, info.TTY = o.Command, o.TTY
-		if err := r.serve(w, request, info, o); err != nil {
+		info.ExecOptions = stream.ExecOptions{Command: o.Command, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
+		if err := r.serve(w, request, info); err != nil {
 			responder.Error(err)
 		}
 	}), nil
@@ -57,7 +57,7 @@ func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Obj
 
 // serve runs the command and connects the client with it. Errors are those of before
 // the upgrade.
-func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info SessionInfo, o *windows.WindowsInstanceExecOptions) error {
+func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
 	if err := stream.CheckExec(request); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
@@ -71,7 +71,7 @@ func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info Sess
 	if err != nil {
 		return err
 	}
-	session, err := r.opener.OpenSession(ctx, info.Instance, SessionRequest{Command: o.Command, TTY: o.TTY})
+	session, err := r.opener.OpenSession(ctx, info.Instance, info.ExecOptions)
 	if err != nil {
 		if closeErr := finish(); closeErr != nil {
 			klog.FromContext(ctx).Error(closeErr, "Closing the recording of a session that did not begin")
@@ -79,8 +79,7 @@ func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info Sess
 		return err
 	}
 	r.started(ctx, info, quoteCommand(info.Command))
-	result := stream.ServeExec(w, request, stream.ExecOptions{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY},
-		stream.Config{Drain: drain, Recorder: recorder}, session)
+	result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: drain, Recorder: recorder}, session)
 	if err := finish(); err != nil {
 		r.notRecorded(ctx, info, err)
 	}

@@ -42,19 +42,11 @@ const (
 // verbCreate is what RBAC must grant for sessions, whatever the HTTP method.
 const verbCreate = "create"
 
-// SessionRequest is a command to run on a host.
-type SessionRequest struct {
-	// Command is the program and its arguments; empty: an interactive shell.
-	Command []string
-	// TTY asks for a terminal.
-	TTY bool
-}
-
 // SessionOpener runs commands on hosts and connects to their ports.
 type SessionOpener interface {
 	// OpenSession returns once the command runs, so that every refusal is still an
 	// HTTP error; errors are [apierrors.StatusError]s. The session ends when ctx does.
-	OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, request SessionRequest) (stream.Session, error)
+	OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, options stream.ExecOptions) (stream.Session, error)
 	// DialPort connects to a port of the host itself. Its errors are shown to users.
 	DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error)
 }
@@ -64,9 +56,8 @@ type SessionInfo struct {
 	Kind     StreamKind
 	Instance *v1alpha1.WindowsInstance
 	User     string
-	// Command is the program and its arguments, for StreamExec.
-	Command []string
-	TTY     bool
+	// ExecOptions are for StreamExec.
+	stream.ExecOptions
 	// Ports are those asked for in advance, for StreamPortForward.
 	Ports []int32
 	// AuditID is that of the request, which also kube-apiserver's audit log has.
