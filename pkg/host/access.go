@@ -10,17 +10,15 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"sync"
 
-	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
@@ -28,7 +26,7 @@ import (
 // Options are what an [Access] needs.
 type Options struct {
 	// Pool holds the connections.
-	Pool *hostssh.Pool
+	Pool *ssh.Pool
 	// ReadSecret returns the data of a Secret.
 	ReadSecret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 	// ReadPool returns a pool, whose template may name the credentials of its hosts.
@@ -44,7 +42,7 @@ type Options struct {
 	// TransferPool holds the connections for sending; see [transfer.PoolOptions]. Nil: Pool.
 	//
 	// [transfer.PoolOptions]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#PoolOptions
-	TransferPool *hostssh.Pool
+	TransferPool *ssh.Pool
 }
 
 // TransferLimits bound what is sent to hosts. Zero fields are no limit, but for FilesPerHost.
@@ -94,13 +92,17 @@ func (a *Access) Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance
 
 // HostKey returns the host key that the host presents; of several, one of a type that
 // is trusted already. It does not log in. Errors are [ssh.Error]s.
-func (a *Access) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.PublicKey, error) {
+func (a *Access) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (Key, error) {
 	target := address(instance)
 	var err error
-	if target.HostKeys, err = TrustedKeys(instance); err != nil {
-		return nil, err
+	if target.HostKeys, err = trustedKeys(instance); err != nil {
+		return Key{}, err
 	}
-	return a.options.Pool.HostKey(ctx, target)
+	key, err := a.options.Pool.HostKey(ctx, target)
+	if err != nil {
+		return Key{}, err
+	}
+	return KeyOf(key), nil
 }
 
 // Login makes sure that the host presents a trusted key, accepts the credentials
@@ -142,40 +144,19 @@ func (a *Access) AgentPath() string {
 }
 
 // address is the target without what is needed to log in.
-func address(instance *v1alpha1.WindowsInstance) hostssh.Target {
-	return hostssh.Target{Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username}
+func address(instance *v1alpha1.WindowsInstance) ssh.Target {
+	return ssh.Target{Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username}
 }
 
 // target is the target with credentials and trusted host keys.
-func (a *Access) target(ctx context.Context, instance *v1alpha1.WindowsInstance) (hostssh.Target, error) {
+func (a *Access) target(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Target, error) {
 	target := address(instance)
 	var err error
-	if target.HostKeys, err = TrustedKeys(instance); err != nil {
-		return hostssh.Target{}, err
+	if target.HostKeys, err = trustedKeys(instance); err != nil {
+		return ssh.Target{}, err
 	}
 	if target.Credential, err = a.credential(ctx, instance); err != nil {
-		return hostssh.Target{}, err
+		return ssh.Target{}, err
 	}
 	return target, nil
-}
-
-// TrustedKeys returns the keys that the host may present: those of spec.hostKeys,
-// or without any those that were recorded in status.hostKeys. None means that the
-// host was never met; then nothing but reading its key is possible.
-func TrustedKeys(instance *v1alpha1.WindowsInstance) ([]ssh.PublicKey, error) {
-	lines := instance.Spec.HostKeys
-	if len(lines) == 0 {
-		for _, key := range instance.Status.HostKeys {
-			lines = append(lines, key.Type+" "+key.Key)
-		}
-	}
-	keys := make([]ssh.PublicKey, 0, len(lines))
-	for _, line := range lines {
-		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-		if err != nil {
-			return nil, fmt.Errorf("the recorded host key %q cannot be read: %w", line, err)
-		}
-		keys = append(keys, key)
-	}
-	return keys, nil
 }

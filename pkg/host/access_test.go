@@ -201,7 +201,7 @@ func TestHostKeyPolicy(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 			key, err := s.access.HostKey(t.Context(), instance)
-			if err != nil || !bytes.Equal(key.Marshal(), s.host.HostKey().Marshal()) {
+			if err != nil || key != KeyOf(s.host.HostKey()) {
 				t.Errorf("the host presents %v, %v", key, err)
 			}
 		})

@@ -91,7 +91,7 @@ func (a *Access) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 
 func (a *Access) check(ctx context.Context, c *check) {
 	target := address(c.instance)
-	keys, keysErr := TrustedKeys(c.instance)
+	keys, keysErr := trustedKeys(c.instance)
 	target.HostKeys = keys
 	began := time.Now()
 	credential, credentialErr := a.credential(ctx, c.instance)
@@ -205,7 +205,7 @@ func (c *check) diagnosed(name string, took time.Duration, err error, trace *ssh
 	d := Diagnose(stageOf[name], err, c.instance)
 	message := d.Message
 	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonHostKeyUnknown && trace != nil && trace.HostKey != nil {
-		message = fmt.Sprintf("%s It presents %s.", message, DescribeKey(trace.HostKey))
+		message = fmt.Sprintf("%s It presents %s.", message, KeyOf(trace.HostKey).Describe())
 	}
 	c.failed(name, took, d.Reason, message)
 }
@@ -225,9 +225,9 @@ func (c *check) describe(name string, trace *ssh.Trace) string {
 		return trace.ServerVersion // known only when logged in
 	case CheckHostKey:
 		if len(c.instance.Spec.HostKeys) > 0 {
-			return DescribeKey(trace.HostKey) + ", pinned in spec.hostKeys"
+			return KeyOf(trace.HostKey).Describe() + ", pinned in spec.hostKeys"
 		}
-		return DescribeKey(trace.HostKey) + ", recorded in status.hostKeys"
+		return KeyOf(trace.HostKey).Describe() + ", recorded in status.hostKeys"
 	case CheckAuthenticate:
 		return "user " + c.instance.Spec.Username
 	}

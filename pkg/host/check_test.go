@@ -86,7 +86,7 @@ func TestCheckPasses(t *testing.T) {
 	}
 	for name, says := range map[string]string{
 		CheckResolve: s.host.Address(), CheckConnect: s.host.Address() + ":", CheckHandshake: "OpenSSH_for_Windows",
-		CheckHostKey: DescribeKey(s.host.HostKey()) + ", pinned", CheckAuthenticate: "user Administrator",
+		CheckHostKey: KeyOf(s.host.HostKey()).Describe() + ", pinned", CheckAuthenticate: "user Administrator",
 		CheckAgent: "revision ", CheckPreflight: "1 findings are worth knowing",
 	} {
 		if got := layer(status, name).Message; !strings.Contains(got, says) {
@@ -109,7 +109,7 @@ func TestCheckFails(t *testing.T) {
 	}{
 		{name: "closed port", fault: winhost.Fault{RefuseTCP: true}, want: "Connect ConnectionRefused", says: "install and start the OpenSSH server"},
 		{name: "credentials refused", fault: winhost.Fault{DenyAuth: true}, want: "Authenticate CredentialsRefused", says: "administrators_authorized_keys"},
-		{name: "host key changed", change: func(s *site) { s.instance.Spec.HostKeys = []string{KeyLine(hostKeyOf(t, "other"))} }, want: "HostKey HostKeyChanged", says: "kubectl patch"},
+		{name: "host key changed", change: func(s *site) { s.instance.Spec.HostKeys = []string{KeyOf(hostKeyOf(t, "other")).String()} }, want: "HostKey HostKeyChanged", says: "kubectl patch"},
 		{name: "first contact", change: func(s *site) { s.instance.Spec.HostKeys = nil }, want: "HostKey NotTried", says: "It presents ssh-ed25519 SHA256:"},
 		{name: "recorded key that cannot be read", change: func(s *site) { s.instance.Spec.HostKeys = []string{"nonsense"} }, want: "HostKey NotTried", says: "nonsense"},
 		{name: "no Secret", change: func(s *site) { delete(s.secrets, "operator/cloud-private-key") }, want: "Authenticate CredentialsMissing", says: "operator/cloud-private-key"},

@@ -12,12 +12,11 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/crypto/ssh"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // Keys of a Secret with credentials. The first is that of the Windows Machine
@@ -30,23 +29,23 @@ const (
 
 // credential finds the credentials of an instance: its own, else those of its
 // pool, else the cluster-wide key.
-func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (hostssh.Credential, error) {
+func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Credential, error) {
 	name, err := a.credentialName(ctx, instance)
 	if err != nil {
-		return hostssh.Credential{}, err
+		return ssh.Credential{}, err
 	}
 	data, err := a.options.ReadSecret(ctx, name.Namespace, name.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return hostssh.Credential{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
+		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
 	case apierrors.IsForbidden(err):
-		return hostssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
+		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("may not be read: bind the ClusterRole windows-credentials-reader in namespace %s to our service account", name.Namespace)}
 	case err != nil:
-		return hostssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
+		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
 	credential, err := a.credentials.parse(data)
 	if err != nil {
-		return hostssh.Credential{}, &CredentialsError{Secret: name.String(), Err: err}
+		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: err}
 	}
 	return credential, nil
 }
@@ -55,13 +54,13 @@ func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInsta
 // purpose. It is safe for concurrent use.
 type credentialCache struct {
 	mu   sync.Mutex
-	byID map[string]hostssh.Credential // by digest of the Secret's data
+	byID map[string]ssh.Credential // by digest of the Secret's data
 }
 
 // maxCredentials bounds the cache. There are as many as there are Secrets for hosts.
 const maxCredentials = 256
 
-func (c *credentialCache) parse(data map[string][]byte) (hostssh.Credential, error) {
+func (c *credentialCache) parse(data map[string][]byte) (ssh.Credential, error) {
 	id := digest(data)
 	c.mu.Lock()
 	credential, ok := c.byID[id]
@@ -71,13 +70,13 @@ func (c *credentialCache) parse(data map[string][]byte) (hostssh.Credential, err
 	}
 	credential, err := parseCredential(data)
 	if err != nil {
-		return hostssh.Credential{}, err
+		return ssh.Credential{}, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byID == nil || len(c.byID) >= maxCredentials {
 		// Secrets that are gone must not stay for ever; what is in use is back at once.
-		c.byID = map[string]hostssh.Credential{}
+		c.byID = map[string]ssh.Credential{}
 	}
 	c.byID[id] = credential
 	return credential, nil
@@ -108,16 +107,16 @@ func (a *Access) credentialName(ctx context.Context, instance *v1alpha1.WindowsI
 }
 
 // parseCredential reads the data of a Secret.
-func parseCredential(data map[string][]byte) (hostssh.Credential, error) {
-	credential := hostssh.Credential{ID: digest(data), Password: string(data[keyPassword])}
+func parseCredential(data map[string][]byte) (ssh.Credential, error) {
+	credential := ssh.Credential{ID: digest(data), Password: string(data[keyPassword])}
 	pem := data[keyPrivateKey]
 	if len(pem) == 0 && credential.Password == "" {
-		return hostssh.Credential{}, fmt.Errorf("has neither the key %s nor the key %s", keyPrivateKey, keyPassword)
+		return ssh.Credential{}, fmt.Errorf("has neither the key %s nor the key %s", keyPrivateKey, keyPassword)
 	}
 	if len(pem) > 0 {
-		signer, err := hostssh.ParsePrivateKey(pem, data[keyPassphrase])
+		signer, err := ssh.ParsePrivateKey(pem, data[keyPassphrase])
 		if err != nil {
-			return hostssh.Credential{}, fmt.Errorf("key %s: %w", keyPrivateKey, err)
+			return ssh.Credential{}, fmt.Errorf("key %s: %w", keyPrivateKey, err)
 		}
 		credential.Signers = []ssh.Signer{signer}
 	}

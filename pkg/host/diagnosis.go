@@ -5,7 +5,6 @@ package host
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -13,11 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
@@ -59,7 +57,7 @@ type Diagnosis struct {
 // same as long as the cause is the same, so that a host that keeps failing in the
 // same way causes no writes.
 func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis {
-	sshErr, isSSH := hostssh.AsError(err)
+	sshErr, isSSH := ssh.AsError(err)
 	var agent *AgentError
 	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
 		return diagnoseAgent(at, agent, instance)
@@ -90,72 +88,72 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 	return afterLogin(at, "%s: %s.", doing[at], cause(err))
 }
 
-func diagnoseSSH(at Stage, e *hostssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
+func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
 	const (
 		resolved      = v1alpha1.ConditionResolved
 		reachable     = v1alpha1.ConditionReachable
 		authenticated = v1alpha1.ConditionAuthenticated
 	)
 	to := Endpoint(instance)
-	if e.Reason == hostssh.ReasonTimedOut {
+	if e.Reason == ssh.ReasonTimedOut {
 		return diagnoseTimeout(at, e, instance)
 	}
 	switch e.Reason {
-	case hostssh.ReasonNameNotResolved:
+	case ssh.ReasonNameNotResolved:
 		return failed(resolved, v1alpha1.ReasonNameNotResolved,
 			"DNS knows no address for %s: correct spec.address, or add the name to the DNS that the cluster uses.", instance.Spec.Address)
-	case hostssh.ReasonAddressRefused:
+	case ssh.ReasonAddressRefused:
 		return failed(resolved, v1alpha1.ReasonAddressRefused,
 			"Connections to %s are not allowed: %s. Use another address, or have the administrator of the cluster change the flags --allowed-host-cidrs and --refused-host-cidrs of the controller and the API server.", instance.Spec.Address, cause(e.Err))
-	case hostssh.ReasonConnectionRefused:
+	case ssh.ReasonConnectionRefused:
 		return failed(reachable, v1alpha1.ReasonConnectionRefused,
 			"Nothing listens on %s: install and start the OpenSSH server (service sshd), and open TCP port %d in the firewall.", to, instance.Spec.Port)
-	case hostssh.ReasonConnectionTimedOut:
+	case ssh.ReasonConnectionTimedOut:
 		return failed(reachable, v1alpha1.ReasonConnectionTimedOut,
 			"%s does not answer: check that the host is running, and that no firewall or security group drops TCP port %d on the way from the cluster.", to, instance.Spec.Port)
-	case hostssh.ReasonHostUnreachable:
+	case ssh.ReasonHostUnreachable:
 		return failed(reachable, v1alpha1.ReasonHostUnreachable,
 			"There is no route to %s: check spec.address, that the host is running, and the network between the cluster and the host.", to)
-	case hostssh.ReasonConnectionReset:
-		if e.Layer == hostssh.LayerAuth {
+	case ssh.ReasonConnectionReset:
+		if e.Layer == ssh.LayerAuth {
 			// The host has proven its key: it can be reached, and breaks off at the login.
 			return connectionLost(to)
 		}
 		return failed(reachable, v1alpha1.ReasonConnectionReset,
 			"%s closes the connection before SSH has begun: see the log of sshd (Get-WinEvent OpenSSH/Operational); MaxStartups, a firewall or a service that is starting or failing does this.", to)
-	case hostssh.ReasonHandshakeTimedOut:
+	case ssh.ReasonHandshakeTimedOut:
 		return handshakeTimedOut(to)
-	case hostssh.ReasonNotSSH:
+	case ssh.ReasonNotSSH:
 		return failed(reachable, v1alpha1.ReasonNotSSH,
 			"Something other than an SSH server answers on %s: correct spec.port, or stop what holds the port.", to)
-	case hostssh.ReasonHandshakeFailed:
+	case ssh.ReasonHandshakeFailed:
 		return failed(reachable, v1alpha1.ReasonHandshakeFailed,
 			"%s and our SSH client cannot agree on how to talk SSH: %s. Update OpenSSH on the host, or take restrictions on algorithms out of its sshd_config.", to, cause(e.Err))
-	case hostssh.ReasonHostKeyUnknown:
+	case ssh.ReasonHostKeyUnknown:
 		// The key is recorded by the next probe.
 		return unknown(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonNotTried, "The host key of %s has not been recorded yet.", to)
-	case hostssh.ReasonHostKeyChanged:
+	case ssh.ReasonHostKeyChanged:
 		return diagnoseHostKey(e, instance)
-	case hostssh.ReasonCredentialsRefused:
+	case ssh.ReasonCredentialsRefused:
 		return failed(authenticated, v1alpha1.ReasonCredentialsRefused,
 			"%s does not accept the credentials for user %s: for an administrator the public key belongs into C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username)
-	case hostssh.ReasonSessionRefused:
+	case ssh.ReasonSessionRefused:
 		return failed(authenticated, v1alpha1.ReasonSessionRefused,
 			"%s accepts the credentials of user %s and then refuses a session: %s. Check MaxSessions, ForceCommand and the DefaultShell of OpenSSH.", to, instance.Spec.Username, cause(e.Err))
-	case hostssh.ReasonConnectionLost:
+	case ssh.ReasonConnectionLost:
 		return connectionLost(to)
 	}
 	// The set of reasons may grow; the layer still says which condition is concerned.
 	switch e.Layer {
-	case hostssh.LayerDNS:
+	case ssh.LayerDNS:
 		return failed(resolved, v1alpha1.ReasonNameNotResolved, "%s cannot be resolved: %s.", instance.Spec.Address, cause(e))
-	case hostssh.LayerConnect:
+	case ssh.LayerConnect:
 		return failed(reachable, v1alpha1.ReasonHostUnreachable, "%s cannot be connected to: %s.", to, cause(e))
-	case hostssh.LayerHandshake:
+	case ssh.LayerHandshake:
 		return failed(reachable, v1alpha1.ReasonHandshakeFailed, "The SSH handshake with %s fails: %s.", to, cause(e))
-	case hostssh.LayerHostKey:
+	case ssh.LayerHostKey:
 		return diagnoseHostKey(e, instance)
-	case hostssh.LayerAuth:
+	case ssh.LayerAuth:
 		return failed(authenticated, v1alpha1.ReasonCredentialsRefused, "Logging in to %s fails: %s.", to, cause(e))
 	}
 	if isAfterLogin(at) {
@@ -165,16 +163,16 @@ func diagnoseSSH(at Stage, e *hostssh.Error, instance *v1alpha1.WindowsInstance)
 }
 
 // diagnoseTimeout is for a deadline that passed; the layer says waiting for what.
-func diagnoseTimeout(at Stage, e *hostssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
+func diagnoseTimeout(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
 	switch e.Layer {
-	case hostssh.LayerDNS:
+	case ssh.LayerDNS:
 		return diagnoseSilence(StageResolve, instance)
-	case hostssh.LayerConnect:
-		return diagnoseSSH(at, &hostssh.Error{Layer: e.Layer, Reason: hostssh.ReasonConnectionTimedOut, Address: e.Address, Err: e.Err}, instance)
-	case hostssh.LayerHandshake, hostssh.LayerHostKey:
+	case ssh.LayerConnect:
+		return diagnoseSSH(at, &ssh.Error{Layer: e.Layer, Reason: ssh.ReasonConnectionTimedOut, Address: e.Address, Err: e.Err}, instance)
+	case ssh.LayerHandshake, ssh.LayerHostKey:
 		return handshakeTimedOut(Endpoint(instance))
 	}
-	if isAfterLogin(at) && e.Layer != hostssh.LayerAuth {
+	if isAfterLogin(at) && e.Layer != ssh.LayerAuth {
 		return diagnoseSilence(at, instance)
 	}
 	return diagnoseSilence(StageLogin, instance)
@@ -207,33 +205,37 @@ func connectionLost(to string) Diagnosis {
 		"The connection to %s broke after the host key was verified: the host may be restarting; it is tried again.", to)
 }
 
-func diagnoseHostKey(e *hostssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
-	var keys *hostssh.HostKeyError
+func diagnoseHostKey(e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
+	var keys *ssh.HostKeyError
 	if !errors.As(e, &keys) {
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged,
 			"%s does not present the trusted host key: %s.", Endpoint(instance), cause(e))
 	}
-	return HostKeyChanged(keys.Presented, keys.Pinned, instance)
+	pinned := make([]Key, len(keys.Pinned))
+	for i, key := range keys.Pinned {
+		pinned[i] = KeyOf(key)
+	}
+	return HostKeyChanged(KeyOf(keys.Presented), pinned, instance)
 }
 
 // HostKeyChanged says everything that somebody needs in order to decide about the
-// new key. presented may be nil, see [ssh.HostKeyError].
-func HostKeyChanged(presented ssh.PublicKey, pinned []ssh.PublicKey, instance *v1alpha1.WindowsInstance) Diagnosis {
+// new key. presented may be none, see [ssh.HostKeyError].
+func HostKeyChanged(presented Key, pinned []Key, instance *v1alpha1.WindowsInstance) Diagnosis {
 	trusted := make([]string, len(pinned))
 	for i, key := range pinned {
-		trusted[i] = DescribeKey(key)
+		trusted[i] = key.Describe()
 	}
 	origin := "recorded in status.hostKeys"
 	if len(instance.Spec.HostKeys) > 0 {
 		origin = "set in spec.hostKeys"
 	}
 	var b strings.Builder
-	if presented == nil {
+	if presented.IsZero() {
 		fmt.Fprintf(&b, "%s presents no host key of a trusted type; trusted is %s (%s). ", Endpoint(instance), strings.Join(trusted, ", "), origin)
 		fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 	}
-	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", Endpoint(instance), DescribeKey(presented), strings.Join(trusted, ", "), origin)
+	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin)
 	fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. ")
 	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
 	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
@@ -241,15 +243,15 @@ func HostKeyChanged(presented ssh.PublicKey, pinned []ssh.PublicKey, instance *v
 
 // acceptCommand is the command that trusts key, and no other, from now on. Object
 // names and keys hold no character that a shell would touch within the quotes.
-func acceptCommand(instance *v1alpha1.WindowsInstance, key ssh.PublicKey) string {
+func acceptCommand(instance *v1alpha1.WindowsInstance, key Key) string {
 	return fmt.Sprintf(`kubectl patch windowsinstances.%s %s -n %s --type=merge -p '{"spec":{"hostKeys":["%s"]}}'`,
-		v1alpha1.GroupName, instance.Name, instance.Namespace, KeyLine(key))
+		v1alpha1.GroupName, instance.Name, instance.Namespace, key)
 }
 
 // hostKeyFile is where OpenSSH on Windows keeps the public half of its key of a type.
 func hostKeyFile(keyType string) string {
 	switch {
-	case keyType == ssh.KeyAlgoED25519:
+	case keyType == "ssh-ed25519":
 		return "ssh_host_ed25519_key.pub"
 	case strings.HasPrefix(keyType, "ecdsa-"):
 		return "ssh_host_ecdsa_key.pub"
@@ -316,9 +318,9 @@ func diagnoseAgent(at Stage, agent *AgentError, instance *v1alpha1.WindowsInstan
 
 // beforeSession says whether a layer comes before a session is open, so that an
 // error there is about the connection, whatever it was wanted for.
-func beforeSession(layer hostssh.Layer) bool {
+func beforeSession(layer ssh.Layer) bool {
 	switch layer {
-	case hostssh.LayerDNS, hostssh.LayerConnect, hostssh.LayerHandshake, hostssh.LayerHostKey, hostssh.LayerAuth:
+	case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerHostKey, ssh.LayerAuth:
 		return true
 	}
 	return false
@@ -351,14 +353,4 @@ func cause(err error) string {
 	}
 	text := strings.Join(strings.Fields(localEnd.ReplaceAllString(err.Error(), "")), " ")
 	return strings.TrimRight(cleanLine(text, maxCause), ".")
-}
-
-// KeyLine is a key as spec.hostKeys wants it.
-func KeyLine(key ssh.PublicKey) string {
-	return key.Type() + " " + base64.StdEncoding.EncodeToString(key.Marshal())
-}
-
-// DescribeKey is type and fingerprint of a key, as ssh-keygen -l shows it.
-func DescribeKey(key ssh.PublicKey) string {
-	return key.Type() + " " + ssh.FingerprintSHA256(key)
 }

@@ -125,11 +125,11 @@ func TestHostKeyChangedSaysWhatToDo(t *testing.T) {
 	instance := diagnosed()
 	old, presented := hostKeyOf(t, "old"), hostKeyOf(t, "new")
 
-	got := HostKeyChanged(presented, []ssh.PublicKey{old}, instance).Message
+	got := HostKeyChanged(KeyOf(presented), []Key{KeyOf(old)}, instance).Message
 
 	for _, want := range []string{
 		ssh.FingerprintSHA256(old), ssh.FingerprintSHA256(presented), "recorded in status.hostKeys", "verify",
-		`kubectl patch windowsinstances.windows.openshift.io win-1 -n windows-hosts --type=merge -p '{"spec":{"hostKeys":["` + KeyLine(presented) + `"]}}'`,
+		`kubectl patch windowsinstances.windows.openshift.io win-1 -n windows-hosts --type=merge -p '{"spec":{"hostKeys":["` + KeyOf(presented).String() + `"]}}'`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
@@ -138,8 +138,8 @@ func TestHostKeyChangedSaysWhatToDo(t *testing.T) {
 	if !strings.HasSuffix(got, "'") {
 		t.Errorf("something follows the command, so that it cannot be copied: %q", got)
 	}
-	instance.Spec.HostKeys = []string{KeyLine(old)}
-	if got := HostKeyChanged(presented, []ssh.PublicKey{old}, instance).Message; !strings.Contains(got, "set in spec.hostKeys") {
+	instance.Spec.HostKeys = []string{KeyOf(old).String()}
+	if got := HostKeyChanged(KeyOf(presented), []Key{KeyOf(old)}, instance).Message; !strings.Contains(got, "set in spec.hostKeys") {
 		t.Errorf("got %q", got)
 	}
 }

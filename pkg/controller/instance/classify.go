@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -60,7 +59,7 @@ func classify(at step, err error, instance *windowsv1alpha1.WindowsInstance) fai
 	return failureOf(host.Diagnose(stages[at], err, instance))
 }
 
-func hostKeyChanged(presented ssh.PublicKey, pinned []ssh.PublicKey, instance *windowsv1alpha1.WindowsInstance) failure {
+func hostKeyChanged(presented host.Key, pinned []host.Key, instance *windowsv1alpha1.WindowsInstance) failure {
 	return failureOf(host.HostKeyChanged(presented, pinned, instance))
 }
 

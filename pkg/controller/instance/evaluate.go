@@ -16,7 +16,6 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
@@ -288,7 +287,7 @@ func (e *evaluation) trusted() {
 		}
 		names := make([]string, len(decision.keys))
 		for i, key := range decision.keys {
-			names[i] = host.DescribeKey(key)
+			names[i] = key.Describe()
 		}
 		if decision.by == windowsv1alpha1.TrustedBySpec {
 			e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonPinned,

@@ -40,7 +40,7 @@ func known(t testing.TB) *windowsv1alpha1.WindowsInstance {
 	t.Helper()
 	instance := newInstance("win-1", "10.1.42.1")
 	instance.Status.ObservedGeneration = 1
-	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, nil).keys, newKey(t, "host")), windowsv1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
+	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, newKey(t, "host")), windowsv1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
 	return instance
 }
 
@@ -265,7 +265,7 @@ func TestEvaluateAfterASpecChange(t *testing.T) {
 func TestEvaluateHostKeys(t *testing.T) {
 	ours, other := newKey(t, "host"), newKey(t, "other")
 	hourAgo := metav1.NewTime(testNow.Add(-time.Hour))
-	firstUse := recordKeys(nil, append(trust(nil, nil, nil).keys, ours), windowsv1alpha1.TrustedOnFirstUse, hourAgo)
+	firstUse := recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), windowsv1alpha1.TrustedOnFirstUse, hourAgo)
 
 	for _, test := range []struct {
 		name        string
@@ -279,16 +279,16 @@ func TestEvaluateHostKeys(t *testing.T) {
 		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}},
 		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: stepLogin, err: verifyAs(other, known(t))},
 			[]string{"SHA256 of host by FirstUse an hour ago"}},
-		{"pinned and never reached: not recorded", []string{host.KeyLine(ours)}, nil, &observation{finished: testNow, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil},
-		{"pinned and verified", []string{host.KeyLine(ours)}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
-		{"pinned after first use", []string{host.KeyLine(ours)}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
-		{"pinned anew and verified", []string{host.KeyLine(other)}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
+		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil},
+		{"pinned and verified", []string{ours.String()}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
+		{"pinned after first use", []string{ours.String()}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
+		{"pinned anew and verified", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
 			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.recorded
 			status := evaluate(world{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
-			names := map[string]string{recordKeys(nil, append(trust(nil, nil, nil).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, nil).keys, other), "", hourAgo)[0].Fingerprint: "other"}
+			names := map[string]string{recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, other), "", hourAgo)[0].Fingerprint: "other"}
 			var got []string
 			for _, key := range status.HostKeys {
 				when := "now"

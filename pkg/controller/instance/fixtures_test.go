@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ const gib = 1 << 30
 var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // newKey derives a host key from a name.
-func newKey(t testing.TB, name string) ssh.PublicKey {
+func newKey(t testing.TB, name string) host.Key {
 	t.Helper()
 	seed := sha256.Sum256([]byte(name))
 	public, ok := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
@@ -52,17 +53,17 @@ func newKey(t testing.TB, name string) ssh.PublicKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
+	return host.KeyOf(key)
 }
 
 // newRSAKey returns an RSA key. It is never used to sign.
-func newRSAKey(t testing.TB) ssh.PublicKey {
+func newRSAKey(t testing.TB) host.Key {
 	t.Helper()
 	key, err := ssh.NewPublicKey(&rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 2047, 1), E: 65537})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key
+	return host.KeyOf(key)
 }
 
 func newInstance(name, address string) *windowsv1alpha1.WindowsInstance {
@@ -141,7 +142,7 @@ func (j *journal) take() []string {
 
 // scriptedHost is how one address behaves. It is guarded by scriptedHosts.mu.
 type scriptedHost struct {
-	key       ssh.PublicKey
+	key       host.Key
 	addresses []string
 	fail      map[step]error
 	facts     *api.Facts
@@ -215,7 +216,7 @@ func (s *scriptedHosts) Resolve(ctx context.Context, instance *windowsv1alpha1.W
 	return out, nil
 }
 
-func (s *scriptedHosts) HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error) {
+func (s *scriptedHosts) HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (host.Key, error) {
 	h, err := s.begin(ctx, stepHostKey, instance)
 	return h.key, err
 }
@@ -259,18 +260,19 @@ func (s *scriptedHosts) takeForgotten() []string {
 }
 
 // verifyAs verifies a host key as the connection pool does.
-func verifyAs(presented ssh.PublicKey, instance *windowsv1alpha1.WindowsInstance) error {
+func verifyAs(presented host.Key, instance *windowsv1alpha1.WindowsInstance) error {
+	key, _ := hostssh.ParseHostKey(presented.String()) // nil for a host without one
 	var pinned []ssh.PublicKey
 	for _, line := range strings.Split(pinsOf(instance), "\n") {
-		if key, err := parseKey(line); err == nil {
+		if key, err := hostssh.ParseHostKey(line); err == nil {
 			pinned = append(pinned, key)
 		}
 	}
 	if len(pinned) == 0 {
-		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyUnknown, Err: &hostssh.HostKeyError{Presented: presented}}
+		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyUnknown, Err: &hostssh.HostKeyError{Presented: key}}
 	}
-	if !slices.ContainsFunc(pinned, func(k ssh.PublicKey) bool { return sameKey(k, presented) }) {
-		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyChanged, Err: &hostssh.HostKeyError{Presented: presented, Pinned: pinned}}
+	if !slices.ContainsFunc(pinned, func(k ssh.PublicKey) bool { return host.KeyOf(k) == presented }) {
+		return &hostssh.Error{Layer: hostssh.LayerHostKey, Reason: hostssh.ReasonHostKeyChanged, Err: &hostssh.HostKeyError{Presented: key, Pinned: pinned}}
 	}
 	return nil
 }

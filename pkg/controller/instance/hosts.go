@@ -9,9 +9,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"golang.org/x/crypto/ssh"
-
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // Hosts is what the reconciler needs of the way to hosts. The methods that take
@@ -22,7 +21,7 @@ type Hosts interface {
 	// which they are tried. It does not contact the host.
 	Resolve(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]netip.Addr, error)
 	// HostKey returns the key that the host presents. It authenticates nothing and runs nothing.
-	HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error)
+	HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (host.Key, error)
 	// Login verifies the host key against spec.hostKeys, else status.hostKeys, then
 	// authenticates and opens a session. It fails when both are empty.
 	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error

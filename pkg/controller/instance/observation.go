@@ -12,10 +12,10 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/types"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
@@ -44,9 +44,9 @@ type observation struct {
 	started, finished time.Time
 	// addresses are those that the instance stands for.
 	addresses []string
-	// presented is the key that the host presented. Nil when it was not asked for by
+	// presented is the key that the host presented. None when it was not asked for by
 	// itself: a login that succeeded has verified it.
-	presented ssh.PublicKey
+	presented host.Key
 	// contacted: an SSH server answered. verified: it has proven to have a trusted
 	// key. loggedIn: it accepted the credentials and opened a session.
 	contacted, verified, loggedIn bool

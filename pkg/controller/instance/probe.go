@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -89,7 +90,7 @@ func (a *attempt) admitted(ctx context.Context) error {
 // attempt, so that the key is recorded before anything else is done. Where keys
 // are trusted the login verifies them: asking first would only be another connection.
 func (a *attempt) hostKey(ctx context.Context) error {
-	decision := trust(a.instance.Spec.HostKeys, a.instance.Status.HostKeys, nil)
+	decision := trust(a.instance.Spec.HostKeys, a.instance.Status.HostKeys, host.Key{})
 	switch decision.verdict {
 	case verdictVerify:
 		return nil

@@ -206,7 +206,7 @@ func applies(o *observation, instance *windowsv1alpha1.WindowsInstance) bool {
 	if o.pins == pinsOf(instance) {
 		return true
 	}
-	return o.outcome() == outcomeRecorded && o.presented != nil &&
+	return o.outcome() == outcomeRecorded && !o.presented.IsZero() &&
 		trust(instance.Spec.HostKeys, instance.Status.HostKeys, o.presented).verdict == verdictMatch
 }
 

@@ -266,7 +266,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 
 func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
 	instance := newInstance("win-1", "10.1.42.1")
-	instance.Spec.HostKeys = []string{host.KeyLine(newKey(t, "host"))}
+	instance.Spec.HostKeys = []string{newKey(t, "host").String()}
 	f := newFixture(t, instance)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 
@@ -382,16 +382,16 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.settle("win-1")
 	f.expect("win-1", windowsv1alpha1.InstanceFailed, "HostKeyTrusted=False/HostKeyChanged", "Authenticated=Unknown/NotTried")
 	status := f.get("win-1").Status
-	if text := messageOf(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, host.KeyLine(presented)) {
+	if text := messageOf(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, presented.String()) {
 		t.Errorf("the message does not say how to accept the key: %s", text)
 	}
-	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, nil).keys, presented), "", metav1.Now())[0].Key {
+	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, presented), "", metav1.Now())[0].Key {
 		t.Error("the new key was recorded by itself")
 	}
 	f.journal.take()
 	f.hosts.takeForgotten()
 
-	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{host.KeyLine(presented)} })
+	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{presented.String()} })
 	f.settle("win-1") // at once, without waiting for the backoff
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
 	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned")

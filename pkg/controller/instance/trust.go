@@ -4,15 +4,13 @@
 package instance
 
 import (
-	"bytes"
-	"encoding/base64"
 	"fmt"
 	"slices"
 
-	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // verdict is what to make of a host key.
@@ -40,7 +38,7 @@ const (
 type trustDecision struct {
 	verdict verdict
 	// keys are those that are trusted now, before anything is recorded.
-	keys []ssh.PublicKey
+	keys []host.Key
 	// by says where keys come from.
 	by windowsv1alpha1.HostKeyTrust
 	// err is set with verdictUnusable.
@@ -49,14 +47,14 @@ type trustDecision struct {
 
 // trust decides about a host key. The keys of the spec, if there are any, are the
 // only ones that are trusted; else those that the status has recorded; else the
-// first key that the host presents. presented is nil when it is not known.
-func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented ssh.PublicKey) trustDecision {
+// first key that the host presents. presented is none when it is not known.
+func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented host.Key) trustDecision {
 	var d trustDecision
 	switch {
 	case len(spec) > 0:
 		d.by = windowsv1alpha1.TrustedBySpec
 		for i, line := range spec {
-			key, err := parseKey(line)
+			key, err := host.ParseKey(line)
 			if err != nil {
 				return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("spec.hostKeys[%d] is not a public key of the form \"type base64\": %w", i, err)}
 			}
@@ -65,13 +63,13 @@ func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented ssh.
 	case len(status) > 0:
 		d.by = status[0].TrustedBy
 		for i, recorded := range status {
-			key, err := parseKey(recorded.Type + " " + recorded.Key)
+			key, err := host.ParseKey(recorded.Type + " " + recorded.Key)
 			if err != nil {
 				return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("status.hostKeys[%d] is not a public key: %w", i, err)}
 			}
 			d.keys = append(d.keys, key)
 		}
-	case presented == nil:
+	case presented.IsZero():
 		d.verdict = verdictAsk
 		return d
 	default:
@@ -79,10 +77,10 @@ func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented ssh.
 		return d
 	}
 	switch {
-	case presented == nil,
-		!slices.ContainsFunc(d.keys, func(k ssh.PublicKey) bool { return k.Type() == presented.Type() }):
+	case presented.IsZero(),
+		!slices.ContainsFunc(d.keys, func(k host.Key) bool { return k.Type() == presented.Type() }):
 		d.verdict = verdictVerify
-	case slices.ContainsFunc(d.keys, func(k ssh.PublicKey) bool { return sameKey(k, presented) }):
+	case slices.Contains(d.keys, presented):
 		d.verdict = verdictMatch
 	default:
 		d.verdict = verdictChanged
@@ -90,22 +88,15 @@ func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented ssh.
 	return d
 }
 
-func sameKey(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
-
-func parseKey(line string) (ssh.PublicKey, error) {
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-	return key, err
-}
-
 // recordKeys returns the host keys as the status keeps them. A key that was
 // recorded before keeps the time at which it was first seen.
-func recordKeys(recorded []windowsv1alpha1.HostKeyStatus, keys []ssh.PublicKey, by windowsv1alpha1.HostKeyTrust, seen metav1.Time) []windowsv1alpha1.HostKeyStatus {
+func recordKeys(recorded []windowsv1alpha1.HostKeyStatus, keys []host.Key, by windowsv1alpha1.HostKeyTrust, seen metav1.Time) []windowsv1alpha1.HostKeyStatus {
 	var out []windowsv1alpha1.HostKeyStatus
 	for _, key := range keys {
 		entry := windowsv1alpha1.HostKeyStatus{
 			Type:        key.Type(),
-			Fingerprint: ssh.FingerprintSHA256(key),
-			Key:         base64.StdEncoding.EncodeToString(key.Marshal()),
+			Fingerprint: key.Fingerprint(),
+			Key:         key.Base64(),
 			FirstSeen:   seen,
 			TrustedBy:   by,
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -17,7 +16,7 @@ import (
 
 func TestTrust(t *testing.T) {
 	old, other := newKey(t, "old"), newKey(t, "other")
-	recorded := func(by windowsv1alpha1.HostKeyTrust, keys ...ssh.PublicKey) []windowsv1alpha1.HostKeyStatus {
+	recorded := func(by windowsv1alpha1.HostKeyTrust, keys ...host.Key) []windowsv1alpha1.HostKeyStatus {
 		return recordKeys(nil, keys, by, metav1.NewTime(testNow))
 	}
 	const spec, firstUse = windowsv1alpha1.TrustedBySpec, windowsv1alpha1.TrustedOnFirstUse
@@ -26,7 +25,7 @@ func TestTrust(t *testing.T) {
 		name      string
 		spec      []string
 		status    []windowsv1alpha1.HostKeyStatus
-		presented ssh.PublicKey
+		presented host.Key
 		want      verdict
 		wantBy    windowsv1alpha1.HostKeyTrust
 	}{
@@ -35,16 +34,16 @@ func TestTrust(t *testing.T) {
 		{name: "recorded, not presented yet", status: recorded(firstUse, old), want: verdictVerify, wantBy: firstUse},
 		{name: "recorded and presented", status: recorded(firstUse, old), presented: old, want: verdictMatch, wantBy: firstUse},
 		{name: "changed since first use", status: recorded(firstUse, old), presented: other, want: verdictChanged, wantBy: firstUse},
-		{name: "pinned, not presented yet", spec: []string{host.KeyLine(old)}, want: verdictVerify, wantBy: spec},
-		{name: "pinned and presented", spec: []string{host.KeyLine(old)}, presented: old, want: verdictMatch, wantBy: spec},
-		{name: "one of several that are pinned", spec: []string{host.KeyLine(old), host.KeyLine(other)}, presented: other, want: verdictMatch, wantBy: spec},
-		{name: "not the pinned one", spec: []string{host.KeyLine(old)}, presented: other, want: verdictChanged, wantBy: spec},
-		{name: "the spec takes the trust of the recorded key away", spec: []string{host.KeyLine(other)}, status: recorded(firstUse, old), presented: old, want: verdictChanged, wantBy: spec},
+		{name: "pinned, not presented yet", spec: []string{old.String()}, want: verdictVerify, wantBy: spec},
+		{name: "pinned and presented", spec: []string{old.String()}, presented: old, want: verdictMatch, wantBy: spec},
+		{name: "one of several that are pinned", spec: []string{old.String(), other.String()}, presented: other, want: verdictMatch, wantBy: spec},
+		{name: "not the pinned one", spec: []string{old.String()}, presented: other, want: verdictChanged, wantBy: spec},
+		{name: "the spec takes the trust of the recorded key away", spec: []string{other.String()}, status: recorded(firstUse, old), presented: old, want: verdictChanged, wantBy: spec},
 		{name: "what was pinned stays trusted without the spec", status: recorded(spec, old), presented: old, want: verdictMatch, wantBy: spec},
 		{name: "what was pinned and recorded is no first use", status: recorded(spec, old), presented: other, want: verdictChanged, wantBy: spec},
-		{name: "a comment after the key does not matter", spec: []string{host.KeyLine(old) + " root@win-1"}, presented: old, want: verdictMatch, wantBy: spec},
-		{name: "a key of a type that is not pinned says nothing", spec: []string{host.KeyLine(newRSAKey(t))}, presented: old, want: verdictVerify, wantBy: spec},
-		{name: "an unreadable pin trusts nothing", spec: []string{host.KeyLine(old), "ssh-ed25519 AAAA"}, presented: old, want: verdictUnusable},
+		{name: "a comment after the key does not matter", spec: []string{old.String() + " root@win-1"}, presented: old, want: verdictMatch, wantBy: spec},
+		{name: "a key of a type that is not pinned says nothing", spec: []string{newRSAKey(t).String()}, presented: old, want: verdictVerify, wantBy: spec},
+		{name: "an unreadable pin trusts nothing", spec: []string{old.String(), "ssh-ed25519 AAAA"}, presented: old, want: verdictUnusable},
 		{name: "an unreadable record trusts nothing", status: []windowsv1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "!"}}, presented: old, want: verdictUnusable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,13 +61,13 @@ func TestTrust(t *testing.T) {
 func TestRecordKeysKeepsWhenAKeyWasFirstSeen(t *testing.T) {
 	before, now := metav1.NewTime(testNow.Add(-time.Hour)), metav1.NewTime(testNow)
 	old, other := newKey(t, "old"), newKey(t, "other")
-	recorded := recordKeys(nil, []ssh.PublicKey{old}, windowsv1alpha1.TrustedOnFirstUse, before)
+	recorded := recordKeys(nil, []host.Key{old}, windowsv1alpha1.TrustedOnFirstUse, before)
 
-	got := recordKeys(recorded, []ssh.PublicKey{other, old, other}, windowsv1alpha1.TrustedBySpec, now)
+	got := recordKeys(recorded, []host.Key{other, old, other}, windowsv1alpha1.TrustedBySpec, now)
 
 	want := []windowsv1alpha1.HostKeyStatus{
-		{Type: "ssh-ed25519", Fingerprint: ssh.FingerprintSHA256(other), Key: host.KeyLine(other)[len("ssh-ed25519 "):], FirstSeen: now, TrustedBy: windowsv1alpha1.TrustedBySpec},
-		{Type: "ssh-ed25519", Fingerprint: ssh.FingerprintSHA256(old), Key: host.KeyLine(old)[len("ssh-ed25519 "):], FirstSeen: before, TrustedBy: windowsv1alpha1.TrustedBySpec},
+		{Type: "ssh-ed25519", Fingerprint: other.Fingerprint(), Key: other.String()[len("ssh-ed25519 "):], FirstSeen: now, TrustedBy: windowsv1alpha1.TrustedBySpec},
+		{Type: "ssh-ed25519", Fingerprint: old.Fingerprint(), Key: old.String()[len("ssh-ed25519 "):], FirstSeen: before, TrustedBy: windowsv1alpha1.TrustedBySpec},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
+// Signer is a private key that is used and never shown.
+type Signer = ssh.Signer
+
 // Errors of ParsePrivateKey, to be found with errors.Is.
 var (
 	// ErrPassphraseMissing means that the key is encrypted and no passphrase was given.
