@@ -18,6 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -43,6 +44,8 @@ const (
 	verifyTimeout = 30 * time.Second
 	// factsTimeout bounds collecting facts, which takes well under a second on a healthy host.
 	factsTimeout = time.Minute
+	// maxVersionAnswer bounds the answer to "version", which has some 200 bytes.
+	maxVersionAnswer = 4 << 10
 )
 
 // placeKey identifies the host, whatever the credentials.
@@ -188,16 +191,16 @@ func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 func (a *Access) verifyAgent(ctx context.Context, target ssh.Target, command string, build agentBuild) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	out := answerBuffer{what: fmt.Sprintf("its answer to %q", api.CommandVersion), limit: maxVersionAnswer}
+	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
 	if err := a.options.Pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
 		return &AgentError{Step: StepVerify, Err: err}
 	}
-	var answer api.Version
-	if err := decodeAnswer(out.Bytes(), &answer, usual); err != nil {
+	var said api.Version
+	if err := answer.Decode(out.Bytes(), &said, answer.Usual); err != nil {
 		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
-	if answer.SHA256 != build.sha256 {
-		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", answer.SHA256, build.sha256)}
+	if said.SHA256 != build.sha256 {
+		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
 	}
 	return nil
 }
@@ -220,7 +223,7 @@ var askFacts = question{command: api.CommandFacts, timeout: factsTimeout}
 // silent, or does not stop talking, is there.
 func mayBeGone(err error) bool {
 	var failed *AgentError
-	var tooLarge *tooLargeError
+	var tooLarge *answer.TooLargeError
 	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &tooLarge)
 }
 
@@ -236,7 +239,7 @@ func (a *Access) doubt(target ssh.Target) {
 // agentFailure tells a broken connection from a program that failed.
 func agentFailure(err error) error {
 	var exit *ssh.ExitError
-	var tooLarge *tooLargeError
+	var tooLarge *answer.TooLargeError
 	switch {
 	case errors.As(err, &exit):
 		return &AgentError{Step: StepRun, Err: err}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -181,7 +182,7 @@ func (a *Access) findAgent(ctx context.Context, target ssh.Target) (string, agen
 }
 
 func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {
-	layer.Message = cleanLine(layer.Message, maxText)
+	layer.Message = answer.Line(layer.Message, answer.MaxText)
 	layer.Duration = metav1.Duration{Duration: took.Round(100 * time.Microsecond)}
 	c.status.Layers = append(c.status.Layers, layer)
 }

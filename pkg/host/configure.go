@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -27,7 +28,7 @@ func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 		return nil, err
 	}
 	plan := &api.Plan{}
-	q := question{command: api.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: ofPlan}
+	q := question{command: api.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: answer.OfPlan}
 	if _, err := a.ask(ctx, instance, q, plan); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -418,7 +419,7 @@ func TestHostileProgress(t *testing.T) {
 		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "not what it would do"},
 		{"a line without an end", endless, "a line has more than 1048576 bytes"},
 		{"events without an end", func(w io.Writer) { flood(w, strings.Repeat(event, 1000)) }, "more than 8388608 bytes"},
-		{"more objects than there can be", say(`{"result":{"changed":[` + strings.Repeat("{},", ofPlan.objects) + `{}]}}` + "\n"), "objects, more than"},
+		{"more objects than there can be", say(`{"result":{"changed":[` + strings.Repeat("{},", answer.OfPlan.Objects) + `{}]}}` + "\n"), "objects, more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newHostileSite(t, tt.answer)
@@ -460,7 +461,7 @@ func flood(w io.Writer, text string) {
 func TestHostileText(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	r := c.withoutPayload()
-	long := strings.Repeat("x", 3*maxText)
+	long := strings.Repeat("x", 3*answer.MaxText)
 	var got []api.Event
 	result, err := readProgress(strings.NewReader(fmt.Sprintf(
 		`{"event":{"item":"\u001b[2J\n","state":"Note","message":"token %s","step":-1,"steps":99999999999}}`+"\n"+`{"result":{"outcome":"Failed","error":"bearer %s %s"}}`+"\n",
@@ -472,7 +473,7 @@ func TestHostileText(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if len(result.Error) > maxText || !strings.HasPrefix(result.Error, "bearer [redacted] xxx") {
+	if len(result.Error) > answer.MaxText || !strings.HasPrefix(result.Error, "bearer [redacted] xxx") {
 		t.Errorf("the error has %d bytes: %.40q", len(result.Error), result.Error)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -352,5 +353,5 @@ func cause(err error) string {
 		return "no cause is known"
 	}
 	text := strings.Join(strings.Fields(localEnd.ReplaceAllString(err.Error(), "")), " ")
-	return strings.TrimRight(cleanLine(text, maxCause), ".")
+	return strings.TrimRight(answer.Line(text, maxCause), ".")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -104,7 +105,7 @@ func (s *LogStream) readHeader() error {
 	if err != nil {
 		return s.failure(fmt.Errorf("reading the answer: %w", err))
 	}
-	refusal, err := decodeLogHeader(line)
+	refusal, err := answer.LogHeader(line)
 	switch {
 	case err != nil:
 		return s.failure(err)
@@ -183,7 +184,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > limit {
-			return nil, &tooLargeError{"a line", limit}
+			return nil, &answer.TooLargeError{What: "a line", Limit: limit}
 		}
 		if err == nil {
 			return line[:len(line)-1], nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
@@ -41,14 +42,14 @@ func readProgress(r io.Reader, hide redactor, event func(api.Event)) (*api.Resul
 			return nil, err
 		}
 		var p api.Progress
-		if err := decodeAnswer([]byte(hide.text(string(line))), &p, ofPlan); err != nil {
+		if err := answer.Decode([]byte(hide.text(string(line))), &p, answer.OfPlan); err != nil {
 			return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
 		}
 		switch {
 		case p.Result != nil && p.Event == nil:
 			return p.Result, nil
 		case p.Event != nil && p.Result == nil:
-			p.Event.Step, p.Event.Steps = between(p.Event.Step, 0, maxSteps), between(p.Event.Steps, 0, maxSteps)
+			p.Event.Step, p.Event.Steps = answer.Between(p.Event.Step, 0, maxSteps), answer.Between(p.Event.Steps, 0, maxSteps)
 			event(*p.Event)
 		default:
 			return nil, errors.New("it does not answer as the agent does: a line has neither an event nor a result, or both")
@@ -66,7 +67,7 @@ type boundedReader struct {
 func (b *boundedReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), b.left+1)])
 	if b.left -= n; b.left < 0 {
-		return 0, &tooLargeError{"what it tells of its progress", maxProgress}
+		return 0, &answer.TooLargeError{What: "what it tells of its progress", Limit: maxProgress}
 	}
 	return n, err
 }

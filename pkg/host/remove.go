@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -93,7 +94,7 @@ func (r *remover) directory(hostPath string, ours *regexp.Regexp, whole bool) {
 	var left []string
 	for _, e := range entries {
 		if e.IsDir() || !ours.MatchString(e.Name()) {
-			left = append(left, cleanLine(e.Name(), maxName))
+			left = append(left, answer.Line(e.Name(), answer.MaxName))
 			continue
 		}
 		name := path.Join(remote, e.Name())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -73,53 +74,50 @@ type question struct {
 	encoded []byte
 	// bundle has the secrets that the request has. They are taken out of the answer.
 	bundle *config.Bundle
-	// bounds are those of the answer; zero is usual.
-	bounds bounds
+	// bounds are those of the answer; zero is [answer.Usual].
+	bounds answer.Bounds
 	// timeout bounds waiting for the answer; 0 is askTimeout.
 	timeout time.Duration
 }
 
 // ask asks the agent, after putting it on the host if need be. The answer, one document of
 // JSON, is bounded in size and in what it holds.
-func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, answer any) (exchange, error) {
+func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, into any) (answer.Exchange, error) {
 	target, err := a.target(ctx, instance)
 	if err != nil {
-		return exchange{}, err
+		return answer.Exchange{}, err
 	}
-	return a.askTarget(ctx, target, q, answer)
+	return a.askTarget(ctx, target, q, into)
 }
 
 // askTarget is ask for who knows how to log in.
-func (a *Access) askTarget(ctx context.Context, target ssh.Target, q question, answer any) (exchange, error) {
-	times, err := a.askOnce(ctx, target, q, answer)
+func (a *Access) askTarget(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
+	times, err := a.askOnce(ctx, target, q, into)
 	if mayBeGone(err) {
 		a.doubt(target)
-		times, err = a.askOnce(ctx, target, q, answer)
+		times, err = a.askOnce(ctx, target, q, into)
 	}
 	return times, err
 }
 
-// exchange is when a question to the agent was asked and answered, by our clock.
-type exchange struct{ asked, answered time.Time }
-
-func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, answer any) (exchange, error) {
+func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
 	program, err := a.ensureAgent(ctx, target)
 	if err != nil {
-		return exchange{}, err
+		return answer.Exchange{}, err
 	}
 	in := bytes.NewBuffer(q.encoded)
 	if q.request != nil {
 		if err := json.NewEncoder(in).Encode(q.request); err != nil {
-			return exchange{}, fmt.Errorf("encoding the request to the agent: %w", err)
+			return answer.Exchange{}, fmt.Errorf("encoding the request to the agent: %w", err)
 		}
 	}
-	times := exchange{asked: time.Now()}
+	times := answer.Exchange{Asked: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.timeout, askTimeout))
 	defer cancel()
-	limits := cmp.Or(q.bounds, usual)
-	out := answerBuffer{what: fmt.Sprintf("its answer to %q", q.command), limit: limits.bytes}
+	limits := cmp.Or(q.bounds, answer.Usual)
+	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", q.command), Limit: limits.Bytes}
 	ran := a.options.Pool.Run(ctx, target, program+" "+q.command, in, &out)
-	times.answered = time.Now()
+	times.Answered = time.Now()
 	hide := redactorOf(q.bundle)
 	if failed := agentFailure(ran); isAgentError(failed) {
 		return times, hide.failure(failed)
@@ -129,7 +127,7 @@ func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, ans
 	if ran != nil && !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
 		return times, ran
 	}
-	if err := decodeAnswer([]byte(hide.text(out.String())), answer, limits); err != nil {
+	if err := answer.Decode([]byte(hide.text(out.String())), into, limits); err != nil {
 		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer to %q: %w", q.command, err)}
 	}
 	return times, nil

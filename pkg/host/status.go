@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -65,7 +66,7 @@ func StatusError(instance string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return hostStatus(instance, http.StatusGatewayTimeout, "Agent", "the host did not answer in time", retryUnreachable)
 	}
-	return apierrors.NewInternalError(fmt.Errorf("host of %s: %s", instance, cleanText(err.Error(), maxText)))
+	return apierrors.NewInternalError(fmt.Errorf("host of %s: %s", instance, answer.Text(err.Error(), answer.MaxText)))
 }
 
 func sshStatus(instance string, err *ssh.Error) error {
@@ -91,7 +92,7 @@ func hostStatus(instance string, code int, layer, message string, retryAfter int
 		Status:  metav1.StatusFailure,
 		Code:    int32(code),
 		Reason:  reasons[code],
-		Message: cleanText(message, maxText),
+		Message: answer.Text(message, answer.MaxText),
 		Details: &metav1.StatusDetails{
 			Group:             v1alpha1.GroupName,
 			Kind:              "windowsinstances",

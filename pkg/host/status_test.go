@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -120,7 +121,7 @@ func TestHostileMessages(t *testing.T) {
 				"StatusError": StatusError("win-1", err).Error(),
 				"Diagnose":    Diagnose(StageFacts, err, &v1alpha1.WindowsInstance{}).Message,
 			} {
-				if len(message) > maxText+256 || !utf8.ValidString(message) || strings.ContainsAny(message, "\x1b\u202e") || !strings.Contains(message, "?[2J?ä") {
+				if len(message) > answer.MaxText+256 || !utf8.ValidString(message) || strings.ContainsAny(message, "\x1b\u202e") || !strings.Contains(message, "?[2J?ä") {
 					t.Errorf("%s: %d bytes: %.100q", by, len(message), message)
 				}
 			}

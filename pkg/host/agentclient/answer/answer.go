@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+// Package answer reads what the agent on a host answers, and puts it into the words of the
+// API. A host is not to be believed: whoever owns it decides what its SSH server and a program
+// in the place of our agent answer. What they say is bounded before it is kept, and
+// cleaned before it gets into an object of the API, a message or a terminal.
+//
+// It is pure: it must not import what reaches hosts.
+package answer
 
 import (
 	"bytes"
@@ -20,69 +26,66 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// A host is not to be believed: whoever owns it decides what its SSH server and a program
-// in the place of our agent answer. What they say is bounded before it is kept, and
-// cleaned before it gets into an object of the API, a message or a terminal.
 const (
-	// maxVersionAnswer bounds the answer to "version", which has some 200 bytes.
-	maxVersionAnswer = 4 << 10
-	// maxName bounds names, versions, addresses and the like, in bytes: no DNS name is longer.
-	maxName = 253
-	// maxText bounds messages and command lines, in bytes.
-	maxText = 4 << 10
-	// maxBootID bounds what identifies a boot, in bytes. Ours have less than 40.
-	maxBootID = 128
+	// MaxName bounds names, versions, addresses and the like, in bytes: no DNS name is longer.
+	MaxName = 253
+	// MaxText bounds messages and command lines, in bytes.
+	MaxText = 4 << 10
+	// MaxBootID bounds what identifies a boot, in bytes. Ours have less than 40.
+	MaxBootID = 128
 )
 
-// bounds are how large an answer of the agent may be.
-type bounds struct {
-	// bytes of JSON.
-	bytes int
-	// objects in it: "{}" is two bytes of JSON and hundreds in memory.
-	objects int
-	// items in each list and each map, which are cut there.
-	items int
+// Bounds are how large an answer of the agent may be.
+type Bounds struct {
+	// Bytes of JSON.
+	Bytes int
+	// Objects in it: "{}" is two bytes of JSON and hundreds in memory.
+	Objects int
+	// Items in each list and each map, which are cut there.
+	Items int
 }
 
 var (
-	// usual are the bounds of most answers. Those of hosts with many adapters and a full
+	// Usual are the bounds of most answers. Those of hosts with many adapters and a full
 	// list of errors have less than 100 KiB and 200 objects.
-	usual = bounds{bytes: 512 << 10, objects: 8 << 10, items: 256}
-	// ofPlan are the bounds of what has a plan in it. It has an item for each certificate
+	Usual = Bounds{Bytes: 512 << 10, Objects: 8 << 10, Items: 256}
+	// OfPlan are the bounds of what has a plan in it. It has an item for each certificate
 	// that a cluster trusts, of which there may be hundreds.
-	ofPlan = bounds{bytes: 4 << 20, objects: 8 << 10, items: 8 << 10}
+	OfPlan = Bounds{Bytes: 4 << 20, Objects: 8 << 10, Items: 8 << 10}
 )
 
-// tooLargeError means that a host sent more than we take.
-type tooLargeError struct {
-	what  string
-	limit int
+// TooLargeError means that a host sent more than we take.
+type TooLargeError struct {
+	// What is too large, and how many bytes it may have.
+	What  string
+	Limit int
 }
 
 // Error implements error.
-func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("%s has more than %d bytes, which is no answer of our agent", e.what, e.limit)
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s has more than %d bytes, which is no answer of our agent", e.What, e.Limit)
 }
 
-// answerBuffer keeps an answer, and fails when there is more of it than limit.
-type answerBuffer struct {
+// Buffer keeps an answer, and fails with a [TooLargeError] when there is more of it than Limit.
+type Buffer struct {
 	bytes.Buffer
-	what  string
-	limit int
+	// What is written to it, and how many bytes it may have.
+	What  string
+	Limit int
 }
 
 // Write implements [io.Writer].
-func (b *answerBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.limit {
-		return 0, &tooLargeError{b.what, b.limit}
+func (b *Buffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.Limit {
+		return 0, &TooLargeError{b.What, b.Limit}
 	}
 	return b.Buffer.Write(p)
 }
 
-// decodeAnswer reads an answer of the agent, and bounds and cleans what is in it.
-func decodeAnswer(data []byte, answer any, b bounds) error {
-	if n := bytes.Count(data, []byte("{")); n > b.objects {
-		return fmt.Errorf("it has %d objects, more than the %d that an answer of our agent may have", n, b.objects)
+// Decode reads an answer of the agent, and bounds and cleans what is in it.
+func Decode(data []byte, answer any, b Bounds) error {
+	if n := bytes.Count(data, []byte("{")); n > b.Objects {
+		return fmt.Errorf("it has %d objects, more than the %d that an answer of our agent may have", n, b.Objects)
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
 		return fmt.Errorf("it cannot be read: %w", err)
@@ -105,7 +108,7 @@ func checkBootID(id string) error {
 	switch {
 	case id == "":
 		return errors.New("it does not say which boot the host is in")
-	case len(id) > maxBootID || cleanText(id, maxBootID) != id:
+	case len(id) > MaxBootID || Text(id, MaxBootID) != id:
 		return fmt.Errorf("what it calls the boot of the host, %.40q, is no name of one", id)
 	}
 	return nil
@@ -113,13 +116,13 @@ func checkBootID(id string) error {
 
 // cleanFacts bounds what a host says of itself, so that it fits into the API.
 func cleanFacts(f *api.Facts) {
-	usual.clean(reflect.ValueOf(f), "")
-	f.CPUs = between(f.CPUs, 0, math.MaxInt32)
+	Usual.clean(reflect.ValueOf(f), "")
+	f.CPUs = Between(f.CPUs, 0, math.MaxInt32)
 	f.System.Build = max(f.System.Build, 0)
 	f.System.Revision = max(f.System.Revision, 0)
-	f.Boot.UptimeSeconds = between(f.Boot.UptimeSeconds, 0, math.MaxInt64/int64(time.Second))
+	f.Boot.UptimeSeconds = Between(f.Boot.UptimeSeconds, 0, math.MaxInt64/int64(time.Second))
 	for i := range f.Network.Interfaces {
-		f.Network.Interfaces[i].MTU = between(f.Network.Interfaces[i].MTU, 0, math.MaxInt32)
+		f.Network.Interfaces[i].MTU = Between(f.Network.Interfaces[i].MTU, 0, math.MaxInt32)
 	}
 	f.Network.Listening = slices.DeleteFunc(f.Network.Listening, func(l api.Listener) bool {
 		return l.Port < 1 || l.Port > math.MaxUint16
@@ -133,11 +136,12 @@ func cleanFacts(f *api.Facts) {
 	})
 }
 
-func between[T int | int64](n, least, most T) T { return min(max(n, least), most) }
+// Between is n, or the bound that it is beyond.
+func Between[T int | int64](n, least, most T) T { return min(max(n, least), most) }
 
 // clean bounds all strings, lists, maps and times below v, which is the field of the given
 // name. It goes by the kinds of fields, so that a field that is added is bounded as well.
-func (b bounds) clean(v reflect.Value, name string) {
+func (b Bounds) clean(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
@@ -146,8 +150,8 @@ func (b bounds) clean(v reflect.Value, name string) {
 	case reflect.String:
 		v.SetString(cleanField(name, v.String()))
 	case reflect.Slice:
-		if v.Len() > b.items {
-			v.Set(v.Slice(0, b.items))
+		if v.Len() > b.Items {
+			v.Set(v.Slice(0, b.Items))
 		}
 		for i := range v.Len() {
 			b.clean(v.Index(i), name)
@@ -175,20 +179,20 @@ func (b bounds) clean(v reflect.Value, name string) {
 func cleanField(name, s string) string {
 	switch name {
 	case "Message":
-		return cleanText(s, maxText)
+		return Text(s, MaxText)
 	case "Path", "Subject", "Issuer", "Description", "Reason", "Error", "Item": // the path of a service is a command line
-		return cleanLine(s, maxText)
+		return Line(s, MaxText)
 	}
-	return cleanLine(s, maxName)
+	return Line(s, MaxName)
 }
 
-func (b bounds) cleanMap(texts map[string]string) map[string]string {
-	out := make(map[string]string, min(len(texts), b.items))
+func (b Bounds) cleanMap(texts map[string]string) map[string]string {
+	out := make(map[string]string, min(len(texts), b.Items))
 	for key, value := range texts {
-		if len(out) == b.items {
+		if len(out) == b.Items {
 			break
 		}
-		out[cleanLine(key, maxName)] = cleanLine(value, maxText)
+		out[Line(key, MaxName)] = Line(value, MaxText)
 	}
 	return out
 }
@@ -199,9 +203,9 @@ func representable(t time.Time) bool {
 	return year >= 1 && year <= 9999
 }
 
-// cleanText is s in at most limit bytes and without what is not UTF-8, what terminals act
+// Text is s in at most limit bytes and without what is not UTF-8, what terminals act
 // upon and what changes the direction of writing. Line ends and tabs stay.
-func cleanText(s string, limit int) string {
+func Text(s string, limit int) string {
 	cut := len(s) > limit
 	if cut {
 		end := limit - len(ellipsis)
@@ -225,9 +229,9 @@ func cleanText(s string, limit int) string {
 	return s
 }
 
-// cleanLine is cleanText on one line.
-func cleanLine(s string, limit int) string {
-	return strings.NewReplacer("\n", " ", "\t", " ").Replace(cleanText(s, limit))
+// Line is Text on one line.
+func Line(s string, limit int) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Text(s, limit))
 }
 
 // ellipsis ends a text that was cut.
@@ -244,8 +248,8 @@ var refusals = map[int]string{
 	http.StatusServiceUnavailable:  "ServiceUnavailable",
 }
 
-// decodeLogHeader reads the first line of a log. The refusal is nil when the log follows.
-func decodeLogHeader(line []byte) (refusal *api.LogError, err error) {
+// LogHeader reads the first line of a log. The refusal is nil when the log follows.
+func LogHeader(line []byte) (refusal *api.LogError, err error) {
 	var header api.LogHeader
 	if err := json.Unmarshal(line, &header); err != nil {
 		return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
@@ -259,10 +263,10 @@ func decodeLogHeader(line []byte) (refusal *api.LogError, err error) {
 	}
 	reason, ok := refusals[refusal.Code]
 	if !ok {
-		return nil, fmt.Errorf("it refuses with the code %d, which is none of our agent's: %s", refusal.Code, cleanLine(refusal.Message, maxName))
+		return nil, fmt.Errorf("it refuses with the code %d, which is none of our agent's: %s", refusal.Code, Line(refusal.Message, MaxName))
 	}
 	refusal.Reason = reason
-	refusal.Message = cleanText(refusal.Message, maxText)
-	refusal.Field = cleanLine(refusal.Field, maxName)
+	refusal.Message = Text(refusal.Message, MaxText)
+	refusal.Field = Line(refusal.Field, MaxName)
 	return refusal, nil
 }
