@@ -39,6 +39,8 @@ type controllers struct {
 	// leads says whether this process still leads; nil when there is no election.
 	leads   func(ctx context.Context) (bool, error)
 	options *options.Options
+	// disruptions are the slots of hosts whose Node is taken out of service.
+	disruptions *rollout.Slots
 
 	// desired and tokens are nil when hosts are watched and not configured.
 	desired *cluster.Source
@@ -97,7 +99,7 @@ func (c *controllers) addSources(context.Context) error {
 	if err := machine.SetupWithManager(c, machine.Options{Recorder: c.recorder}); err != nil {
 		return err
 	}
-	return rollout.SetupWithManager(c, rollout.Options{})
+	return rollout.SetupWithManager(c, rollout.Options{Disruptions: c.disruptions, Registerer: ctrlmetrics.Registry})
 }
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
@@ -119,13 +121,14 @@ func (c *controllers) addConfiguration(context.Context) error {
 
 func (c *controllers) addOperation(context.Context) error {
 	o := operation.Options{
-		Hosts:      c.hosts,
-		Kube:       c.kube,
-		Recorder:   c.recorder,
-		Concurrent: c.options.ConcurrentOperations,
-		Disruptive: c.options.MaxDisruptiveOperations,
-		Leads:      c.leads,
-		Registerer: ctrlmetrics.Registry,
+		Hosts:       c.hosts,
+		Kube:        c.kube,
+		Recorder:    c.recorder,
+		Concurrent:  c.options.ConcurrentOperations,
+		Disruptions: c.disruptions,
+		Restarts:    rollout.NewRestartSlots(0),
+		Leads:       c.leads,
+		Registerer:  ctrlmetrics.Registry,
 	}
 	if c.desired != nil {
 		o.Configuration = c.desired

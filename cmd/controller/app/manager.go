@@ -33,6 +33,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/options"
+	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -111,7 +112,10 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	}
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
-	c := controllers{Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, leads: leads(lease), options: o}
+	c := controllers{
+		Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, leads: leads(lease), options: o,
+		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
+	}
 	if err := c.configure(ctx, shipped.payload); err != nil {
 		return err
 	}

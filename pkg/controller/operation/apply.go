@@ -20,6 +20,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -313,12 +314,12 @@ func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
 		}
 	}
 	done, total := toMebibytes(p.Sent), toMebibytes(p.Total)
-	message := fmt.Sprintf("Sending files: %d of %d MiB.", done, total)
+	text := fmt.Sprintf("Sending files: %d of %d MiB.", done, total)
 	if len(now) > 0 {
-		message = fmt.Sprintf("Sending files: %d of %d MiB, now %s.", done, total, enumerate(now))
+		text = fmt.Sprintf("Sending files: %d of %d MiB, now %s.", done, total, message.Enumerate(now))
 	}
 	return e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		op.Message, op.Progress = message, &windowsv1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
+		op.Message, op.Progress = text, &windowsv1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
 	})
 }
 

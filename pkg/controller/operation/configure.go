@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -220,7 +221,7 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	if err := e.confirm(ctx); err != nil {
 		return result{}, err
 	}
-	if err := e.takeRestart(ctx); err != nil {
+	if err := e.takeRestartSlot(ctx); err != nil {
 		return result{}, err
 	}
 	allow := config.Impact(e.operation().Impact)
@@ -363,10 +364,10 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	op := e.operation()
-	message := "The host is set up as it shall be."
+	text := "The host is set up as it shall be."
 	if built.Revision != op.Revision {
 		// That it is not as it shall be by now is nobody's failure.
-		message = "The host was set up as it should be then. That has changed since, for which it is configured again."
+		text = "The host was set up as it should be then. That has changed since, for which it is configured again."
 	} else {
 		plan, err := e.planHost(ctx, built)
 		if err != nil {
@@ -377,7 +378,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 			for _, item := range plan.Items {
 				differs = append(differs, describeItem(item))
 			}
-			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", enumerate(differs))
+			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", message.Enumerate(differs))
 		}
 	}
 	if op.Node != nil {
@@ -386,5 +387,5 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{message: message + describeWaiting(built.Waiting)}, nil
+	return result{message: text + describeWaiting(built.Waiting)}, nil
 }

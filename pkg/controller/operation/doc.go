@@ -24,13 +24,12 @@
 //   - Only the leader works, and its context ends before another one begins.
 //
 // A configuration takes no more than it costs: a Node is cordoned and drained only if
-// pods have to leave for what is planned, Windows is restarted only if it says so, and
-// not more hosts at the same time than [Options.Disruptive] are out of service for it
-// (turns.go). One that ends without success after the host was begun to be changed
-// leaves the Node cordoned, and the next one that succeeds uncordons it. A Node that
-// people have cordoned stays so. As long as such a host is not set up with success, no
-// other one of its pool is taken out of service without a person having asked for it
-// (brake.go): what breaks one host must not reach the next.
+// pods have to leave for what is planned, Windows is restarted only if it says so, and a
+// host is out of service for it only as long as it has a disruption slot, see [Slots]. One
+// that ends without success after the host was begun to be changed leaves the Node
+// cordoned, and the next one that succeeds uncordons it. A Node that people have cordoned
+// stays so. Which hosts get a slot, and that what breaks one host must not reach the next,
+// is the policy of package rollout, which this one does not know.
 //
 // The reconciler (reconciler.go) reads the cache and starts executions; the runner
 // (runner.go) owns their goroutines, at most one for each instance; an execution

@@ -35,9 +35,9 @@ type execution struct {
 	// cached reads Nodes, pools and instances.
 	cached  client.Reader
 	drainer drainer
-	turns   *turns
-	// restarts are those of hosts whose services are restarted, from Apply to the end.
-	restarts *turns
+	// disruptions are the slots of hosts whose Node is out of service, restarts those of
+	// hosts whose services are restarted, from Apply to the end.
+	disruptions, restarts Slots
 	// leads says whether this process still is the one that works; see [Options.Leads].
 	leads func(ctx context.Context) (bool, error)
 	// yield lets other executions go first, see [runner.yield].
@@ -83,11 +83,9 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 	if err := e.load(ctx); err != nil {
 		return err
 	}
-	defer e.turns.release(e.key)
-	defer e.restarts.release(e.key)
-	if disrupts(e.operation()) {
-		e.turns.hold(e.key) // an execution before this one took it
-	}
+	defer e.disruptions.Release(e.key)
+	defer e.restarts.Release(e.key)
+	e.disruptions.Resume(e.instance)
 	if e.operation().Phase == windowsv1alpha1.OperationPending {
 		if err := e.start(ctx); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -253,10 +254,12 @@ type fixture struct {
 	kube   *fake.Clientset
 	// configuration is nil unless hosts are configured.
 	configuration Configuration
-	disruptive    int
-	host          *scriptedHost
-	drain         *scriptedDrain
-	clock         hasty
+	// disruptions and restarts are the slots of the process that was started last.
+	disruptions, restarts *rollout.Slots
+	restartLimit          int
+	host                  *scriptedHost
+	drain                 *scriptedDrain
+	clock                 hasty
 
 	mu     sync.Mutex
 	events []string
@@ -350,8 +353,9 @@ func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others 
 // process starts the controller as a process does; stop ends it and waits until it has.
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
+	f.disruptions, f.restarts = rollout.NewDisruptionSlots(0), rollout.NewRestartSlots(f.restartLimit)
 	r, err := newReconciler(f.client, f.client, logr.Discard(), Options{
-		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptive: f.disruptive,
+		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
 		Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
 	})
 	if err != nil {

@@ -33,8 +33,8 @@ func newMetrics() *metrics {
 	}
 }
 
-// register adds the metrics, and gauges of r and of t, to a registry.
-func (m *metrics) register(to prometheus.Registerer, r *runner, t *turns) error {
+// register adds the metrics, and gauges of r, to a registry.
+func (m *metrics) register(to prometheus.Registerer, r *runner) error {
 	for _, c := range []prometheus.Collector{
 		m.total, m.duration,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -43,12 +43,6 @@ func (m *metrics) register(to prometheus.Registerer, r *runner, t *turns) error 
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "windows_instance_operations_waiting", Help: "Operations that wait for a place.",
 		}, func() float64 { _, waiting := r.load(); return float64(waiting) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "windows_instance_disruptions_running", Help: "Hosts whose Node is out of service because of their configuration.",
-		}, func() float64 { held, _ := t.load(); return float64(held) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "windows_instance_disruptions_waiting", Help: "Hosts that wait for their turn to be taken out of service because of their configuration.",
-		}, func() float64 { _, waiting := t.load(); return float64(waiting) }),
 	} {
 		if err := to.Register(c); err != nil {
 			return fmt.Errorf("registering the metrics of the operation controller: %w", err)

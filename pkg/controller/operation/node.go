@@ -41,7 +41,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	if e.operation().Type == windowsv1alpha1.OperationReconfigure {
-		if err := e.takeTurn(ctx); err != nil {
+		if err := e.takeDisruptionSlot(ctx); err != nil {
 			return result{}, err
 		}
 	}
@@ -208,7 +208,7 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	}
 	if op.Type != windowsv1alpha1.OperationUncordon {
 		if op.Type == windowsv1alpha1.OperationReconfigure {
-			defer e.turns.release(e.key)
+			defer e.disruptions.Release(e.key)
 		} else if op.Node.WasUnschedulable {
 			return result{skipped: true, message: fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)}, nil
 		}

@@ -19,12 +19,6 @@ import (
 // DefaultConcurrent is the default of [Options.Concurrent].
 const DefaultConcurrent = 128
 
-// DefaultDisruptive is the default of [Options.Disruptive].
-const DefaultDisruptive = 1
-
-// DefaultRestarts is the default of [Options.Restarts].
-const DefaultRestarts = 10
-
 // Options configure the controller.
 type Options struct {
 	// Hosts is the way to hosts. Required.
@@ -34,15 +28,12 @@ type Options struct {
 	// Configuration says what hosts shall be like. Nil: a Reconfigure brings the agent to
 	// the host and nothing else.
 	Configuration Configuration
-	// Disruptive is for how many hosts at the same time a Node may be cordoned and drained
-	// because of its configuration; the others wait for their turn. Hosts without a Node
-	// do not count. Default [DefaultDisruptive].
-	Disruptive int
-	// Restarts is on how many hosts at the same time services are restarted because what
-	// hosts shall be like has changed; the others wait for their turn, so that what keeps
-	// a kubelet from working does not reach all hosts before anybody sees it. Hosts without
-	// a Node do not count, nor does what people ask for. Default [DefaultRestarts].
-	Restarts int
+	// Disruptions are for hosts whose Node is cordoned and drained because of their
+	// configuration. Hosts without a Node need none. Required.
+	Disruptions Slots
+	// Restarts are for hosts whose services are restarted because the desired configuration
+	// has changed. Hosts without a Node need none, nor does what people ask for. Required.
+	Restarts Slots
 	// Leads says whether this process still is the one that works, by what is in the cluster
 	// now. One that was stopped for a while goes on without knowing that another one has
 	// taken over. Nil: it always is.
@@ -74,23 +65,17 @@ func (o Options) complete() (Options, error) {
 	if o.Recorder == nil {
 		errs = append(errs, errors.New("Recorder is required"))
 	}
+	if o.Disruptions == nil {
+		errs = append(errs, errors.New("Disruptions is required"))
+	}
+	if o.Restarts == nil {
+		errs = append(errs, errors.New("Restarts is required"))
+	}
 	if o.Concurrent == 0 {
 		o.Concurrent = DefaultConcurrent
 	}
 	if o.Concurrent < 0 {
 		errs = append(errs, fmt.Errorf("Concurrent is %d, which is less than 1", o.Concurrent))
-	}
-	if o.Disruptive == 0 {
-		o.Disruptive = DefaultDisruptive
-	}
-	if o.Restarts == 0 {
-		o.Restarts = DefaultRestarts
-	}
-	if o.Restarts < 0 {
-		errs = append(errs, fmt.Errorf("Restarts is %d, which is less than 1", o.Restarts))
-	}
-	if o.Disruptive < 0 {
-		errs = append(errs, fmt.Errorf("Disruptive is %d, which is less than 1", o.Disruptive))
 	}
 	if o.clock == nil {
 		o.clock = clock.RealClock{}

@@ -33,14 +33,11 @@ const controllerName = "windows-operation"
 type Reconciler struct {
 	Options
 
-	client client.Client
-	live   client.Reader
-	logger logr.Logger
-	runner *runner
-	turns  *turns
-	// restarts are the turns of those whose services are restarted.
-	restarts *turns
-	metrics  *metrics
+	client  client.Client
+	live    client.Reader
+	logger  logr.Logger
+	runner  *runner
+	metrics *metrics
 	// wake has the instances whose execution has ended.
 	wake chan event.GenericEvent
 }
@@ -55,7 +52,7 @@ func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Op
 	}
 	r := &Reconciler{
 		Options: o, client: c, live: live, logger: logger,
-		runner: newRunner(o.Concurrent), turns: newTurns(o.Disruptive), restarts: newTurns(o.Restarts), metrics: newMetrics(), wake: make(chan event.GenericEvent),
+		runner: newRunner(o.Concurrent), metrics: newMetrics(), wake: make(chan event.GenericEvent),
 	}
 	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
 	return r, nil
@@ -69,7 +66,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if r.Registerer != nil {
-		if err := r.metrics.register(r.Registerer, r.runner, r.turns); err != nil {
+		if err := r.metrics.register(r.Registerer, r.runner); err != nil {
 			return err
 		}
 	}
@@ -134,8 +131,8 @@ func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id s
 		kube:          r.Kube,
 		cached:        r.client,
 		drainer:       r.drainer,
-		turns:         r.turns,
-		restarts:      r.restarts,
+		disruptions:   r.Disruptions,
+		restarts:      r.Restarts,
 		leads:         r.Leads,
 		yield:         func() { r.runner.yield(key) }, //nolint:contextcheck // what it starts lives as long as the runner
 		recorder:      r.Recorder,

@@ -24,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -107,7 +108,7 @@ func New() *Options {
 		ConcurrentOperations:   operation.DefaultConcurrent,
 		RecheckInterval:        instance.DefaultRecheckInterval,
 
-		MaxDisruptiveOperations: operation.DefaultDisruptive,
+		MaxDisruptiveOperations: rollout.DefaultDisruptions,
 	}
 }
 

@@ -51,7 +51,7 @@ func TestReconcile(t *testing.T) {
 		}).
 		Build()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 999, time.UTC)
-	r := &reconciler{
+	r := &Reconciler{
 		client:  c,
 		applier: &apply.Applier{Client: c, Live: c, FieldManager: fieldManager},
 		now:     func() time.Time { return now },

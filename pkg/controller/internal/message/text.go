@@ -47,6 +47,17 @@ func Shorten(text string, limit int) string {
 	return text[:cut] + ellipsis
 }
 
+// maxNamed is how many of many texts [Enumerate] has.
+const maxNamed = 5
+
+// Enumerate joins texts, and counts those that would make it too long.
+func Enumerate(texts []string) string {
+	if len(texts) <= maxNamed {
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(texts[:maxNamed], ", "), len(texts)-maxNamed)
+}
+
 const (
 	// maxLines bounds how many lines a message of a condition lists.
 	maxLines = 30

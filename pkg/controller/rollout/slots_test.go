@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package operation
+package rollout
 
 import (
 	"slices"
@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
@@ -19,10 +17,10 @@ func keyOf(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: testNamespace, Name: name}
 }
 
-func TestTurns(t *testing.T) {
-	turns := newTurns(2)
+func TestSlots(t *testing.T) {
+	slots := NewDisruptionSlots(2)
 	take := func(name string, disrupted ...types.NamespacedName) (string, int, bool) {
-		holders, before, ok := turns.take(keyOf(name), disrupted)
+		holders, before, ok := slots.take(keyOf(name), disrupted)
 		names := make([]string, len(holders))
 		for i, h := range holders {
 			names[i] = h.Name
@@ -49,26 +47,26 @@ func TestTurns(t *testing.T) {
 		{name: "e", release: "d", want: true},
 	} {
 		if step.release != "" {
-			turns.release(keyOf(step.release))
+			slots.Release(keyOf(step.release))
 		}
 		holders, before, ok := take(step.name, step.disrupted...)
 		if holders != step.wantHolders || before != step.wantBefore || ok != step.want {
 			t.Errorf("step %d: %s got %q, %d, %v, want %q, %d, %v", i, step.name, holders, before, ok, step.wantHolders, step.wantBefore, step.want)
 		}
 	}
-	turns.hold(keyOf("f")) // beyond the limit, as it is disrupted already
-	turns.release(keyOf("c"))
+	slots.hold(keyOf("f")) // beyond the limit, as it is disrupted already
+	slots.Release(keyOf("c"))
 	if holders, _, ok := take("g"); ok || holders != "e f" {
 		t.Errorf("got %q, %v", holders, ok)
 	}
-	turns.release(keyOf("g")) // it does not want one any more
-	turns.release(keyOf("f"))
+	slots.Release(keyOf("g")) // it does not want one any more
+	slots.Release(keyOf("f"))
 	if _, _, ok := take("h"); !ok {
 		t.Error("one that has gone is waited for")
 	}
 }
 
-func TestWaitsForTurn(t *testing.T) {
+func TestDescribeQueue(t *testing.T) {
 	tests := []struct {
 		name    string
 		holders []types.NamespacedName
@@ -82,15 +80,15 @@ func TestWaitsForTurn(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := waitsForTurn(tt.holders, tt.before, testNamespace); got != tt.want {
+			if got := describeQueue(tt.holders, tt.before, testNamespace); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestDisrupts: a Node is out of service from when it is cordoned until it is uncordoned.
-func TestDisrupts(t *testing.T) {
+// TestDisrupted: a Node is out of service from when it is cordoned until it is uncordoned.
+func TestDisrupted(t *testing.T) {
 	const (
 		pending   = windowsv1alpha1.StepPending
 		running   = windowsv1alpha1.StepRunning
@@ -115,109 +113,15 @@ func TestDisrupts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigureOperation()
-			op.Phase, op.Steps = tt.phase, newSteps(plan(&op, true))
+			op.Phase, op.Steps = tt.phase, newSteps()
 			findStep(&op, stepCordon).State, findStep(&op, stepDrain).State, findStep(&op, stepUncordon).State = tt.cordon, tt.drain, tt.uncordon
-			if got := disrupts(&op); got != tt.want {
+			if got := disrupted(&op); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			op.Type = windowsv1alpha1.OperationReboot
-			if disrupts(&op) {
+			if disrupted(&op) {
 				t.Error("a reboot that somebody asked for counts")
 			}
 		})
 	}
-}
-
-// TestOneAtATime: a host waits while another one is disrupted, and goes on when that is over.
-func TestOneAtATime(t *testing.T) {
-	t.Parallel()
-	other := newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) {
-		i.Name, i.UID = "win-2", "uid-2"
-		op := i.Status.Operation
-		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
-		for _, name := range []string{stepCordon, stepDrain} {
-			findStep(op, name).State = windowsv1alpha1.StepSucceeded
-		}
-	})
-	f := newFixture(t, newInstance(reconfigureOperation()), other)
-	f.configure()
-	f.host.impact = config.ImpactDrain
-	r, _ := f.process()
-	f.reconcile(r)
-	f.eventually("it to wait", func() bool {
-		return f.get().Status.Operation.Message == "Waits for its turn: another host is being changed: win-2."
-	})
-	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
-		t.Error("it does not wait")
-	}
-	if err := f.raw.Delete(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
-		t.Errorf("it is %s: %s", op.Phase, op.Message)
-	}
-	f.eventually("the turn to be given back", func() bool {
-		held, waiting := r.turns.load()
-		return held+waiting == 0
-	})
-}
-
-// TestServicesAreRestartedOnAFewHosts: what restarts services reaches a limited number of
-// hosts at the same time, and none while one of the pool is broken by it; what a person
-// asks for does not wait.
-func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		who  string
-		// broken: there is another host of the pool, which is. Otherwise another one has the
-		// only turn.
-		broken bool
-		waits  string
-	}{
-		{"no turn is free", windowsv1alpha1.ControllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
-		{"one is broken", windowsv1alpha1.ControllerRequester, true, "setting up host win-2 of the same pool failed"},
-		{"a person asks for it", "alice", true, ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var others []client.Object
-			if tt.broken {
-				others = append(others, brokenNeighbor())
-			}
-			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(tt.who)), others...)
-			f.configure()
-			f.host.impact = config.ImpactRestart
-			r, _ := f.process()
-			r.restarts = newTurns(1)
-			busy := keyOf("win-9")
-			if !tt.broken {
-				r.restarts.hold(busy)
-			}
-			f.reconcile(r)
-			if tt.waits != "" {
-				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
-				if findStep(f.get().Status.Operation, stepApply).State != windowsv1alpha1.StepRunning || wasApplied(f) {
-					t.Error("it does not wait")
-				}
-				if tt.broken {
-					return
-				}
-				r.restarts.release(busy)
-			}
-			if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded {
-				t.Errorf("it is %s: %s", op.Phase, op.Message)
-			}
-			f.eventually("the turn to be given back", func() bool {
-				held, waiting := r.restarts.load()
-				return held+waiting == 0
-			})
-		})
-	}
-}
-
-// wasApplied says whether the host was configured.
-func wasApplied(f *fixture) bool {
-	f.host.mu.Lock()
-	defer f.host.mu.Unlock()
-	return len(f.host.applies) > 0
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package operation
+package rollout
 
 import (
 	"slices"
@@ -11,15 +11,45 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
+
+const testNamespace = "windows-hosts"
+
+// change edits an instance of a test.
+type change func(*windowsv1alpha1.WindowsInstance)
+
+// newInstance is a host for which alice has asked for an operation.
+func newInstance(op windowsv1alpha1.Operation, changes ...change) *windowsv1alpha1.WindowsInstance {
+	op.ID, op.RequestedBy, op.Phase = "op-1", "alice", windowsv1alpha1.OperationPending
+	instance := &windowsv1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "win-1", UID: "uid"},
+		Status:     windowsv1alpha1.WindowsInstanceStatus{Operation: &op},
+	}
+	for _, c := range changes {
+		c(instance)
+	}
+	return instance
+}
+
+func reconfigureOperation() windowsv1alpha1.Operation {
+	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure}
+}
+
+// newSteps are those of a configuration that matter here.
+func newSteps() []windowsv1alpha1.OperationStep {
+	var steps []windowsv1alpha1.OperationStep
+	for _, name := range []string{stepCordon, stepDrain, stepApply, stepUncordon} {
+		steps = append(steps, windowsv1alpha1.OperationStep{Name: name, State: windowsv1alpha1.StepPending})
+	}
+	return steps
+}
 
 // reconfigured is a configuration that has ended, and failed while the host was changed
 // if it failed.
 func reconfigured(phase windowsv1alpha1.OperationPhase, impact windowsv1alpha1.ChangeImpact) windowsv1alpha1.Operation {
 	op := reconfigureOperation()
-	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps(plan(&op, true))
+	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps()
 	findStep(&op, stepApply).StartedAt = ptr.To(metav1.Now())
 	op.Node = &windowsv1alpha1.OperationNode{Name: "win-2"}
 	return op
@@ -29,12 +59,12 @@ func reconfigured(phase windowsv1alpha1.OperationPhase, impact windowsv1alpha1.C
 // cordoned.
 func unreached() windowsv1alpha1.Operation {
 	op := reconfigureOperation()
-	op.ID, op.Phase, op.Steps = "op-unreached", windowsv1alpha1.OperationFailed, newSteps(plan(&op, true))
+	op.ID, op.Phase, op.Steps = "op-unreached", windowsv1alpha1.OperationFailed, newSteps()
 	op.Node = &windowsv1alpha1.OperationNode{Name: "win-2", WasUnschedulable: true}
 	return op
 }
 
-func TestBroke(t *testing.T) {
+func TestBrokenBy(t *testing.T) {
 	const (
 		failed    = windowsv1alpha1.OperationFailed
 		succeeded = windowsv1alpha1.OperationSucceeded
@@ -79,7 +109,7 @@ func TestBroke(t *testing.T) {
 				status.Operation, status.History = &tt.operations[0], tt.operations[1:]
 			}
 			got := ""
-			if op := broke(status); op != nil {
+			if op := brokenBy(status); op != nil {
 				got = op.ID
 			}
 			if got != tt.want {
@@ -107,7 +137,7 @@ func brokenNeighbor(changes ...change) *windowsv1alpha1.WindowsInstance {
 	}}, changes...)...)
 }
 
-func TestBrake(t *testing.T) {
+func TestHaltedBy(t *testing.T) {
 	tests := []struct {
 		name     string
 		instance *windowsv1alpha1.WindowsInstance
@@ -128,59 +158,10 @@ func TestBrake(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			other, op := brake(tt.instance, []windowsv1alpha1.WindowsInstance{*tt.instance, *tt.other})
+			other, op := haltedBy(tt.instance, []windowsv1alpha1.WindowsInstance{*tt.instance, *tt.other})
 			if got := other != nil; got != tt.want || got && (other.Name != "win-2" || op.ID != "op-failed") {
 				t.Errorf("got %v, %v, want %v", other, op, tt.want)
 			}
 		})
-	}
-}
-
-// TestWhatBreaksOneHostDoesNotReachTheNext: it waits, and says for whom and what can be
-// done, until the other host is well. Hosts of other pools go first meanwhile.
-func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
-	t.Parallel()
-	other := brokenNeighbor()
-	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)), other)
-	f.configure()
-	f.host.impact = config.ImpactDrain
-	r, _ := f.process()
-	f.reconcile(r)
-	f.eventually("it to wait", func() bool {
-		message := f.get().Status.Operation.Message
-		return strings.Contains(message, "setting up host win-2 of the same pool failed") && strings.Contains(message, "operation op-failed") &&
-			strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
-	})
-	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
-		t.Error("it does not wait")
-	}
-	if held, waiting := r.turns.load(); held+waiting > 0 {
-		t.Errorf("turns that are taken: %d, waited for: %d, want none", held, waiting)
-	}
-	done := reconfigured(windowsv1alpha1.OperationSucceeded, windowsv1alpha1.ImpactDrain)
-	other.Status.History, other.Status.Operation = []windowsv1alpha1.Operation{*other.Status.Operation}, &done
-	if err := f.raw.Status().Update(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
-		t.Errorf("it is %s: %s", op.Phase, op.Message)
-	}
-}
-
-// TestBrakeWithACacheThatIsBehind: the turn that a host gets because another one has failed
-// is not taken before that failure is known.
-func TestBrakeWithACacheThatIsBehind(t *testing.T) {
-	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester))
-	before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
-	e := &execution{
-		stored: &stored{live: now.raw, clock: now.clock, key: testKey, instance: now.get()},
-		cached: before.raw, turns: newTurns(1),
-	}
-	why, err := e.tryTurn(t.Context(), e.turns, e.disrupted)
-	if err != nil || !strings.Contains(why, "win-2") {
-		t.Errorf("got %q, %v", why, err)
-	}
-	if held, waiting := e.turns.load(); held+waiting > 0 {
-		t.Errorf("turns that are taken: %d, waited for: %d, want none", held, waiting)
 	}
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Slots decide which hosts may be disrupted at the same time, and who waits, and why. They
+// read nothing. Their methods are called concurrently.
+type Slots interface {
+	// Take takes a slot for the host of an instance, or a place in the queue. It returns
+	// what the host waits for, empty if it has a slot. instances are all there are, as a
+	// cache knows them.
+	Take(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string)
+	// Confirm judges once more by the instances of the namespace as the API server has them.
+	// A host that is to wait has given its slot back.
+	Confirm(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string)
+	// Resume takes the slot again that an execution before this one took, if the record of
+	// the operation says that there was one.
+	Resume(instance *windowsv1alpha1.WindowsInstance)
+	// Release gives back the slot, or the place in the queue, if there is one.
+	Release(key types.NamespacedName)
+}
+
+// takeDisruptionSlot waits until the Node may be taken out of service. The slot is given
+// back by uncordon, or at the end of the execution.
+func (e *execution) takeDisruptionSlot(ctx context.Context) error {
+	return e.waitForSlot(ctx, e.disruptions)
+}
+
+// takeRestartSlot waits until services of the host may be restarted. The slot is given back at
+// the end of the execution, when it is known whether the host works with the change.
+func (e *execution) takeRestartSlot(ctx context.Context) error {
+	op := e.operation()
+	if op.RequestedBy != windowsv1alpha1.ControllerRequester || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
+		return nil
+	}
+	return e.waitForSlot(ctx, e.restarts)
+}
+
+// waitForSlot waits until the host has a slot.
+func (e *execution) waitForSlot(ctx context.Context, slots Slots) error {
+	for {
+		waitsFor, err := e.trySlot(ctx, slots)
+		if err != nil || waitsFor == "" {
+			return err
+		}
+		e.yield()
+		if err := e.say(ctx, "%s", waitsFor); err != nil {
+			return err
+		}
+		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// trySlot takes a slot if there is one, and returns otherwise what the host waits for.
+func (e *execution) trySlot(ctx context.Context, slots Slots) (waitsFor string, err error) {
+	known, err := e.listInstances(ctx, e.cached)
+	if err != nil {
+		return "", err
+	}
+	if waitsFor = slots.Take(e.instance, known); waitsFor != "" {
+		return waitsFor, nil
+	}
+	// The host that had the slot before may just have failed, which the cache need not
+	// know yet.
+	current, err := e.listInstances(ctx, e.live, client.InNamespace(e.key.Namespace))
+	if err != nil {
+		slots.Release(e.key)
+		return "", err
+	}
+	return slots.Confirm(e.instance, current), nil
+}
+
+// listInstances reads instances that nobody changes.
+func (e *execution) listInstances(ctx context.Context, from client.Reader, opts ...client.ListOption) ([]windowsv1alpha1.WindowsInstance, error) {
+	list := &windowsv1alpha1.WindowsInstanceList{}
+	if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
+		return from.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
+	}); err != nil {
+		return nil, fmt.Errorf("finding out whether the host may be disrupted now: %w", err)
+	}
+	return list.Items, nil
+}

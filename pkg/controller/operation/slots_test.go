@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
+)
+
+func inPool(name string) change {
+	return func(i *windowsv1alpha1.WindowsInstance) {
+		i.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: name}
+	}
+}
+
+func askedForBy(who string) change {
+	return func(i *windowsv1alpha1.WindowsInstance) { i.Status.Operation.RequestedBy = who }
+}
+
+// reconfigured is a configuration that has ended, and failed while the host was changed
+// if it failed.
+func reconfigured(phase windowsv1alpha1.OperationPhase, impact windowsv1alpha1.ChangeImpact) windowsv1alpha1.Operation {
+	op := reconfigureOperation()
+	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps(plan(&op, true))
+	findStep(&op, stepApply).StartedAt = new(metav1.Now())
+	op.Node = &windowsv1alpha1.OperationNode{Name: "win-2"}
+	return op
+}
+
+// brokenNeighbor is another host of the pool, which a configuration broke.
+func brokenNeighbor() *windowsv1alpha1.WindowsInstance {
+	return newInstance(reconfigureOperation(), inPool("pool"), func(i *windowsv1alpha1.WindowsInstance) {
+		i.Name, i.UID = "win-2", "uid-2"
+		*i.Status.Operation = reconfigured(windowsv1alpha1.OperationFailed, windowsv1alpha1.ImpactDrain)
+	})
+}
+
+// TestOneAtATime: a host waits while another one is disrupted, and goes on when that is over.
+func TestOneAtATime(t *testing.T) {
+	t.Parallel()
+	other := newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) {
+		i.Name, i.UID = "win-2", "uid-2"
+		op := i.Status.Operation
+		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
+		for _, name := range []string{stepCordon, stepDrain} {
+			findStep(op, name).State = windowsv1alpha1.StepSucceeded
+		}
+	})
+	f := newFixture(t, newInstance(reconfigureOperation()), other)
+	f.configure()
+	f.host.impact = config.ImpactDrain
+	r, _ := f.process()
+	f.reconcile(r)
+	f.eventually("it to wait", func() bool {
+		return f.get().Status.Operation.Message == "Waits for its turn: another host is being changed: win-2."
+	})
+	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
+		t.Error("it does not wait")
+	}
+	if err := f.raw.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
+		t.Errorf("it is %s: %s", op.Phase, op.Message)
+	}
+	f.eventually("the slot to be given back", func() bool {
+		held, waiting := f.disruptions.Load()
+		return held+waiting == 0
+	})
+}
+
+// TestServicesAreRestartedOnAFewHosts: what restarts services reaches a limited number of
+// hosts at the same time, and none while one of the pool is broken by it; what a person
+// asks for does not wait.
+func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		who  string
+		// broken: there is another host of the pool, which is. Otherwise another one has the
+		// only slot.
+		broken bool
+		waits  string
+	}{
+		{"no slot is free", windowsv1alpha1.ControllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
+		{"one is broken", windowsv1alpha1.ControllerRequester, true, "setting up host win-2 of the same pool failed"},
+		{"a person asks for it", "alice", true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var others []client.Object
+			if tt.broken {
+				others = append(others, brokenNeighbor())
+			}
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(tt.who)), others...)
+			f.configure()
+			f.host.impact = config.ImpactRestart
+			f.restartLimit = 1
+			r, _ := f.process()
+			busy := newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) { i.Name, i.UID = "win-9", "uid-9" })
+			if !tt.broken {
+				if waitsFor := f.restarts.Take(busy, nil); waitsFor != "" {
+					t.Fatal(waitsFor)
+				}
+			}
+			f.reconcile(r)
+			if tt.waits != "" {
+				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
+				if findStep(f.get().Status.Operation, stepApply).State != windowsv1alpha1.StepRunning || wasApplied(f) {
+					t.Error("it does not wait")
+				}
+				if tt.broken {
+					return
+				}
+				f.restarts.Release(client.ObjectKeyFromObject(busy))
+			}
+			if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			f.eventually("the slot to be given back", func() bool {
+				held, waiting := f.restarts.Load()
+				return held+waiting == 0
+			})
+		})
+	}
+}
+
+// TestWhatBreaksOneHostDoesNotReachTheNext: it waits, and says for whom and what can be
+// done, until the other host is well. Hosts of other pools go first meanwhile.
+func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
+	t.Parallel()
+	other := brokenNeighbor()
+	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)), other)
+	f.configure()
+	f.host.impact = config.ImpactDrain
+	r, _ := f.process()
+	f.reconcile(r)
+	f.eventually("it to wait", func() bool {
+		message := f.get().Status.Operation.Message
+		return strings.Contains(message, "setting up host win-2 of the same pool failed") && strings.Contains(message, "operation op-failed") &&
+			strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
+	})
+	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
+		t.Error("it does not wait")
+	}
+	if held, waiting := f.disruptions.Load(); held+waiting > 0 {
+		t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
+	}
+	done := reconfigured(windowsv1alpha1.OperationSucceeded, windowsv1alpha1.ImpactDrain)
+	other.Status.History, other.Status.Operation = []windowsv1alpha1.Operation{*other.Status.Operation}, &done
+	if err := f.raw.Status().Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
+		t.Errorf("it is %s: %s", op.Phase, op.Message)
+	}
+}
+
+// TestSlotsWithACacheThatIsBehind: the slot that a host gets because another one has failed
+// is not taken before that failure is known.
+func TestSlotsWithACacheThatIsBehind(t *testing.T) {
+	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester))
+	before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
+	slots := rollout.NewDisruptionSlots(1)
+	e := &execution{
+		stored: &stored{live: now.raw, clock: now.clock, key: testKey, instance: now.get()},
+		cached: before.raw,
+	}
+	why, err := e.trySlot(t.Context(), slots)
+	if err != nil || !strings.Contains(why, "win-2") {
+		t.Errorf("got %q, %v", why, err)
+	}
+	if held, waiting := slots.Load(); held+waiting > 0 {
+		t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
+	}
+}
+
+// wasApplied says whether the host was configured.
+func wasApplied(f *fixture) bool {
+	f.host.mu.Lock()
+	defer f.host.mu.Unlock()
+	return len(f.host.applies) > 0
+}

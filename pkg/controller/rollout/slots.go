@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+)
+
+// DefaultDisruptions is the default of [NewDisruptionSlots].
+const DefaultDisruptions = 1
+
+// DefaultRestarts is the default of [NewRestartSlots].
+const DefaultRestarts = 10
+
+// Slots limit how many hosts are disrupted by their configuration at the same time, and
+// keep a configuration that broke one host of a pool from the others (halt.go). The host
+// that asks first gets the first slot that is free. Slots read nothing: callers pass the
+// instances as they know them. They are safe for concurrent use.
+//
+// Slots are those of one process. What another process had begun is in the records of the
+// operations, which [Slots.Take] counts as well, so that a new leader does not start with
+// as many as the limit allows on top of them.
+type Slots struct {
+	limit int
+	// disrupted says whether a host needs a slot according to the record of its operation.
+	// Nil: records do not count.
+	disrupted func(*windowsv1alpha1.Operation) bool
+
+	mu      sync.Mutex // guards what follows
+	holders map[types.NamespacedName]bool
+	queue   []types.NamespacedName
+}
+
+// NewDisruptionSlots are for hosts whose Nodes are cordoned and drained because of their
+// configuration. Hosts without a Node need none. A limit of 0 is [DefaultDisruptions].
+func NewDisruptionSlots(limit int) *Slots {
+	s := newSlots(limit, DefaultDisruptions)
+	s.disrupted = disrupted
+	return s
+}
+
+// NewRestartSlots are for hosts whose services are restarted because the desired
+// configuration has changed, so that a change which keeps a kubelet from working does not
+// reach all hosts before anybody sees it. Hosts without a Node need none, nor does what
+// people ask for. A limit of 0 is [DefaultRestarts].
+func NewRestartSlots(limit int) *Slots {
+	return newSlots(limit, DefaultRestarts)
+}
+
+func newSlots(limit, standard int) *Slots {
+	if limit == 0 {
+		limit = standard
+	}
+	return &Slots{limit: limit, holders: map[types.NamespacedName]bool{}}
+}
+
+// Take takes a slot for the host of an instance, or joins the queue if there is none. It
+// returns what the host waits for, empty if it has a slot. A host whose pool is halted is
+// not in the queue: the others need not wait for the same. instances are all there are;
+// they may be those of a cache.
+func (s *Slots) Take(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string) {
+	if waitsFor = s.Confirm(instance, instances); waitsFor != "" {
+		return waitsFor
+	}
+	key := client.ObjectKeyFromObject(instance)
+	holders, before, ok := s.take(key, s.recorded(instances))
+	if ok {
+		return ""
+	}
+	return describeQueue(holders, before, key.Namespace)
+}
+
+// Confirm gives the slot of a host back, and says why, if a configuration has broken
+// another host of its pool. Empty: the host may be disrupted. It is for instances that are
+// not from a cache: the host that had the slot before may just have failed, which a cache
+// need not know yet.
+func (s *Slots) Confirm(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string) {
+	other, op := haltedBy(instance, instances)
+	if other == nil {
+		return ""
+	}
+	s.Release(client.ObjectKeyFromObject(instance))
+	return describeHalt(instance, other, op)
+}
+
+// Resume takes a slot, whatever the limit is, if the host has had one according to the
+// record of its operation: another process, or an earlier execution of this one, took it.
+func (s *Slots) Resume(instance *windowsv1alpha1.WindowsInstance) {
+	if s.disrupted != nil && s.disrupted(instance.Status.Operation) {
+		s.hold(client.ObjectKeyFromObject(instance))
+	}
+}
+
+// Release gives back the slot of a host, or its place in the queue, if it has one.
+func (s *Slots) Release(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.holders, key)
+	s.queue = slices.DeleteFunc(s.queue, func(queued types.NamespacedName) bool { return queued == key })
+}
+
+// Load says how many slots are taken and how many hosts wait for one.
+func (s *Slots) Load() (held, waiting int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.holders), len(s.queue)
+}
+
+// take takes a slot, or joins the queue if there is none. Then it returns who has the
+// slots, and how many have to get one before.
+func (s *Slots) take(key types.NamespacedName, recorded []types.NamespacedName) (holders []types.NamespacedName, before int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holders[key] {
+		return nil, 0, true
+	}
+	busy := maps.Clone(s.holders)
+	for _, other := range recorded {
+		if other != key {
+			busy[other] = true
+		}
+	}
+	if !slices.Contains(s.queue, key) {
+		s.queue = append(s.queue, key)
+	}
+	before = slices.Index(s.queue, key)
+	if before < s.limit-len(busy) {
+		s.queue = slices.Delete(s.queue, before, before+1)
+		s.holders[key] = true
+		return nil, 0, true
+	}
+	return slices.SortedFunc(maps.Keys(busy), compareKeys), before, false
+}
+
+// hold takes a slot that the host has already, whatever the limit is.
+func (s *Slots) hold(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders[key] = true
+}
+
+// recorded are the hosts that are disrupted according to the records of their operations.
+func (s *Slots) recorded(instances []windowsv1alpha1.WindowsInstance) []types.NamespacedName {
+	if s.disrupted == nil {
+		return nil
+	}
+	var keys []types.NamespacedName
+	for i := range instances {
+		if s.disrupted(instances[i].Status.Operation) {
+			keys = append(keys, client.ObjectKeyFromObject(&instances[i]))
+		}
+	}
+	return keys
+}
+
+func compareKeys(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
+
+// disrupted says whether a configuration has, according to its record, cordoned or drained
+// the Node and not uncordoned it yet.
+func disrupted(op *windowsv1alpha1.Operation) bool {
+	if !op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
+		return false
+	}
+	cordon, drain, uncordon := findStep(op, stepCordon), findStep(op, stepDrain), findStep(op, stepUncordon)
+	return cordon != nil && drain != nil && uncordon != nil &&
+		ended(cordon) && drain.State != windowsv1alpha1.StepSkipped && !ended(uncordon)
+}
+
+// describeQueue says what a host waits for that does not get a slot now.
+func describeQueue(holders []types.NamespacedName, before int, namespace string) string {
+	names := make([]string, len(holders))
+	for i, h := range holders {
+		if names[i] = h.String(); h.Namespace == namespace {
+			names[i] = h.Name
+		}
+	}
+	text := fmt.Sprintf("Waits for its turn: %d other hosts are being changed: %s.", len(names), message.Enumerate(names))
+	if len(names) == 1 {
+		text = fmt.Sprintf("Waits for its turn: another host is being changed: %s.", names[0])
+	}
+	if len(names) == 0 {
+		text = "Waits for its turn."
+	}
+	if before > 0 {
+		text += fmt.Sprintf(" In the queue before it: %d.", before)
+	}
+	return text
+}
