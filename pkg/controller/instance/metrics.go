@@ -35,13 +35,13 @@ func newMetrics() *metrics {
 func (m *metrics) register(r prometheus.Registerer, p *prober) error {
 	collectors := []prometheus.Collector{m.probes, m.duration}
 	for _, l := range []lane{laneFast, laneSlow} {
-		labels := prometheus.Labels{"lane": l.String()}
+		labels := prometheus.Labels{"lane": string(l)}
 		collectors = append(collectors,
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 				Name: "windows_instance_probes_running", Help: "Looks at hosts that are under way.", ConstLabels: labels,
 			}, func() float64 { running, _ := p.load(l); return float64(running) }),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-				Name: "windows_instance_probes_waiting", Help: "Looks at hosts that wait for a place.", ConstLabels: labels,
+				Name: "windows_instance_probes_waiting", Help: "Looks at hosts that wait for a worker.", ConstLabels: labels,
 			}, func() float64 { _, waiting := p.load(l); return float64(waiting) }))
 	}
 	for _, c := range collectors {

@@ -100,7 +100,7 @@ func hang(entered chan<- string, name string) probeFunc {
 
 func TestProberBoundsEachLane(t *testing.T) {
 	entered := make(chan string, 100)
-	p, _ := startProber(t, proberOptions{places: map[lane]int{laneFast: 3, laneSlow: 2}})
+	p, _ := startProber(t, proberOptions{workers: map[lane]int{laneFast: 3, laneSlow: 2}})
 	for i := range 20 {
 		p.submit(hostKeyOf(i), laneSlow, hang(entered, "slow"))
 	}
@@ -123,7 +123,7 @@ func TestProberBoundsEachLane(t *testing.T) {
 		}
 	}
 	if len(entered) > 0 {
-		t.Errorf("more probes run than there are places")
+		t.Errorf("more probes run than there are workers")
 	}
 }
 
@@ -132,8 +132,8 @@ func TestProberHangingHostsDoNotDelayOthers(t *testing.T) {
 	const hanging, good = 20, 180
 	entered, finished := make(chan string, hanging), make(chan types.NamespacedName, good)
 	p, _ := startProber(t, proberOptions{
-		places: map[lane]int{laneFast: 4, laneSlow: 4},
-		notify: func(_ context.Context, key types.NamespacedName) { finished <- key },
+		workers: map[lane]int{laneFast: 4, laneSlow: 4},
+		notify:  func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})
 	for i := range hanging {
 		p.submit(hostKeyOf(i), laneSlow, hang(entered, "hanging"))
@@ -146,13 +146,13 @@ func TestProberHangingHostsDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// Hosts that are not known to hang give their places back when they turn out to.
+// Hosts that are not known to hang give their workers back when they turn out to.
 func TestProberDemotesHostsThatTurnOutToHang(t *testing.T) {
-	const hanging, good, places = 20, 180, 4
+	const hanging, good, workers = 20, 180, 4
 	clock := newFakeClock()
 	entered, finished := make(chan string, hanging), make(chan types.NamespacedName, good)
 	p, _ := startProber(t, proberOptions{
-		places: map[lane]int{laneFast: places, laneSlow: 1}, clock: clock, patience: 3 * time.Second,
+		workers: map[lane]int{laneFast: workers, laneSlow: 1}, clock: clock, patience: 3 * time.Second,
 		notify: func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})
 	for i := range hanging {
@@ -161,8 +161,8 @@ func TestProberDemotesHostsThatTurnOutToHang(t *testing.T) {
 	for i := range good {
 		p.submit(hostKeyOf(1000+i), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
 	}
-	for range hanging / places {
-		for range places {
+	for range hanging / workers {
+		for range workers {
 			receive(t, entered, "a full lane")
 		}
 		clock.Step(3 * time.Second)
@@ -177,14 +177,14 @@ func TestProberDemotesHostsThatTurnOutToHang(t *testing.T) {
 }
 
 func TestProberNeverHasMoreHangingProbesThanItMay(t *testing.T) {
-	const places = 2
+	const workers = 2
 	clock := newFakeClock()
 	entered := make(chan string, 100)
-	p, _ := startProber(t, proberOptions{places: map[lane]int{laneFast: places, laneSlow: 1}, clock: clock, patience: time.Second})
+	p, _ := startProber(t, proberOptions{workers: map[lane]int{laneFast: workers, laneSlow: 1}, clock: clock, patience: time.Second})
 	for i := range 50 {
 		p.submit(hostKeyOf(i), laneFast, hang(entered, "hanging"))
 	}
-	const most = places + demotedPerPlace*places
+	const most = workers + demotedPerWorker*workers
 	for range most {
 		eventually(t, "the next probe", func() bool {
 			clock.Step(time.Second)
@@ -197,7 +197,7 @@ func TestProberNeverHasMoreHangingProbesThanItMay(t *testing.T) {
 	}
 	fast, _ := p.load(laneFast)
 	slow, _ := p.load(laneSlow)
-	if fast != places || slow != demotedPerPlace*places || len(entered) > 0 {
+	if fast != workers || slow != demotedPerWorker*workers || len(entered) > 0 {
 		t.Errorf("%d run in the fast lane and %d besides, and %d more have begun", fast, slow, len(entered))
 	}
 }
@@ -205,8 +205,8 @@ func TestProberNeverHasMoreHangingProbesThanItMay(t *testing.T) {
 func TestProberProbesAHostOnceAtATime(t *testing.T) {
 	entered, finished := make(chan string, 10), make(chan types.NamespacedName, 10)
 	p, _ := startProber(t, proberOptions{
-		places: map[lane]int{laneFast: 8, laneSlow: 8},
-		notify: func(_ context.Context, key types.NamespacedName) { finished <- key },
+		workers: map[lane]int{laneFast: 8, laneSlow: 8},
+		notify:  func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})
 	leave := make(chan struct{})
 	stubborn := func(context.Context) *observation { // does not look at its context
@@ -246,8 +246,8 @@ func TestProberCancel(t *testing.T) {
 	causes := make(chan error, 1)
 	recorded := make(chan types.NamespacedName, 10)
 	p, _ := startProber(t, proberOptions{
-		places: map[lane]int{laneFast: 1, laneSlow: 1},
-		record: func(key types.NamespacedName, _ *observation) { recorded <- key },
+		workers: map[lane]int{laneFast: 1, laneSlow: 1},
+		record:  func(key types.NamespacedName, _ *observation) { recorded <- key },
 	})
 	p.submit(hostKeyOf(1), laneFast, func(ctx context.Context) *observation {
 		entered <- "running"
@@ -278,8 +278,8 @@ func TestProberStopWaitsForItsProbes(t *testing.T) {
 	entered, left := make(chan string, 1), make(chan struct{})
 	told := make(chan types.NamespacedName, 10)
 	p, stop := startProber(t, proberOptions{
-		places: map[lane]int{laneFast: 1, laneSlow: 1},
-		record: func(key types.NamespacedName, _ *observation) { told <- key },
+		workers: map[lane]int{laneFast: 1, laneSlow: 1},
+		record:  func(key types.NamespacedName, _ *observation) { told <- key },
 	})
 	p.submit(hostKeyOf(1), laneFast, func(ctx context.Context) *observation {
 		entered <- "running"
@@ -305,7 +305,7 @@ func TestProberKeepsProbesUntilItIsStarted(t *testing.T) {
 	finished := make(chan types.NamespacedName, 1)
 	clock := newFakeClock()
 	p := newProber(proberOptions{
-		places: map[lane]int{laneFast: 1}, timeout: time.Hour, patience: time.Minute, clock: clock,
+		workers: map[lane]int{laneFast: 1}, timeout: time.Hour, patience: time.Minute, clock: clock,
 		record: func(types.NamespacedName, *observation) {},
 		notify: func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})

@@ -60,7 +60,7 @@ func newReconciler(c client.Client, o Options) (*Reconciler, error) {
 		wake:    make(chan event.GenericEvent),
 	}
 	r.prober = newProber(proberOptions{
-		places:   map[lane]int{laneFast: o.ConcurrentProbes, laneSlow: o.ConcurrentSlowProbes},
+		workers:  map[lane]int{laneFast: o.ConcurrentProbes, laneSlow: o.ConcurrentSlowProbes},
 		patience: o.patience,
 		timeout:  o.ProbeTimeout,
 		clock:    o.clock,

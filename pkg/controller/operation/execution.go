@@ -40,7 +40,7 @@ type execution struct {
 	disruptions, restarts Slots
 	// leads says whether this process still is the one that works; see [Options.Leads].
 	leads func(ctx context.Context) (bool, error)
-	// yield lets other executions go first, see [runner.yield].
+	// yield lets other executions go first, see [runner.execute].
 	yield    func()
 	recorder record.EventRecorder
 	metrics  *metrics

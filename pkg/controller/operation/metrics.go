@@ -41,7 +41,7 @@ func (m *metrics) register(to prometheus.Registerer, r *runner) error {
 			Name: "windows_instance_operations_running", Help: "Operations that are being carried out.",
 		}, func() float64 { running, _ := r.load(); return float64(running) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "windows_instance_operations_waiting", Help: "Operations that wait for a place.",
+			Name: "windows_instance_operations_waiting", Help: "Operations that wait for a worker.",
 		}, func() float64 { _, waiting := r.load(); return float64(waiting) }),
 	} {
 		if err := to.Register(c); err != nil {

@@ -122,7 +122,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // execute carries an operation out.
-func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}) {
+func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func()) {
 	ctx = log.IntoContext(ctx, r.logger.WithValues("WindowsInstance", key, "operation", id))
 	e := &execution{
 		stored:        &stored{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
@@ -134,7 +134,7 @@ func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id s
 		disruptions:   r.Disruptions,
 		restarts:      r.Restarts,
 		leads:         r.Leads,
-		yield:         func() { r.runner.yield(key) }, //nolint:contextcheck // what it starts lives as long as the runner
+		yield:         yield,
 		recorder:      r.Recorder,
 		metrics:       r.metrics,
 		told:          map[string]bool{},

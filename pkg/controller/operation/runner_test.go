@@ -29,7 +29,7 @@ func TestRunner(t *testing.T) {
 	r := newRunner(2)
 	began, ended := make(chan string, 10), make(chan string, 10)
 	release := make(chan struct{})
-	r.execute = func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}) {
+	r.execute = func(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, _ func()) {
 		began <- key.Name + id
 		select {
 		case <-release:
@@ -45,18 +45,18 @@ func TestRunner(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- r.Start(ctx) }()
 	for range 2 {
-		receive(t, began, "as many as there are places")
+		receive(t, began, "as many as there are workers")
 	}
 	r.submit(key(0), "a", false, false) // it runs already
 	r.submit(key(0), "b", false, false) // the instance is busy
 	if running, waiting := r.load(); running != 2 || waiting != 2 {
 		t.Errorf("%d run and %d wait, want 2 and 2", running, waiting)
 	}
-	// Cancellations and short ones need no place.
+	// Cancellations and short ones need no worker.
 	r.submit(key(3), "a", false, true)
 	r.submit(key(4), "a", true, false)
 	for range 2 {
-		receive(t, began, "those that need no place")
+		receive(t, began, "those that need no worker")
 	}
 	if got := receive(t, ended, "the canceled one to end"); got != "3" {
 		t.Errorf("%s ended, want 3", got)
@@ -66,7 +66,7 @@ func TestRunner(t *testing.T) {
 	r.drop(key(1))                      // it runs, and ends
 	receive(t, ended, "the dropped one to end")
 	r.submit(key(5), "a", false, false)
-	if got := receive(t, began, "the place of the dropped one to be taken"); got != "5a" {
+	if got := receive(t, began, "the worker of the dropped one to be taken"); got != "5a" {
 		t.Errorf("%s began, want 5a", got)
 	}
 	cancel()
@@ -79,14 +79,19 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerYields: an execution that only waits gives its place to another one, once.
+// TestRunnerYields: an execution that only waits gives its worker to another one, once.
 func TestRunnerYields(t *testing.T) {
 	t.Parallel()
 	r := newRunner(1)
-	started := make(chan string)
+	started, yielded := make(chan string), make(chan struct{})
+	yields := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
 	release := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{}), "c": make(chan struct{})}
-	r.execute = func(_ context.Context, key types.NamespacedName, _ string, _ <-chan struct{}) {
+	r.execute = func(_ context.Context, key types.NamespacedName, _ string, _ <-chan struct{}, yield func()) {
 		started <- key.Name
+		for range yields[key.Name] {
+			yield()
+			yielded <- struct{}{}
+		}
 		<-release[key.Name]
 	}
 	r.notify = func(context.Context, types.NamespacedName) {}
@@ -99,19 +104,24 @@ func TestRunnerYields(t *testing.T) {
 	if got := <-started; got != "a" {
 		t.Errorf("%s has begun", got)
 	}
-	r.yield(types.NamespacedName{Name: "a"})
+	yields["a"] <- struct{}{}
+	<-yielded
 	if got := <-started; got != "b" {
 		t.Errorf("%s has begun", got)
 	}
-	r.yield(types.NamespacedName{Name: "a"}) // it has none to give any more
+	yields["a"] <- struct{}{} // it has none to give any more
+	<-yielded
+	close(yields["a"])
 	close(release["a"])
 	if _, waiting := r.load(); waiting != 1 {
 		t.Errorf("waiting: %d", waiting)
 	}
+	close(yields["b"])
 	close(release["b"])
 	if got := <-started; got != "c" {
 		t.Errorf("%s has begun", got)
 	}
+	close(yields["c"])
 	close(release["c"])
 	cancel()
 	wg.Wait()
