@@ -6,6 +6,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	configv1 "github.com/openshift/api/config/v1"
 
@@ -43,26 +45,35 @@ func bootstrapKubeconfig(c kubeconfigCase) result {
 	return outcome(json.RawMessage(kubeconfig), err)
 }
 
-type logRotationCase struct {
-	Size  string `json:"SERVICES_LOG_FILE_SIZE"`
-	Age   string `json:"SERVICES_LOG_FILE_AGE"`
-	Flush string `json:"SERVICES_LOG_FLUSH_INTERVAL"`
+type clusterDNSCase struct {
+	ServiceCIDR string `json:"serviceCIDR"`
 }
 
-// logRotation runs a file with a list of cases as its one member.
-func logRotation(file []byte) ([]result, error) {
+// clusterConfig runs a file that is one object, each member about the configuration of a
+// cluster.
+func clusterConfig(file []byte) ([]result, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(file, &members); err != nil {
 		return nil, fmt.Errorf("the file is no object: %w", err)
 	}
-	const member = "logRotation"
-	return eachOf(member, members[member], func(c logRotationCase) result {
-		rotation, err := document.ParseLogRotation(c.Size, c.Age, c.Flush)
-		if err != nil {
-			return result{Error: err.Error()}
+	var results []result
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if r, isMissing := missingMember("cluster-config", name); isMissing {
+			results = append(results, r)
+			continue
 		}
-		return result{Output: rotation.RunnerCommand(`C:\var\log\kubelet\kubelet.log`, `C:\k\kubelet.exe`)}
-	})
+		if name != "clusterDNS" {
+			return nil, fmt.Errorf("member %s is not known", name)
+		}
+		found, err := eachOf(name, members[name], func(c clusterDNSCase) result {
+			return outcome(document.ClusterDNS(c.ServiceCIDR))
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		results = append(results, found...)
+	}
+	return results, nil
 }
 
 type hostsCase struct {

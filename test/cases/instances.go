@@ -10,25 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 )
-
-// node is a Node as the cases write it.
-type node struct {
-	Name      string   `json:"name"`
-	Addresses []string `json:"addresses"` // "Type=address"
-}
-
-func (n node) addresses() []corev1.NodeAddress {
-	var addresses []corev1.NodeAddress
-	for _, text := range n.Addresses {
-		kind, address, _ := strings.Cut(text, "=")
-		addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeAddressType(kind), Address: address})
-	}
-	return addresses
-}
 
 // resolve is the whole DNS of the cases.
 func resolve(name string) configmap.Resolution {
@@ -43,12 +26,10 @@ type instance struct {
 	Address  string `json:"address"`
 	IPv4     string `json:"ipv4"`
 	Username string `json:"username"`
-	Node     string `json:"node,omitempty"`
 }
 
 type parseCase struct {
-	Data  map[string]string `json:"data"`
-	Nodes []node            `json:"nodes"`
+	Data map[string]string `json:"data"`
 }
 
 // parseInstances reads the ConfigMap. A name that does not resolve counts as a bad
@@ -72,12 +53,6 @@ func parseInstances(c parseCase) result {
 				break
 			}
 		}
-		for _, n := range c.Nodes {
-			if _, ok := configmap.EntryForNode([]configmap.Entry{entry}, n.addresses()); ok {
-				found.Node = n.Name
-				break
-			}
-		}
 		instances = append(instances, found)
 	}
 	if len(instances) == 0 && len(bad) > 0 {
@@ -88,22 +63,4 @@ func parseInstances(c parseCase) result {
 		return result{Error: strings.Join(lines, "\n")}
 	}
 	return result{Output: instances, Entries: bad}
-}
-
-type nodeUsernameCase struct {
-	Data map[string]string `json:"data"`
-	Node *node             `json:"node"`
-}
-
-// nodeUsername finds the user of the entry that a Node came from.
-func nodeUsername(c nodeUsernameCase) result {
-	if c.Node == nil {
-		return result{Error: "there is no node"}
-	}
-	entries, _ := configmap.Parse(c.Data, nil, resolve)
-	entry, ok := configmap.EntryForNode(entries, c.Node.addresses())
-	if !ok {
-		return result{Error: fmt.Sprintf("no entry is for node %s", c.Node.Name)}
-	}
-	return result{Output: entry.Username}
 }

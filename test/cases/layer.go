@@ -13,7 +13,6 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -36,6 +35,9 @@ func windowsLayer(file []byte) ([]result, error) {
 }
 
 func layerMember(name string, value json.RawMessage) ([]result, error) {
+	if r, isMissing := missingMember("windows-layer", name); isMissing {
+		return []result{r}, nil
+	}
 	platform, isFiles := strings.CutPrefix(name, "files:")
 	switch {
 	case isFiles:
@@ -46,16 +48,8 @@ func layerMember(name string, value json.RawMessage) ([]result, error) {
 		return []result{{ID: name, Output: payloadMap(configv1.PlatformType(platform), asked)}}, nil
 	case name == "requiredDirectoriesInOrder":
 		return []result{{ID: name, Output: wmco.Directories()}}, nil
-	case name == "requiredServicesInOrder":
-		return []result{{ID: name, Output: wmco.ServicesToStop()}}, nil
 	case name == "remoteCommands":
 		return []result{{ID: name, Skipped: "the agent does it; no command is made for a shell"}}, nil
-	case name == "logFileSizeMB":
-		return eachOf(name, value, func(c struct {
-			Value string `json:"value"`
-		}) result {
-			return outcome(document.MegabytesOf(c.Value))
-		})
 	case name == "splitPath":
 		return eachOf(name, value, func(c struct {
 			Path string `json:"path"`
@@ -96,21 +90,4 @@ func eachOf[T any](member string, list json.RawMessage, runCase func(T) result) 
 		}
 	}
 	return results, err
-}
-
-type sumsCase struct {
-	Input string `json:"input"`
-}
-
-func sha256Sums(c sumsCase) result { return outcome(wmco.ParseSHA256Sums(c.Input)) }
-
-type patchCase struct {
-	Op          wmco.PatchOperation `json:"op"`
-	Labels      map[string]string   `json:"labels"`
-	Annotations map[string]string   `json:"annotations"`
-}
-
-func metadataPatch(c patchCase) result {
-	patch, err := wmco.MetadataPatch(c.Op, c.Labels, c.Annotations)
-	return outcome(json.RawMessage(patch), err)
 }

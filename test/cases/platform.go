@@ -16,13 +16,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// notOurs are the members of the file that nothing here needs: they are about the data
-// a machine is started with.
-var notOurs = map[string]string{
-	"userDataTags":  "is about user data",
-	"userDataExtra": "is about user data",
-}
-
 // platformFacts runs a file that is one object, each member a fact by platform. The
 // output of a member has the form of the member.
 func platformFacts(file []byte) ([]result, error) {
@@ -43,18 +36,12 @@ func platformFacts(file []byte) ([]result, error) {
 }
 
 func platformFact(name string, value json.RawMessage) (result, error) {
-	if reason, ok := notOurs[name]; ok {
-		return result{Skipped: reason}, nil
-	}
-	if name == "gcpHostnameRule" {
-		return gcpHostnames(value)
+	if r, isMissing := missingMember("platform-facts", name); isMissing {
+		return r, nil
 	}
 	byKey := map[string]func(key string) (any, error){
 		"sshUserForMachines": func(p string) (any, error) {
 			return wmco.MachineUsername(configv1.PlatformType(p)), nil
-		},
-		"renameComputerToMachineName": func(p string) (any, error) {
-			return wmco.RenamesComputer(configv1.PlatformType(p)), nil
 		},
 		"kubeletHostnameOverride": func(p string) (any, error) {
 			if source := wmco.KubeletHostname(configv1.PlatformType(p)); source != wmco.HostnameOfWindows {
@@ -62,13 +49,9 @@ func platformFact(name string, value json.RawMessage) (result, error) {
 			}
 			return nil, nil //nolint:nilnil // null is how the file says that there is none
 		},
-		"machineNameLimit": func(p string) (any, error) {
-			return wmco.MachineNameLimit(configv1.PlatformType(p)), nil
-		},
-		"extraPayload":       func(p string) (any, error) { return extraPayload(configv1.PlatformType(p)), nil },
-		"extraServices":      func(p string) (any, error) { return extraServices(configv1.PlatformType(p)) },
-		"extraKubeletFlags":  func(p string) (any, error) { return extraKubeletFlags(configv1.PlatformType(p)) },
-		"runtimeClassBuilds": func(release string) (any, error) { return wmco.WindowsBuild(release) },
+		"extraPayload":      func(p string) (any, error) { return extraPayload(configv1.PlatformType(p)), nil },
+		"extraServices":     func(p string) (any, error) { return extraServices(configv1.PlatformType(p)) },
+		"extraKubeletFlags": func(p string) (any, error) { return extraKubeletFlags(configv1.PlatformType(p)) },
 	}[name]
 	if byKey == nil {
 		return result{}, fmt.Errorf("the fact is not known")
@@ -150,33 +133,4 @@ func extraKubeletFlags(platform configv1.PlatformType) (string, error) {
 		}
 	}
 	return strings.Join(extra, " "), nil
-}
-
-// gcpHostnames tries the function on a name that each rule is about, and says in
-// the words of the rule what it did.
-func gcpHostnames(value json.RawMessage) (result, error) {
-	type rule struct {
-		FQDNLen string `json:"fqdnLen"`
-		Result  string `json:"result"`
-	}
-	var rules []rule
-	if err := json.Unmarshal(value, &rules); err != nil {
-		return result{}, fmt.Errorf("is no list: %w", err)
-	}
-	for i, r := range rules {
-		fqdn := "winworker-x7k2p." + strings.Repeat("c", 60) + ".internal"
-		if strings.HasPrefix(r.FQDNLen, "<=") {
-			fqdn = ("winworker-x7k2p." + strings.Repeat("c", 63))[:63]
-		}
-		short, _, _ := strings.Cut(fqdn, ".")
-		switch got := wmco.GCPHostname(fqdn); got {
-		case fqdn:
-			rules[i].Result = "whole FQDN"
-		case short:
-			rules[i].Result = "text before first dot"
-		default:
-			rules[i].Result = got
-		}
-	}
-	return result{Output: rules}, nil
 }

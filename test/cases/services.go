@@ -68,37 +68,3 @@ func manifestOf(c manifestCase) (*manifest, error) {
 	}
 	return &manifest{Services: published.Services, ConfigMapData: configMap.Data, Immutable: *configMap.Immutable}, nil
 }
-
-type structureCase struct {
-	Data map[string]string `json:"data"`
-}
-
-func servicesStructure(c structureCase) result {
-	_, err := document.ParsePublishedServices(c.Data)
-	return outcome(true, err)
-}
-
-type graphCase struct {
-	Services json.RawMessage `json:"services"`
-}
-
-// graph is the output of a services-cm-graph case: names of services.
-type graph struct {
-	Order     []string `json:"order"`
-	Bootstrap []string `json:"bootstrap"`
-}
-
-func servicesGraph(c graphCase) result {
-	published, err := document.ParsePublishedServices(map[string]string{"services": string(c.Services), "files": "[]"})
-	if err != nil {
-		return result{Error: err.Error()}
-	}
-	names := func(services []document.PublishedService) []string {
-		var list []string
-		for _, s := range services {
-			list = append(list, s.Name)
-		}
-		return list
-	}
-	return result{Output: graph{Order: names(published.Services), Bootstrap: names(published.Bootstrap())}}
-}

@@ -10,41 +10,37 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
 // wicd runs a file that is about the daemon of the peer on a host: one object, each
 // member a list of cases about one of its jobs.
 func wicd(file []byte) ([]result, error) {
 	var members struct {
-		Node                corev1.Node     `json:"node"`
-		NodeVariables       json.RawMessage `json:"nodeVariables"`
-		PowerShellVariables json.RawMessage `json:"powershellVariables"`
-		ServiceReconcile    json.RawMessage `json:"serviceReconcile"`
-		EnvReconcile        json.RawMessage `json:"envReconcile"`
-		CertCleanup         json.RawMessage `json:"ovnkubeCertCleanup"`
-		CleanupMerge        json.RawMessage `json:"cleanupMerge"`
-		FindNode            json.RawMessage `json:"findNodeByLocalAddress"`
+		ServiceReconcile json.RawMessage `json:"serviceReconcile"`
+		EnvReconcile     json.RawMessage `json:"envReconcile"`
+		CertCleanup      json.RawMessage `json:"ovnkubeCertCleanup"`
+		FindNode         json.RawMessage `json:"findNodeByLocalAddress"`
 	}
 	if err := json.Unmarshal(file, &members); err != nil {
 		return nil, fmt.Errorf("the file is not as expected: %w", err)
 	}
+	var names map[string]json.RawMessage
+	if err := json.Unmarshal(file, &names); err != nil {
+		return nil, fmt.Errorf("the file is not as expected: %w", err)
+	}
 	var results []result
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if r, isMissing := missingMember("wicd-variable-substitution", name); isMissing {
+			results = append(results, r)
+		}
+	}
 	for _, member := range []struct {
 		name string
 		list json.RawMessage
 		run  func(name string, list json.RawMessage) ([]result, error)
 	}{
-		{"nodeVariables", members.NodeVariables, func(name string, list json.RawMessage) ([]result, error) {
-			return eachOf(name, list, func(c nodeVariablesCase) result { return nodeVariables(c, members.Node) })
-		}},
-		{"powershellVariables", members.PowerShellVariables, func(name string, list json.RawMessage) ([]result, error) {
-			return eachOf(name, list, func(c scriptsCase) result { return outcome(scriptVariables(c, members.Node)) })
-		}},
 		{"serviceReconcile", members.ServiceReconcile, func(name string, list json.RawMessage) ([]result, error) {
 			return eachOf(name, list, serviceReconcile)
 		}},
@@ -52,9 +48,6 @@ func wicd(file []byte) ([]result, error) {
 			return eachOf(name, list, envReconcile)
 		}},
 		{"ovnkubeCertCleanup", members.CertCleanup, certCleanup},
-		{"cleanupMerge", members.CleanupMerge, func(name string, list json.RawMessage) ([]result, error) {
-			return eachOf(name, list, cleanupMerge)
-		}},
 		{"findNodeByLocalAddress", members.FindNode, func(name string, list json.RawMessage) ([]result, error) {
 			return eachOf(name, list, findNode)
 		}},
@@ -69,59 +62,6 @@ func wicd(file []byte) ([]result, error) {
 		results = append(results, found...)
 	}
 	return results, nil
-}
-
-type nodeVariablesCase struct {
-	Paths           map[string]string `json:"paths"`
-	NodeName        string            `json:"nodeName"`
-	NodeAnnotations map[string]string `json:"nodeAnnotations"`
-	NodeLabels      map[string]string `json:"nodeLabels"`
-}
-
-func nodeVariables(c nodeVariablesCase, node corev1.Node) result {
-	if c.NodeName != "" && c.NodeName != node.Name {
-		return result{Error: "there is no node " + c.NodeName}
-	}
-	if c.NodeAnnotations != nil {
-		node.Annotations = c.NodeAnnotations
-	}
-	if c.NodeLabels != nil {
-		node.Labels = c.NodeLabels
-	}
-	var variables []document.NodeVariable
-	for _, name := range slices.Sorted(maps.Keys(c.Paths)) {
-		variables = append(variables, document.NodeVariable{Name: name, Path: c.Paths[name]})
-	}
-	return outcome(document.NodeValues(variables, &node))
-}
-
-type scriptsCase struct {
-	Scripts []document.Script `json:"scripts"`
-	Stdout  map[string]string `json:"stdout"` // by command
-}
-
-// scriptVariables says what the variables of scripts are when running them prints what
-// the case says.
-func scriptVariables(c scriptsCase, node corev1.Node) (map[string]string, error) {
-	values := map[string]string{}
-	for _, script := range c.Scripts {
-		arguments, err := document.NodeValues(script.NodeVariables, &node)
-		if err != nil {
-			return nil, err
-		}
-		command, err := script.CommandWith(arguments)
-		if err != nil {
-			return nil, err
-		}
-		printed, ok := c.Stdout[command]
-		if !ok {
-			return nil, fmt.Errorf("command %s does not run", command)
-		}
-		if script.Variable != "" {
-			values[script.Variable] = strings.TrimSpace(printed)
-		}
-	}
-	return values, nil
 }
 
 type serviceCase struct {
@@ -215,15 +155,6 @@ func certCleanup(name string, member json.RawMessage) ([]result, error) {
 		}
 		return result{Output: len(retention.Excess(names))}
 	})
-}
-
-type mergeCase struct {
-	Latest      []string `json:"latest"`
-	NodeVersion []string `json:"nodeVersion"`
-}
-
-func cleanupMerge(c mergeCase) result {
-	return result{Output: wmco.ServicesToRemove(c.Latest, c.NodeVersion)}
 }
 
 // findNode is no job of the host here.

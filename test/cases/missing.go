@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package main
+
+// notTakenOver is why the cases about nodes that WMCO made are missing: the functions for
+// them are in pkg/wmco/takeover, and no program calls them.
+const notTakenOver = "no program takes over nodes of WMCO"
+
+// missing says by kind, or by kind and member of its file, which behavior no program of
+// this project has. Nothing is computed for these cases: a result that only this command
+// can produce says nothing about the product.
+var missing = map[string]string{
+	"ca-bundle":             "the host trusts certificates one by one; no program writes a bundle with headings",
+	"ignition-files":        "no program reads configurations of Ignition",
+	"ignition-kubelet-args": "no program reads configurations of Ignition",
+	"log-rotation":          "pools say how logs are rotated; no program reads variables of the environment for it",
+	"metadata-patch":        notTakenOver,
+	"node-username":         "no program looks for the entry that a Node is from",
+	"pubkey-hash":           notTakenOver,
+	"services-cm-graph":     "services are published; no program reads them",
+	"services-cm-structure": "services are published; no program reads them",
+	"sha256sum-file":        "payloads have a manifest; no program reads the output of sha256sum",
+	"userdata":              "no program writes the user data of machines",
+	"username-annotation":   notTakenOver,
+
+	"cluster-config/kubeVersionGate(base v1.36)":     "no program refuses a version of Kubernetes",
+	"cluster-config/network":                         "no program refuses a type of network",
+	"controller-decisions/byohNodeStillWanted":       "no program looks for the entry that a Node is from",
+	"controller-decisions/upgradeDecision":           notTakenOver,
+	"platform-facts/gcpHostnameRule":                 "the agent cuts the name on the host, where it asks for it; pkg/agent tests it",
+	"platform-facts/machineNameLimit":                "no program names Machines",
+	"platform-facts/renameComputerToMachineName":     "spec.nodeName says whether a host is renamed, on every platform",
+	"platform-facts/runtimeClassBuilds":              "no program makes RuntimeClasses",
+	"platform-facts/userDataExtra":                   "no program writes the user data of machines",
+	"platform-facts/userDataTags":                    "no program writes the user data of machines",
+	"wicd-variable-substitution/cleanupMerge":        notTakenOver,
+	"wicd-variable-substitution/nodeVariables":       "services are published; no program reads them",
+	"wicd-variable-substitution/powershellVariables": "scripts are published; no program runs them",
+	"windows-layer/logFileSizeMB":                    "no program converts sizes of logs to megabytes",
+	"windows-layer/requiredServicesInOrder":          notTakenOver,
+}
+
+// missingMember is the result of a member of a file whose behavior is missing.
+func missingMember(kind, member string) (r result, isMissing bool) {
+	reason, isMissing := missing[kind+"/"+member]
+	return result{ID: member, Missing: reason}, isMissing
+}
