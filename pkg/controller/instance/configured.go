@@ -164,7 +164,7 @@ func (e *evaluation) configurationFailed(last *windowsv1alpha1.Operation) {
 	}
 	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
 		"It is tried again by itself after at most half an hour, and sooner when the spec or what the host shall be set up with changes. To try it now: kubectl windows reconfigure %s -n %s",
-		last.ID, outcome, message.Sentence(last.Message), e.instance.Name, e.instance.Namespace)
+		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace)
 	generation := e.generation
 	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
 		generation = c.ObservedGeneration
@@ -226,7 +226,7 @@ func (e *evaluation) drift() string {
 }
 
 func (e *evaluation) inputsMessage() string {
-	return "What the host shall be set up with cannot be worked out: " + message.Sentence(message.Shorten(e.inputs.Error(), maxCause))
+	return "What the host shall be set up with cannot be worked out: " + message.Cause(message.Shorten(e.inputs.Error(), maxCause))
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is set up.

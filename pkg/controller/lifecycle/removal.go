@@ -202,7 +202,7 @@ func failure(o *windowsv1alpha1.Operation) string {
 	if o.Phase == windowsv1alpha1.OperationCanceled {
 		return fmt.Sprintf("operation %s was canceled by %s.", o.ID, o.CancelRequestedBy)
 	}
-	return message.Sentence(o.Message)
+	return message.Cause(o.Message)
 }
 
 // progress says how far an operation is, in words that change only with its steps.

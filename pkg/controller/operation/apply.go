@@ -168,7 +168,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 				return nil, fmt.Errorf("the host is being changed by another one, which has not ended within %s: %s", lockPatience, done.Error)
 			}
 			heard = now
-			why = "Another one changes the host, which is waited for: " + sentence(done.Error)
+			why = "Another one changes the host, which is waited for: " + message.Sentence(done.Error)
 		default:
 			return done, nil
 		}
@@ -190,12 +190,12 @@ func agentBroke(err error) bool {
 
 // changing records what the agent is doing.
 func (e *execution) changing(ctx context.Context, doing string, event api.Event) error {
-	message := doing + " " + event.Item
+	text := doing + " " + event.Item
 	if event.Message != "" {
-		message += ": " + event.Message
+		text += ": " + event.Message
 	}
 	return e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		op.Message = sentence(message)
+		op.Message = message.Sentence(text)
 		if event.Steps == 0 {
 			return
 		}

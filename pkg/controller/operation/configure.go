@@ -67,7 +67,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	e.planned = &planned{built: built, plan: plan}
 	r := result{message: dropped + describePlan(plan, impact), skips: map[string]string{}}
 	if len(built.Warnings) > 0 {
-		r.message += " " + sentence(strings.Join(built.Warnings, "; "))
+		r.message += " " + message.Sentence(strings.Join(built.Warnings, "; "))
 	}
 	if len(plan.Payload) == 0 {
 		r.skips[stepTransfer] = "The host has all files."

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -127,7 +128,7 @@ func (e *execution) poll(ctx context.Context, deadline time.Time, waiting string
 		if !e.clock.Now().Before(deadline) {
 			return errors.New(lacks)
 		}
-		if err := e.say(ctx, "%s %s", waiting, sentence(lacks)); err != nil {
+		if err := e.say(ctx, "%s %s", waiting, message.Sentence(lacks)); err != nil {
 			return err
 		}
 		if err := sleep(ctx, e.clock, pause); err != nil {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -450,12 +451,12 @@ func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.Operatio
 // fail ends the operation without success. It says why, in what state the host was left
 // and what to do.
 func (e *execution) fail(ctx context.Context, cause error) error {
-	message := sentence(cause.Error())
+	text := message.Sentence(cause.Error())
 	note, err := e.aftermath(ctx)
 	if err != nil {
 		return err
 	}
-	return e.conclude(ctx, windowsv1alpha1.OperationFailed, message+note)
+	return e.conclude(ctx, windowsv1alpha1.OperationFailed, text+note)
 }
 
 // aftermath says in what state an operation that failed leaves the host.
@@ -547,18 +548,4 @@ func doing(name string, op *windowsv1alpha1.Operation) string {
 		stepDeleteNode:    "Deleting " + node + ".",
 		stepForget:        "Closing the connections to the host.",
 	}[name]
-}
-
-// sentence begins with a capital letter and ends with a full stop.
-func sentence(text string) string {
-	if text == "" {
-		return ""
-	}
-	if text[0] >= 'a' && text[0] <= 'z' {
-		text = string(text[0]-'a'+'A') + text[1:]
-	}
-	if last := text[len(text)-1]; last != '.' {
-		text += "."
-	}
-	return text
 }

@@ -4,6 +4,7 @@
 package windowsinstance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -123,9 +124,4 @@ func operationCell(o *windows.Operation) string {
 	return fmt.Sprintf("%s %s", o.Type, o.Phase)
 }
 
-func orNone(s string) string {
-	if s == "" {
-		return none
-	}
-	return s
-}
+func orNone(s string) string { return cmp.Or(s, none) }

@@ -120,3 +120,19 @@ func TestLines(t *testing.T) {
 		t.Errorf("%d bytes, %d lines, last %q", len(got), len(lines), lines[len(lines)-1])
 	}
 }
+
+func TestSentences(t *testing.T) {
+	for _, tt := range []struct{ text, sentence, cause string }{
+		{"it failed", "It failed.", "it failed."},
+		{"It failed.", "It failed.", "It failed."},
+		{"42 failed", "42 failed.", "42 failed."},
+		{"", "", "no reason is known."},
+	} {
+		if got := Sentence(tt.text); got != tt.sentence {
+			t.Errorf("sentence of %q: got %q, want %q", tt.text, got, tt.sentence)
+		}
+		if got := Cause(tt.text); got != tt.cause {
+			t.Errorf("cause of %q: got %q, want %q", tt.text, got, tt.cause)
+		}
+	}
+}

@@ -25,8 +25,22 @@ const maxConditionMessage = 32768
 // long for one.
 func ConditionMessage(text string) string { return Shorten(text, maxConditionMessage) }
 
-// Sentence returns text with a period at its end, or words in its place when it is empty.
+// Sentence returns text as a sentence of its own: with a capital letter and a period. Of nothing it makes nothing.
 func Sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if text[0] >= 'a' && text[0] <= 'z' {
+		text = string(text[0]-'a'+'A') + text[1:]
+	}
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}
+
+// Cause returns text as the end of a sentence that it is the cause of: with a period, or with words in its place when it is empty.
+func Cause(text string) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return "no reason is known."
