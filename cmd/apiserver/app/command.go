@@ -6,7 +6,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/component-base/cli/globalflag"
 	"k8s.io/klog/v2"
 
-	"github.com/openshift/windows-instance-api/pkg/apiserver"
 	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/storage/etcd"
@@ -24,7 +22,7 @@ import (
 
 // NewCommand returns the command that runs the server until its context is done.
 func NewCommand() *cobra.Command {
-	server, hosts := apiserver.NewOptions(), newHostOptions()
+	o := newOptions()
 	cmd := &cobra.Command{
 		Use:   "windows-apiserver",
 		Short: "Serve windows.openshift.io: Windows hosts as API objects, with live logs over SSH",
@@ -36,23 +34,22 @@ a caller is and what they may do. It keeps its objects in an etcd of its own bel
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(server.Validate(), hosts.validate()); err != nil {
+			if err := o.validate(); err != nil {
 				return err
 			}
-			return run(cmd.Context(), server, hosts)
+			return run(cmd.Context(), o)
 		},
 	}
-	server.AddFlags(cmd.Flags())
-	hosts.addFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	globalflag.AddGlobalFlags(cmd.Flags(), cmd.Name())
 	return cmd
 }
 
-func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hostOptions) error {
+func run(ctx context.Context, o *options) error {
 	var endpoints []string
 	storageFailed := make(<-chan error)
-	if serverOptions.EmbeddedStorage() {
-		etcd, err := etcd.StartEmbedded(ctx, serverOptions.DataDir)
+	if o.server.EmbeddedStorage() {
+		etcd, err := etcd.StartEmbedded(ctx, o.server.DataDir)
 		if err != nil {
 			return err
 		}
@@ -60,7 +57,7 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hos
 		defer etcd.Close()
 		endpoints, storageFailed = etcd.Endpoints(), etcd.Err()
 	}
-	config, err := serverOptions.Config(endpoints)
+	config, err := o.server.Config(endpoints)
 	if err != nil {
 		return err
 	}
@@ -72,12 +69,12 @@ func run(ctx context.Context, serverOptions *apiserver.Options, hostOptions *hos
 	if err != nil {
 		return fmt.Errorf("making a client for this server: %w", err)
 	}
-	access, closePool, err := hostOptions.access(kube, own)
+	access, closePool, err := newAccess(o.hosts, kube, own)
 	if err != nil {
 		return err
 	}
 	defer closePool()
-	desired, err := hostOptions.desiredConfigurations(ctx, config.Generic.ClientConfig, own, access.AgentPath())
+	desired, err := newDesired(ctx, o, config.Generic.ClientConfig, own, access.AgentPath())
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
@@ -30,32 +29,34 @@ const (
 
 // NewCommand returns the command that runs the controller until its context is done.
 func NewCommand() *cobra.Command {
-	o := options.New()
+	o := newOptions()
 	cmd := &cobra.Command{
 		Use:   "windows-controller",
 		Short: "Look after Windows hosts: make WindowsInstances from their sources and keep their status",
 		Long: `windows-controller turns the windows-instances ConfigMap and MachineSets into
 WindowsNodePools and WindowsInstances, connects to each host over SSH, and keeps in
 the status of its WindowsInstance whether it can be reached, trusted, logged in to
-and used as a node. Several may run; one of them works and the others wait.`,
+and used as a node. Several may run; one of them works and the others wait.
+
+In a pod, --namespace is by default that of the pod, which POD_NAMESPACE names.`,
 		Version:      version.Version,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.Complete()
-			if err := o.Validate(); err != nil {
+			o.complete()
+			if err := o.validate(); err != nil {
 				return err
 			}
 			return run(cmd.Context(), o)
 		},
 	}
-	o.AddFlags(cmd.Flags())
+	o.addFlags(cmd.Flags())
 	globalflag.AddGlobalFlags(cmd.Flags(), cmd.Name())
 	return cmd
 }
 
 // run works until ctx is done or something fails.
-func run(ctx context.Context, o *options.Options) error {
+func run(ctx context.Context, o *options) error {
 	ctrl.SetLogger(klog.Background())
 	config, err := clientConfig(o.Kubeconfig)
 	if err != nil {
@@ -65,7 +66,7 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return err
 	}
-	klog.InfoS("Starting windows-controller", "version", version.Version, "namespace", o.Namespace)
+	klog.InfoS("Starting windows-controller", "version", version.Version, "namespace", o.Hosts.Namespace)
 
 	// Probes are answered from the beginning: waiting for the API is no reason to be restarted.
 	group, ctx := errgroup.WithContext(ctx)

@@ -12,13 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -92,37 +90,6 @@ func TestHealthServerIsNotWanted(t *testing.T) {
 	}
 	if err := health.run(context.Background()); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestPoolCollector(t *testing.T) {
-	collector := newPoolCollector(nil)
-	collector.stats = func() ssh.Stats {
-		return ssh.Stats{Connections: 5, Idle: 3, Sessions: 2, Dialing: 1, Waiting: 4, Dials: 9, Lost: 6,
-			DialFailures: map[ssh.Reason]uint64{ssh.ReasonConnectionRefused: 7}}
-	}
-	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(collector); err != nil {
-		t.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			name := strings.TrimPrefix(family.GetName(), "windows_controller_ssh_")
-			for _, label := range m.GetLabel() {
-				name += " " + label.GetValue()
-			}
-			got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
-		}
-	}
-	want := map[string]float64{"connections": 5, "idle_connections": 3, "sessions": 2, "dials_in_flight": 1, "waiting": 4,
-		"dials_total": 9, "connections_lost_total": 6, "dial_failures_total ConnectionRefused": 7}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

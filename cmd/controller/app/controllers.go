@@ -19,7 +19,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/lifecycle"
 	"github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
-	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/services"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
@@ -38,7 +37,7 @@ type controllers struct {
 	recorder record.EventRecorder
 	// leads says whether this process still leads; nil when there is no election.
 	leads   func(ctx context.Context) (bool, error)
-	options *options.Options
+	options *options
 	// disruptions are the slots of hosts whose Node is taken out of service.
 	disruptions *rollout.Slots
 
@@ -65,7 +64,7 @@ func (c *controllers) configure(ctx context.Context, p *payload.Payload) error {
 		Live: cluster.Live{
 			Cluster:  c.GetAPIReader(),
 			ReadPool: poolReader(c.GetClient()),
-			Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Namespace),
+			Settings: c.options.Desired.Settings(p, c.hosts.AgentPath(), c.options.Hosts.Namespace),
 		},
 		Client: c.GetClient(),
 		Tokens: c.tokens,
@@ -115,7 +114,7 @@ func (c *controllers) addConfiguration(context.Context) error {
 		return err
 	}
 	return services.SetupWithManager(c, services.Options{
-		Source: c.desired, Namespace: c.options.Namespace, Version: release, Recorder: c.recorder,
+		Source: c.desired, Namespace: c.options.Hosts.Namespace, Version: release, Recorder: c.recorder,
 	})
 }
 
@@ -148,7 +147,7 @@ func (c *controllers) addInstance(ctx context.Context) error {
 	o := instance.Options{
 		Hosts:                c.hosts,
 		Recorder:             c.recorder,
-		Namespace:            c.options.Namespace,
+		Namespace:            c.options.Hosts.Namespace,
 		ConcurrentProbes:     c.options.ConcurrentProbes,
 		ConcurrentSlowProbes: c.options.ConcurrentSlowProbes,
 		ProbeTimeout:         c.options.ProbeTimeout,

@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-
-	"github.com/openshift/windows-instance-api/pkg/controller/options"
 )
 
 const (
@@ -26,7 +24,7 @@ const (
 )
 
 // newLease returns what this process takes part in the election with; nil without one.
-func newLease(config *rest.Config, o *options.Options) (resourcelock.Interface, error) {
+func newLease(config *rest.Config, o *options) (resourcelock.Interface, error) {
 	if !o.LeaderElect {
 		return nil, nil //nolint:nilnil // no election is an ordinary answer
 	}

@@ -14,7 +14,6 @@ import (
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -32,10 +31,10 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
-	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -49,16 +48,12 @@ var apiGroupVersion = windowsv1alpha1.SchemeGroupVersion.String()
 
 // runManager runs the controllers until ctx is done. When it returns, nothing of
 // them runs any more.
-func runManager(ctx context.Context, config *rest.Config, o *options.Options, health *healthServer) error {
-	agents, err := host.LoadBundle(o.AgentDir)
-	if err != nil {
-		return fmt.Errorf("--agent-dir: %w", err)
-	}
-	rules, err := o.AddressRules()
+func runManager(ctx context.Context, config *rest.Config, o *options, health *healthServer) error {
+	agents, err := o.Hosts.Agents()
 	if err != nil {
 		return err
 	}
-	ours, err := host.OurAddresses()
+	connectionOptions, err := o.Hosts.Connections()
 	if err != nil {
 		return err
 	}
@@ -68,19 +63,13 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	if ctx.Err() != nil {
 		return nil
 	}
-	connectionOptions := ssh.Options{
-		DialTimeout:      o.DialTimeout,
-		HandshakeTimeout: o.DialTimeout,
-		MaxConns:         o.MaxHostConnections,
-		AllowAddress:     rules.Policy(ours),
-	}
 	connections := ssh.New(connectionOptions)
 	defer func() {
 		if err := connections.Close(); err != nil {
 			klog.ErrorS(err, "Closing the connections to hosts")
 		}
 	}()
-	if err := ctrlmetrics.Registry.Register(newPoolCollector(connections)); err != nil {
+	if err := ctrlmetrics.Registry.Register(metrics.NewCollector("windows_controller", connections.Stats)); err != nil {
 		return fmt.Errorf("registering the metrics of connections: %w", err)
 	}
 	lease, err := newLease(config, o)
@@ -100,7 +89,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 		Pool:               connections,
 		ReadSecret:         secretReader(mgr.GetAPIReader()),
 		ReadPool:           poolReader(mgr.GetClient()),
-		ClusterCredentials: types.NamespacedName{Namespace: o.Namespace, Name: o.PrivateKeySecret},
+		ClusterCredentials: o.Hosts.ClusterCredentials(),
 		Agents:             agents,
 		Payload:            shipped.payload,
 		Transfer:           shipped.limits,
@@ -129,12 +118,12 @@ func runManager(ctx context.Context, config *rest.Config, o *options.Options, he
 	return nil
 }
 
-func configMapOptions(o *options.Options) configmap.Options {
-	return configmap.Options{Namespace: o.Namespace, Name: o.InstancesConfigMap, RemoveWithoutConfirmation: o.RemoveWithoutConfirmation}
+func configMapOptions(o *options) configmap.Options {
+	return configmap.Options{Namespace: o.Hosts.Namespace, Name: o.InstancesConfigMap, RemoveWithoutConfirmation: o.RemoveWithoutConfirmation}
 }
 
 // newManager makes the manager, without any controller.
-func newManager(config *rest.Config, o *options.Options, lease resourcelock.Interface) (ctrl.Manager, error) {
+func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install, configv1.Install,

@@ -10,7 +10,6 @@ import (
 	"k8s.io/klog/v2"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/options"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -26,8 +25,8 @@ type shipment struct {
 }
 
 // openPayload opens the payload of the flags, if there is one.
-func openPayload(ctx context.Context, connections ssh.Options, o *options.Options) (*shipment, error) {
-	perHost, total, err := o.UploadLimits()
+func openPayload(ctx context.Context, connections ssh.Options, o *options) (*shipment, error) {
+	perHost, total, err := o.uploadLimits()
 	if err != nil {
 		return nil, err
 	}

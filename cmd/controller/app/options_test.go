@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package options
+package app
 
 import (
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,19 +14,20 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
+	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
 )
 
 // parse completes and validates options as the command does.
-func parse(t *testing.T, args ...string) (*Options, error) {
+func parse(t *testing.T, args ...string) (*options, error) {
 	t.Helper()
-	o := New()
+	o := newOptions()
 	fs := pflag.NewFlagSet("windows-controller", pflag.ContinueOnError)
-	o.AddFlags(fs)
+	o.addFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	o.Complete()
-	return o, o.Validate()
+	o.complete()
+	return o, o.validate()
 }
 
 func TestDefaults(t *testing.T) {
@@ -36,17 +36,19 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Options{
-		Namespace:               "openshift-windows-machine-config-operator",
+	want := &options{
 		InstancesConfigMap:      "windows-instances",
-		PrivateKeySecret:        "cloud-private-key",
 		LeaderElect:             true,
 		LeaderElectionNamespace: "openshift-windows-machine-config-operator",
 		MetricsBindAddress:      ":8443",
 		HealthProbeBindAddress:  ":8081",
-		AgentDir:                got.AgentDir,
-		DialTimeout:             10 * time.Second,
-		MaxHostConnections:      1024,
+		Hosts: &hostoptions.Options{
+			Namespace:          "openshift-windows-machine-config-operator",
+			PrivateKeySecret:   "cloud-private-key",
+			AgentDir:           got.Hosts.AgentDir,
+			DialTimeout:        10 * time.Second,
+			MaxHostConnections: 1024,
+		},
 		ConcurrentProbes:        64,
 		ConcurrentSlowProbes:    32,
 		ConcurrentOperations:    128,
@@ -77,10 +79,14 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Options{
-		Kubeconfig: filepath.Join(dir, "kubeconfig"), Namespace: "hosts", InstancesConfigMap: "list", PrivateKeySecret: "key",
+	want := &options{
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), InstancesConfigMap: "list",
 		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
-		AgentDir: dir, AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, RefusedHostCIDRs: []string{"172.30.0.0/16", "10.128.0.0/14"}, DialTimeout: 3 * time.Second, MaxHostConnections: 7,
+		Hosts: &hostoptions.Options{
+			Namespace: "hosts", PrivateKeySecret: "key", AgentDir: dir,
+			AllowedHostCIDRs: []string{"127.0.0.0/8", "fe80::/10"}, RefusedHostCIDRs: []string{"172.30.0.0/16", "10.128.0.0/14"},
+			DialTimeout: 3 * time.Second, MaxHostConnections: 7,
+		},
 		ConcurrentProbes: 5, ConcurrentSlowProbes: 2, ConcurrentOperations: 3, ProbeTimeout: 30 * time.Second, RecheckInterval: time.Minute,
 		Desired: flags.Flags{
 			Payload: dir, PayloadCache: dir, APIServerURL: "https://api.example.com:6443", ServiceCIDR: "10.96.0.0/12", ClusterDNS: "10.96.0.10",
@@ -90,12 +96,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	rules, err := got.AddressRules()
-	if err != nil || !rules.Allowed[0].Contains(netip.MustParseAddr("127.1.2.3")) || len(rules.Allowed) != 2 ||
-		!rules.Refused[0].Contains(netip.MustParseAddr("172.30.0.1")) || len(rules.Refused) != 2 {
-		t.Errorf("got %v, %v", rules, err)
-	}
-	if host, total, err := got.UploadLimits(); err != nil || host != 10<<20 || total != 100_000_000 {
+	if host, total, err := got.uploadLimits(); err != nil || host != 10<<20 || total != 100_000_000 {
 		t.Errorf("the limits of uploads are %d, %d, %v", host, total, err)
 	}
 }
@@ -111,6 +112,7 @@ func TestNamespace(t *testing.T) {
 		{"default", "", nil, "openshift-windows-machine-config-operator", "openshift-windows-machine-config-operator"},
 		{"that of the pod", "of-the-pod", nil, "of-the-pod", "of-the-pod"},
 		{"the flag before that of the pod", "of-the-pod", []string{"--namespace=of-the-flag"}, "of-the-flag", "of-the-flag"},
+		{"an empty flag", "of-the-pod", []string{"--namespace="}, "of-the-pod", "of-the-pod"},
 		{"another for the Lease", "of-the-pod", []string{"--leader-election-namespace=of-the-lease"}, "of-the-pod", "of-the-lease"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -119,8 +121,8 @@ func TestNamespace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if o.Namespace != test.want || o.LeaderElectionNamespace != test.wantLease {
-				t.Errorf("got %s and %s, want %s and %s", o.Namespace, o.LeaderElectionNamespace, test.want, test.wantLease)
+			if o.Hosts.Namespace != test.want || o.LeaderElectionNamespace != test.wantLease {
+				t.Errorf("got %s and %s, want %s and %s", o.Hosts.Namespace, o.LeaderElectionNamespace, test.want, test.wantLease)
 			}
 		})
 	}
@@ -158,6 +160,13 @@ func TestTheSameAddressTwice(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := parse(t, "--agent-dir", t.TempDir(), "--metrics-bind-address=0", "--health-probe-bind-address=0"); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A host that is slow is not one that is away.
+func TestDialTimeoutBelowASecond(t *testing.T) {
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--dial-timeout=1ms"); err == nil || !strings.Contains(err.Error(), "--dial-timeout: ") {
 		t.Errorf("got %v", err)
 	}
 }

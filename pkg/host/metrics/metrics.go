@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package app
+// Package metrics shows the connections to hosts among the metrics of a program. Only the
+// programs import it.
+package metrics
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,34 +11,36 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// poolCollector shows the connections to hosts on /metrics.
-type poolCollector struct {
+// collector is a [prometheus.Collector] of the numbers of a pool.
+type collector struct {
 	stats   func() ssh.Stats
-	gauges  []poolMetric[int]
-	counts  []poolMetric[uint64]
+	gauges  []metric[int]
+	counts  []metric[uint64]
 	failure *prometheus.Desc
 }
 
-// poolMetric is one number of [ssh.Stats].
-type poolMetric[T int | uint64] struct {
+// metric is one number of [ssh.Stats].
+type metric[T int | uint64] struct {
 	desc  *prometheus.Desc
 	value func(*ssh.Stats) T
 }
 
-func newPoolCollector(pool *ssh.Pool) *poolCollector {
+// NewCollector shows the connections that stats is about, with names that begin with those
+// of the program.
+func NewCollector(program string, stats func() ssh.Stats) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("windows_controller_ssh_"+name, help, labels, nil)
+		return prometheus.NewDesc(program+"_ssh_"+name, help, labels, nil)
 	}
-	return &poolCollector{
-		stats: pool.Stats,
-		gauges: []poolMetric[int]{
+	return &collector{
+		stats: stats,
+		gauges: []metric[int]{
 			{desc("connections", "SSH connections to hosts that are open."), func(s *ssh.Stats) int { return s.Connections }},
 			{desc("idle_connections", "Those of them that nothing uses."), func(s *ssh.Stats) int { return s.Idle }},
 			{desc("sessions", "Sessions on these connections."), func(s *ssh.Stats) int { return s.Sessions }},
 			{desc("dials_in_flight", "SSH connections being made."), func(s *ssh.Stats) int { return s.Dialing }},
 			{desc("waiting", "Callers that wait for a session."), func(s *ssh.Stats) int { return s.Waiting }},
 		},
-		counts: []poolMetric[uint64]{
+		counts: []metric[uint64]{
 			{desc("dials_total", "SSH connections that were begun."), func(s *ssh.Stats) uint64 { return s.Dials }},
 			{desc("connections_lost_total", "SSH connections that ended without our doing."), func(s *ssh.Stats) uint64 { return s.Lost }},
 		},
@@ -45,7 +49,7 @@ func newPoolCollector(pool *ssh.Pool) *poolCollector {
 }
 
 // Describe implements [prometheus.Collector].
-func (c *poolCollector) Describe(out chan<- *prometheus.Desc) {
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, g := range c.gauges {
 		out <- g.desc
 	}
@@ -56,7 +60,7 @@ func (c *poolCollector) Describe(out chan<- *prometheus.Desc) {
 }
 
 // Collect implements [prometheus.Collector].
-func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
+func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.stats()
 	for _, g := range c.gauges {
 		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(&s)))

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apiserver/backend"
+	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
+	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/metrics"
+	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// connectionsPerHost is how many connections to one host are open at one time: many people
+// may read logs of one host.
+const connectionsPerHost = 16
+
+// newAccess makes what reaches hosts. The returned function ends all connections.
+func newAccess(o *hostoptions.Options, kube kubernetes.Interface, own versioned.Interface) (access *host.Access, closePool func(), err error) {
+	connections, err := o.Connections()
+	if err != nil {
+		return nil, nil, err
+	}
+	connections.MaxConnsPerHost = connectionsPerHost
+	agents, err := o.Agents()
+	if err != nil {
+		return nil, nil, err
+	}
+	pool := ssh.New(connections)
+	legacyregistry.RawMustRegister(metrics.NewCollector("windows_apiserver", pool.Stats))
+	access = host.New(host.Options{
+		Pool: pool,
+		ReadSecret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			return secret.Data, nil
+		},
+		ReadPool:           poolReader(own),
+		ClusterCredentials: o.ClusterCredentials(),
+		Agents:             agents,
+	})
+	return access, func() {
+		if err := pool.Close(); err != nil {
+			klog.ErrorS(err, "Closing the connections to hosts")
+		}
+	}, nil
+}
+
+// newDesired makes what knows the desired configurations of hosts; nil without a payload.
+func newDesired(ctx context.Context, o *options, config *rest.Config, own versioned.Interface, agentPath string) (*cluster.Live, error) {
+	shipped, err := o.desired.Open(ctx)
+	if shipped == nil || err != nil {
+		return nil, err
+	}
+	settings := o.desired.Settings(shipped, agentPath, o.hosts.Namespace)
+	// The manifest is all that a plan needs.
+	if err := shipped.Close(); err != nil {
+		return nil, fmt.Errorf("--payload: %w", err)
+	}
+	return backend.NewDesired(config, poolReader(own), settings)
+}
+
+// poolReader reads pools from this server itself.
+func poolReader(own versioned.Interface) backend.PoolReader {
+	return func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+		return own.WindowsV1alpha1().WindowsNodePools(namespace).Get(ctx, name, metav1.GetOptions{})
+	}
+}
