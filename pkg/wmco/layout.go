@@ -49,14 +49,12 @@ const (
 	KubeProxyConfigPath        = KubernetesDir + `\kube-proxy.conf`
 	CredentialProviderPath     = KubernetesDir + `\credential-provider-config.yaml`
 	WICDKubeconfigPath         = KubernetesDir + `\wicd-kubeconfig`
-	TrustedCABundlePath        = KubernetesDir + `\ca-bundle.crt`
 	ContainerdConfigPath       = ContainerdDir + `\containerd_conf.toml`
 	CNIConfigPath              = CNIConfigDir + `\cni.conf`
 	ExporterConfigPath         = TLSDir + `\windows-exporter-webconfig.yaml`
 	DefenderExclusionScript    = TempDir + `\windows-defender-exclusion.ps1`
 	GCPHostnameScript          = TempDir + `\gcp-get-hostname.ps1`
 	NetworkConfigurationScript = TempDir + `\network-conf.ps1`
-	HNSModule                  = TempDir + `\hns.psm1`
 )
 
 // Services of a host.
@@ -94,13 +92,6 @@ func Directories() []string {
 	}
 }
 
-// ServicesToStop returns the services that every host of WMCO has, in the order in
-// which they are stopped: what depends on another one is before it. csi-proxy and
-// cloud-node-manager, on which nothing depends, come from the services ConfigMap.
-func ServicesToStop() []string {
-	return []string{WindowsExporterService, KubeProxyService, HybridOverlayService, KubeletService, WICDService, ContainerdService}
-}
-
 // PayloadFile is a file that WMCO copies to hosts.
 type PayloadFile struct {
 	// Source is its path below the payload directory, for example cni/host-local.exe.
@@ -113,10 +104,6 @@ type PayloadFile struct {
 func (f PayloadFile) Path() string {
 	return f.Directory + `\` + f.Source[strings.LastIndexByte(f.Source, '/')+1:]
 }
-
-// Script says whether the file is PowerShell. We run none: the agent does itself
-// what the scripts do. They are only removed from hosts that WMCO set up.
-func (f PayloadFile) Script() bool { return f.Directory == TempDir }
 
 // PayloadFiles returns the files that WMCO copies to a host of the platform, sorted
 // by source. Its own daemon is not among them.
@@ -154,17 +141,4 @@ func PayloadFiles(platform configv1.PlatformType) []PayloadFile {
 func SplitPath(path string) (directory, file string) {
 	i := strings.LastIndexByte(path, '\\') + 1
 	return path[:i], path[i:]
-}
-
-// ServicesToRemove returns the names of the services that are taken away from a host:
-// those of the latest services ConfigMap, and those of the one that the host was set
-// up by where that has others.
-func ServicesToRemove(latest, own []string) []string {
-	var names []string
-	for _, name := range slices.Concat(latest, own) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

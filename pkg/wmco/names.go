@@ -10,10 +10,8 @@ const (
 	// InstancesConfigMap is the ConfigMap that lists hosts which are no Machines: one
 	// entry for each, key = address, value = username=<user>.
 	InstancesConfigMap = "windows-instances"
-	// PrivateKeySecret is the Secret with the key that opens every host, below PrivateKeySecretKey.
+	// PrivateKeySecret is the Secret with the key that opens every host.
 	PrivateKeySecret = "cloud-private-key"
-	// PrivateKeySecretKey is the key in PrivateKeySecret; its value is a PEM block.
-	PrivateKeySecretKey = "private-key.pem"
 )
 
 // Labels on Machines and on the templates of MachineSets.
@@ -32,20 +30,8 @@ const (
 const (
 	// BYOHLabel marks the Node of a host that comes from InstancesConfigMap; its value is "true".
 	BYOHLabel = "windowsmachineconfig.openshift.io/byoh"
-	// UpgradingLabel is on a Node while it is upgraded; its value is "true".
-	UpgradingLabel = "windowsmachineconfig.openshift.io/upgrading"
 	// VersionAnnotation is the version that configured the Node completely.
 	VersionAnnotation = "windowsmachineconfig.openshift.io/version"
-	// DesiredVersionAnnotation is the version that the Node shall be configured by.
+	// DesiredVersionAnnotation is the version that the Node is to be configured by.
 	DesiredVersionAnnotation = "windowsmachineconfig.openshift.io/desired-version"
-	// RebootRequiredAnnotation asks for a drained reboot; its value is empty.
-	RebootRequiredAnnotation = "windowsmachineconfig.openshift.io/reboot-required"
-	// PublicKeyHashAnnotation is the PublicKeyHash of the key that the host lets in.
-	PublicKeyHashAnnotation = "windowsmachineconfig.openshift.io/pub-key-hash"
-	// UsernameAnnotation is the encrypted user of the host; see DecryptUsername.
-	UsernameAnnotation = "windowsmachineconfig.openshift.io/username"
-	// HostKeyAnnotation is the SSH host key that the host presented first, in base64.
-	HostKeyAnnotation = "windowsmachineconfig.openshift.io/ssh-host-key"
-	// HostKeyTypeAnnotation is the type of that key, for example ssh-ed25519.
-	HostKeyTypeAnnotation = "windowsmachineconfig.openshift.io/ssh-host-key-type"
 )

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package wmco
+package takeover
+
+import "github.com/openshift/windows-instance-api/pkg/wmco"
 
 // NodeState is what VersionAnnotation of a Node says about the work left on its host.
 type NodeState string
@@ -19,7 +21,7 @@ const (
 // An empty annotation is how people ask for a new configuration, so it counts as
 // none at all.
 func StateOfNode(annotations map[string]string, version string) NodeState {
-	switch have := annotations[VersionAnnotation]; have {
+	switch have := annotations[wmco.VersionAnnotation]; have {
 	case "":
 		return NodeUnconfigured
 	case version:

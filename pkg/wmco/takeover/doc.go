@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package takeover reads what the Windows Machine Config Operator (WMCO) wrote on the
+// Nodes that it made, and says what of it is stopped and removed when such a Node is
+// taken over.
+//
+// No program takes over Nodes of WMCO yet, so none imports this package: nothing of it,
+// nor OpenPGP, which it needs, is in a program until one does. It is pure: no I/O, no
+// clients. Of this project it imports package wmco only.
+package takeover

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package takeover
+
+// Labels and annotations of Nodes that only WMCO sets.
+const (
+	// UpgradingLabel is on a Node while it is upgraded; its value is "true".
+	UpgradingLabel = "windowsmachineconfig.openshift.io/upgrading"
+	// RebootRequiredAnnotation asks for a drained reboot; its value is empty.
+	RebootRequiredAnnotation = "windowsmachineconfig.openshift.io/reboot-required"
+	// PublicKeyHashAnnotation is the [PublicKeyHash] of the key that the host lets in.
+	PublicKeyHashAnnotation = "windowsmachineconfig.openshift.io/pub-key-hash"
+	// UsernameAnnotation is the encrypted user of the host; see [DecryptUsername].
+	UsernameAnnotation = "windowsmachineconfig.openshift.io/username"
+	// HostKeyAnnotation is the SSH host key that the host presented first, in base64.
+	HostKeyAnnotation = "windowsmachineconfig.openshift.io/ssh-host-key"
+	// HostKeyTypeAnnotation is the type of that key, for example ssh-ed25519.
+	HostKeyTypeAnnotation = "windowsmachineconfig.openshift.io/ssh-host-key-type"
+)
