@@ -558,7 +558,7 @@ func (b *builder) trust() {
 // for the kubelet and kube-proxy, and hybrid-overlay-node for its own.
 func (b *builder) logs() {
 	rotation := b.in.Cluster.LogRotation
-	size, age := rotation.maxBytes(), int64(rotation.maxAge().Seconds())
+	size, age := rotation.maxBytes, int64(rotation.maxAge.Seconds())
 	if size == 0 && age == 0 {
 		return
 	}

@@ -23,20 +23,18 @@ const ServicesConfigMapPrefix = "windows-services-"
 
 // Keys of that ConfigMap.
 const (
-	servicesKey     = "services"
-	filesKey        = "files"
-	environmentKey  = "environmentVars"
-	watchedKey      = "watchedEnvironmentVars"
-	minServicesKeys = 2
-	maxServicesKeys = 4
+	servicesKey    = "services"
+	filesKey       = "files"
+	environmentKey = "environmentVars"
+	watchedKey     = "watchedEnvironmentVars"
 )
 
 // PublishedServices is the content of the ConfigMap windows-services-<version> in the
-// schema of the peer operator. Tools read it; our own agent does not.
+// schema of WMCO. Tools read it; our own agent does not.
 type PublishedServices struct {
 	// Services by priority.
 	Services []PublishedService
-	// Files that are checked. The peer leaves it empty.
+	// Files that are checked. WMCO leaves it empty.
 	Files []PublishedFile
 	// Environment are variables of the machine that are set.
 	Environment map[string]string
@@ -44,7 +42,7 @@ type PublishedServices struct {
 	WatchedEnvironment []string
 }
 
-// PublishedService is a service as it is published. The JSON is that of the peer.
+// PublishedService is a service as it is published. The JSON is that of WMCO.
 type PublishedService struct {
 	Name string `json:"name"`
 	// Command with variables by their bare names.
@@ -74,7 +72,7 @@ type Script struct {
 	Variable string `json:"variableName,omitempty"`
 	// Command with variables by their bare names.
 	Command string `json:"path"`
-	// NodeVariables of the command. The peer writes the member in capitals, and null.
+	// NodeVariables of the command. WMCO writes the member in capitals, and null.
 	NodeVariables []NodeVariable `json:"NodeArgs"`
 }
 
@@ -82,17 +80,6 @@ type Script struct {
 type PublishedFile struct {
 	Path     string `json:"path"`
 	Checksum string `json:"checksum"`
-}
-
-// Bootstrap returns the services that make a host a node.
-func (p *PublishedServices) Bootstrap() []PublishedService {
-	var services []PublishedService
-	for _, s := range p.Services {
-		if s.Bootstrap {
-			services = append(services, s)
-		}
-	}
-	return services
 }
 
 // validate returns why the services cannot be carried out by whoever reads them, and
@@ -134,40 +121,7 @@ func (p *PublishedServices) validate() error {
 	return config.FindCycle(names, func(name string) []string { return byName[name].Dependencies })
 }
 
-// ParsePublishedServices reads the data of a ConfigMap windows-services-<version>.
-func ParsePublishedServices(data map[string]string) (*PublishedServices, error) {
-	if len(data) < minServicesKeys || len(data) > maxServicesKeys {
-		return nil, fmt.Errorf("the ConfigMap has %d keys: want %s and %s, and perhaps %s and %s", len(data), servicesKey, filesKey, environmentKey, watchedKey)
-	}
-	p := &PublishedServices{}
-	for _, member := range []struct {
-		key      string
-		required bool
-		into     any
-	}{
-		{servicesKey, true, &p.Services},
-		{filesKey, true, &p.Files},
-		{environmentKey, false, &p.Environment},
-		{watchedKey, false, &p.WatchedEnvironment},
-	} {
-		text, ok := data[member.key]
-		if !ok && member.required {
-			return nil, fmt.Errorf("key %s is missing", member.key)
-		}
-		if text == "" && !member.required {
-			continue
-		}
-		if err := json.Unmarshal([]byte(text), member.into); err != nil {
-			return nil, fmt.Errorf("key %s: %w", member.key, err)
-		}
-	}
-	if err := p.validate(); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// Data returns the data of the ConfigMap. It is byte for byte what the peer writes.
+// Data returns the data of the ConfigMap. It is byte for byte what WMCO writes.
 func (p *PublishedServices) Data() (map[string]string, error) {
 	data := map[string]string{}
 	add := func(key string, value any) error {

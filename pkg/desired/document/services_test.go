@@ -16,40 +16,38 @@ import (
 	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
-func TestParsePublishedServices(t *testing.T) {
-	type m = map[string]string
+// readServices reads services as whoever uses the ConfigMap does, and validates them.
+func readServices(text string) (*document.PublishedServices, error) {
+	p := &document.PublishedServices{}
+	if err := json.Unmarshal([]byte(text), &p.Services); err != nil {
+		return nil, err
+	}
+	return p, p.Validate()
+}
+
+func TestValidatePublishedServices(t *testing.T) {
 	tests := []struct {
-		name string
-		data m
-		want string // part of the error; empty: none
+		name, services string
+		want           string // part of the error; empty: none
 	}{
-		{name: "required keys only", data: m{"services": "[]", "files": "[]"}},
-		{name: "all keys", data: m{"services": "[]", "files": "[]", "environmentVars": `{"A":"b"}`, "watchedEnvironmentVars": `["A"]`}},
-		{name: "optional keys without a value", data: m{"services": "[]", "files": "[]", "environmentVars": "", "watchedEnvironmentVars": ""}},
-		{name: "nothing", want: "0 keys"},
-		{name: "too much", data: m{"services": "[]", "files": "[]", "a": "", "b": "", "c": ""}, want: "5 keys"},
-		{name: "no services", data: m{"files": "[]", "x": ""}, want: "key services is missing"},
-		{name: "services without a value", data: m{"services": "", "files": "[]"}, want: "key services"},
-		{name: "not a list", data: m{"services": "{}", "files": "[]"}, want: "key services"},
-		{name: "negative priority", data: m{"services": `[{"name":"a","priority":-1}]`, "files": "[]"}, want: "key services"},
-		{name: "one twice", data: m{"services": `[{"name":"a"},{"name":"a"}]`, "files": "[]"}, want: "twice"},
-		{name: "bootstrap after another", data: m{"services": `[{"name":"a"},{"name":"b","bootstrap":true,"priority":1}]`, "files": "[]"}, want: "not below"},
-		{name: "bootstrap beside another", data: m{"services": `[{"name":"b","bootstrap":true,"priority":1},{"name":"a","priority":1}]`, "files": "[]"}, want: "same priority"},
-		{name: "bootstrap behind another of its priority", data: m{"services": `[{"name":"a","priority":1},{"name":"b","bootstrap":true,"priority":1}]`, "files": "[]"}, want: "not below"},
-		{name: "huge priorities", data: m{"services": `[{"name":"a","bootstrap":true,"priority":1},{"name":"b","priority":18446744073709551615}]`, "files": "[]"}},
-		{name: "what is needed is listed last", data: m{"services": `[{"name":"kubelet","dependencies":["containerd"],"priority":1},{"name":"overlay","dependencies":["kubelet"],"priority":2},{"name":"containerd","priority":3}]`, "files": "[]"}},
-		{name: "circle behind a second edge", data: m{"services": `[{"name":"a","dependencies":["b","c"]},{"name":"b"},{"name":"c","dependencies":["a"]}]`, "files": "[]"}, want: "a → c → a"},
-		{name: "dependency that is not ours", data: m{"services": `[{"name":"a","dependencies":["RpcSs"],"bootstrap":true}]`, "files": "[]"}},
+		{name: "none", services: "[]"},
+		{name: "one twice", services: `[{"name":"a"},{"name":"a"}]`, want: "twice"},
+		{name: "bootstrap after another", services: `[{"name":"a"},{"name":"b","bootstrap":true,"priority":1}]`, want: "not below"},
+		{name: "bootstrap beside another", services: `[{"name":"b","bootstrap":true,"priority":1},{"name":"a","priority":1}]`, want: "same priority"},
+		{name: "bootstrap behind another of its priority", services: `[{"name":"a","priority":1},{"name":"b","bootstrap":true,"priority":1}]`, want: "not below"},
+		{name: "huge priorities", services: `[{"name":"a","bootstrap":true,"priority":1},{"name":"b","priority":18446744073709551615}]`},
+		{name: "what is needed is listed last", services: `[{"name":"kubelet","dependencies":["containerd"],"priority":1},{"name":"overlay","dependencies":["kubelet"],"priority":2},{"name":"containerd","priority":3}]`},
+		{name: "circle behind a second edge", services: `[{"name":"a","dependencies":["b","c"]},{"name":"b"},{"name":"c","dependencies":["a"]}]`, want: "a → c → a"},
+		{name: "dependency that is not ours", services: `[{"name":"a","dependencies":["RpcSs"],"bootstrap":true}]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := document.ParsePublishedServices(tt.data)
+			_, err := readServices(tt.services)
 			if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want an error about %q", err, tt.want)
 			}
@@ -58,23 +56,16 @@ func TestParsePublishedServices(t *testing.T) {
 }
 
 func TestPublishedOrder(t *testing.T) {
-	p, err := document.ParsePublishedServices(map[string]string{"files": "[]", "services": `[
-		{"name":"d","priority":2},{"name":"c","priority":2},{"name":"a","bootstrap":true,"priority":0},{"name":"b","bootstrap":true,"priority":1}]`})
+	p, err := readServices(`[{"name":"d","priority":2},{"name":"c","priority":2},{"name":"a","bootstrap":true,"priority":0},{"name":"b","bootstrap":true,"priority":1}]`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func(services []document.PublishedService) string {
-		var names []string
-		for _, s := range services {
-			names = append(names, s.Name)
-		}
-		return strings.Join(names, " ")
+	var names []string
+	for _, s := range p.Services {
+		names = append(names, s.Name)
 	}
-	if got := list(p.Services); got != "a b d c" {
+	if got := strings.Join(names, " "); got != "a b d c" {
 		t.Errorf("order %s, want a b d c", got)
-	}
-	if got := list(p.Bootstrap()); got != "a b" {
-		t.Errorf("bootstrap services %s, want a b", got)
 	}
 }
 
@@ -94,7 +85,7 @@ func TestConfigMap(t *testing.T) {
 		if diff := cmp.Diff([]string{"environmentVars", "files", "services", "watchedEnvironmentVars"}, slices.Sorted(maps.Keys(cm.Data))); diff != "" {
 			t.Errorf("%s: keys (-want +got):\n%s", platform, diff)
 		}
-		again, err := document.ParsePublishedServices(cm.Data)
+		again, err := readServices(cm.Data["services"])
 		if err != nil {
 			t.Fatalf("%s: what is published cannot be read: %v", platform, err)
 		}
@@ -112,8 +103,8 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// FuzzParsePublishedServices: what is read can be written and read again, and has no circle.
-func FuzzParsePublishedServices(f *testing.F) {
+// FuzzPublishedServices: what is valid can be written and read again, and has no circle.
+func FuzzPublishedServices(f *testing.F) {
 	published, err := document.Publish(options(configv1.AzurePlatformType), document.Proxy{})
 	if err != nil {
 		f.Fatal(err)
@@ -122,12 +113,10 @@ func FuzzParsePublishedServices(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(data["services"], data["files"], "", data["watchedEnvironmentVars"])
-	f.Add("null", "null", "null", "null")
-	f.Fuzz(func(t *testing.T, services, files, environment, watched string) {
-		first, err := document.ParsePublishedServices(map[string]string{
-			"services": services, "files": files, "environmentVars": environment, "watchedEnvironmentVars": watched,
-		})
+	f.Add(data["services"])
+	f.Add("null")
+	f.Fuzz(func(t *testing.T, services string) {
+		first, err := readServices(services)
 		if err != nil {
 			return
 		}
@@ -135,7 +124,7 @@ func FuzzParsePublishedServices(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := document.ParsePublishedServices(data)
+		second, err := readServices(data["services"])
 		if err != nil {
 			t.Fatalf("what was read cannot be read again: %v", err)
 		}
@@ -148,63 +137,6 @@ func FuzzParsePublishedServices(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestNodeValues(t *testing.T) {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:        "win-1",
-		Annotations: map[string]string{"k8s.ovn.org/hybrid-overlay-node-subnet": "10.132.0.0/24", "plain": "x"},
-	}}
-	tests := []struct {
-		name, path string
-		wantErr    bool
-		want       string
-	}{
-		{name: "name", path: "{.metadata.name}", want: "win-1"},
-		{name: "annotation", path: "{.metadata.annotations.plain}", want: "x"},
-		{name: "annotation with dots", path: `{.metadata.annotations.k8s\.ovn\.org/hybrid-overlay-node-subnet}`, want: "10.132.0.0/24"},
-		{name: "text", path: `C:\k\kubeconfig`, want: `C:\k\kubeconfig`},
-		{name: "missing", path: "{.metadata.annotations.other}", wantErr: true},
-		{name: "not one text", path: "{.metadata.annotations}", wantErr: true},
-		{name: "several", path: "{.metadata.annotations.*}", wantErr: true},
-		{name: "two paths", path: "{.metadata.name}-{.metadata.name}", wantErr: true},
-		{name: "no path", path: "{.metadata", wantErr: true},
-		{name: "empty", path: "", wantErr: true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := document.NodeValues([]document.NodeVariable{{Name: "X", Path: tt.path}}, node)
-			if got["X"] != tt.want || (err != nil) != tt.wantErr {
-				t.Errorf("got %q, %v, want %q, error %v", got["X"], err, tt.want, tt.wantErr)
-			}
-		})
-	}
-}
-
-func TestCommandWith(t *testing.T) {
-	s := document.PublishedService{
-		Command:       "a.exe --node NODE --ip NODE_IP --again NODE",
-		NodeVariables: []document.NodeVariable{{Name: "NODE"}},
-		Scripts:       []document.Script{{Variable: "NODE_IP"}, {Command: "x.ps1"}},
-	}
-	tests := []struct {
-		name    string
-		values  map[string]string
-		wantErr bool
-		want    string
-	}{
-		{name: "a name that another one begins with", values: map[string]string{"NODE": "win-1", "NODE_IP": "10.0.0.5\r\n"}, want: "a.exe --node win-1 --ip 10.0.0.5 --again win-1"},
-		{name: "a value that is a name", values: map[string]string{"NODE": "NODE_IP", "NODE_IP": "10.0.0.5"}, want: "a.exe --node NODE_IP --ip 10.0.0.5 --again NODE_IP"},
-		{name: "no value", values: map[string]string{"NODE": "win-1"}, wantErr: true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := s.CommandWith(tt.values)
-			if got != tt.want || (err != nil) != tt.wantErr {
-				t.Errorf("got %q, %v, want %q, error %v", got, err, tt.want, tt.wantErr)
-			}
-		})
-	}
 }
 
 func TestClusterDNS(t *testing.T) {
@@ -302,37 +234,9 @@ func TestNewLogRotation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			want := `C:\k\kube-log-runner.exe -log-file=x ` + tt.want + "y"
-			if got := document.NewLogRotation(tt.size, tt.age).RunnerCommand("x", "y"); got != want {
+			want := "-log-file=x " + tt.want + "y"
+			if got := strings.Join(document.NewLogRotation(tt.size, tt.age).Runner("x", "y"), " "); got != want {
 				t.Errorf("got %s, want %s", got, want)
-			}
-		})
-	}
-}
-
-func TestParseLogRotation(t *testing.T) {
-	tests := []struct {
-		name, size, age, flush string
-		want                   []string // parts of the error
-	}{
-		{name: "nothing"},
-		{name: "all", size: "100M", age: "168h", flush: "5s"},
-		{name: "space", size: " 100Mi ", age: "\t30s", flush: "0s "},
-		{name: "everything is wrong", size: "-1", age: "-5s", flush: "often", want: []string{"size", "age", "flush interval"}},
-		{name: "a number is no duration", age: "5", want: []string{"age"}},
-		{name: "no quantity", size: "100X", want: []string{"size"}},
-		{name: "less than nothing", age: "-0s", want: []string{"age"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := document.ParseLogRotation(tt.size, tt.age, tt.flush)
-			if (err != nil) != (len(tt.want) > 0) {
-				t.Fatalf("got %v, want an error about %v", err, tt.want)
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("got %v, want it to tell of the %s", err, want)
-				}
 			}
 		})
 	}
