@@ -5,7 +5,6 @@ package host
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
@@ -20,44 +19,21 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/ssh"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
-// secrets are Secrets by namespace/name; a nil one may not be read.
-type secrets map[string]map[string][]byte
-
-func (s secrets) read(_ context.Context, namespace, name string) (map[string][]byte, error) {
-	data, ok := s[namespace+"/"+name]
-	resource := schema.GroupResource{Resource: "secrets"}
-	switch {
-	case !ok:
-		return nil, apierrors.NewNotFound(resource, name)
-	case data == nil:
-		return nil, apierrors.NewForbidden(resource, name, errors.New("no role"))
-	}
-	return data, nil
-}
-
 // site is one host and what reaches it.
 type site struct {
-	host     winhost.Host
-	pool     *hostssh.Pool
-	access   *Access
-	secrets  secrets
-	instance *v1alpha1.WindowsInstance
-	agentDir string
+	*hostsite.Site
+	access *Access
 }
 
-// newSite starts a host that trusts the cluster-wide key and whose own key is
-// pinned in the instance.
+// newSite starts a host.
 func newSite(t *testing.T, o winhost.InProcessOptions) *site {
 	t.Helper()
 	return newSiteOn(t, winhost.Options{InProcess: o})
@@ -66,68 +42,27 @@ func newSite(t *testing.T, o winhost.InProcessOptions) *site {
 // newSiteOn is newSite on any tier.
 func newSiteOn(t *testing.T, o winhost.Options) *site {
 	t.Helper()
-	private, signer, err := winhost.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.AuthorizedKeys = []ssh.PublicKey{signer.PublicKey()}
-	s := &site{
-		host:     hosttest.Start(t, o),
-		pool:     hostssh.New(hostssh.Options{}),
-		secrets:  secrets{"operator/cloud-private-key": {"private-key.pem": private}},
-		agentDir: t.TempDir(),
-	}
-	t.Cleanup(func() {
-		if err := s.pool.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	// The host runs our code in its own process whatever the file holds.
-	content := []byte("MZ" + strings.Repeat(t.Name(), 1000))
-	if err := os.WriteFile(filepath.Join(s.agentDir, "windows-node-agent.exe"), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s := &site{Site: hostsite.New(t, o)}
 	s.access = s.newAccess(t)
-	s.instance = &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Name: "win-1", Namespace: "default"},
-		Spec: v1alpha1.WindowsInstanceSpec{
-			Address: s.host.Address(), Port: int32(s.host.Port()), Username: s.host.User(),
-			HostKeys: []string{line(s.host.HostKey())},
-		},
-	}
 	return s
 }
 
 // newAccess is another Access to the same host, as another replica has.
 func (s *site) newAccess(t *testing.T) *Access {
 	t.Helper()
-	agents, err := LoadBundle(s.agentDir)
+	agents, err := LoadBundle(s.AgentDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return New(Options{
-		Pool:       s.pool,
-		ReadSecret: s.secrets.read,
-		ReadPool: func(_ context.Context, _, name string) (*v1alpha1.WindowsNodePool, error) {
-			switch name {
-			case "own-key":
-				return &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Template: v1alpha1.PoolTemplate{CredentialsSecretRef: &v1alpha1.SecretReference{Name: "of-pool"}}}}, nil
-			case "plain":
-				return &v1alpha1.WindowsNodePool{}, nil
-			case "broken":
-				return nil, errors.New("storage is down")
-			}
-			return nil, apierrors.NewNotFound(v1alpha1.Resource("windowsnodepools"), name)
-		},
-		ClusterCredentials: types.NamespacedName{Namespace: "operator", Name: "cloud-private-key"},
-		Agents:             agents,
+		Pool: s.Pool, ReadSecret: s.Secrets.Read, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials, Agents: agents,
 	})
 }
 
 // agentPath is where the agent of the site is on this machine.
 func (s *site) agentPath(t *testing.T) string {
 	t.Helper()
-	path, err := s.host.LocalPath(commandPath(windows, agentName(windows, s.access.options.Agents.builds[windows])))
+	path, err := s.Host.LocalPath(commandPath(windows, agentName(windows, s.access.options.Agents.builds[windows])))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +73,7 @@ func (s *site) agentPath(t *testing.T) string {
 // temporary name each time.
 func (s *site) uploads() int {
 	n := 0
-	for _, command := range s.host.Commands() {
+	for _, command := range s.Host.Commands() {
 		if strings.Contains(command, "upload-") {
 			n++
 		}
@@ -146,29 +81,20 @@ func (s *site) uploads() int {
 	return n
 }
 
-func line(key ssh.PublicKey) string { return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) }
-
-func sshReason(err error) hostssh.Reason {
-	if e, ok := hostssh.AsError(err); ok {
-		return e.Reason
-	}
-	return ""
-}
-
 func TestLogin(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	if err := s.access.Login(t.Context(), s.instance); err != nil {
+	if err := s.access.Login(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
-	addresses, err := s.access.Resolve(t.Context(), s.instance)
-	if err != nil || len(addresses) != 1 || addresses[0].String() != s.host.Address() {
+	addresses, err := s.access.Resolve(t.Context(), s.Instance)
+	if err != nil || len(addresses) != 1 || addresses[0].String() != s.Host.Address() {
 		t.Errorf("resolved to %v, %v", addresses, err)
 	}
-	if err := s.host.SetAuthorizedKeys(); err != nil {
+	if err := s.Host.SetAuthorizedKeys(); err != nil {
 		t.Fatal(err)
 	}
-	s.access.Forget(s.instance)
-	if err := s.access.Login(t.Context(), s.instance); sshReason(err) != hostssh.ReasonCredentialsRefused {
+	s.access.Forget(s.Instance)
+	if err := s.access.Login(t.Context(), s.Instance); hostsite.Reason(err) != hostssh.ReasonCredentialsRefused {
 		t.Errorf("with a key that is no longer authorized: %v", err)
 	}
 }
@@ -176,7 +102,7 @@ func TestLogin(t *testing.T) {
 func TestHostKeyPolicy(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	recorded := func(key ssh.PublicKey) []v1alpha1.HostKeyStatus {
-		typ, base64, _ := strings.Cut(line(key), " ")
+		typ, base64, _ := strings.Cut(hostsite.Line(key), " ")
 		return []v1alpha1.HostKeyStatus{{Type: typ, Key: base64}}
 	}
 	other := hosttest.NewKey(t).PublicKey()
@@ -187,38 +113,38 @@ func TestHostKeyPolicy(t *testing.T) {
 		want   hostssh.Reason
 	}{
 		{"never met", nil, nil, hostssh.ReasonHostKeyUnknown},
-		{"recorded", nil, recorded(s.host.HostKey()), ""},
+		{"recorded", nil, recorded(s.Host.HostKey()), ""},
 		{"recorded is another", nil, recorded(other), hostssh.ReasonHostKeyChanged},
-		{"pinned", []string{line(s.host.HostKey())}, nil, ""},
-		{"pinned is another", []string{line(other)}, nil, hostssh.ReasonHostKeyChanged},
-		{"one of those pinned", []string{line(other), line(s.host.HostKey())}, nil, ""},
-		{"pinned counts, not recorded", []string{line(other)}, recorded(s.host.HostKey()), hostssh.ReasonHostKeyChanged},
+		{"pinned", []string{hostsite.Line(s.Host.HostKey())}, nil, ""},
+		{"pinned is another", []string{hostsite.Line(other)}, nil, hostssh.ReasonHostKeyChanged},
+		{"one of those pinned", []string{hostsite.Line(other), hostsite.Line(s.Host.HostKey())}, nil, ""},
+		{"pinned counts, not recorded", []string{hostsite.Line(other)}, recorded(s.Host.HostKey()), hostssh.ReasonHostKeyChanged},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			instance := s.instance.DeepCopy()
+			instance := s.Instance.DeepCopy()
 			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.status
-			if err := s.access.Login(t.Context(), instance); sshReason(err) != test.want || (err == nil) != (test.want == "") {
+			if err := s.access.Login(t.Context(), instance); hostsite.Reason(err) != test.want || (err == nil) != (test.want == "") {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 			key, err := s.access.HostKey(t.Context(), instance)
-			if err != nil || key != KeyOf(s.host.HostKey()) {
+			if err != nil || key != KeyOf(s.Host.HostKey()) {
 				t.Errorf("the host presents %v, %v", key, err)
 			}
 		})
 	}
-	bad := s.instance.DeepCopy()
+	bad := s.Instance.DeepCopy()
 	bad.Spec.HostKeys = []string{"nonsense"}
 	if err := s.access.Login(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("a key that is none: %v", err)
 	}
-	if got := s.host.Commands(); len(got) > 0 {
+	if got := s.Host.Commands(); len(got) > 0 {
 		t.Errorf("logging in ran %q", got)
 	}
 }
 
 func TestCredentials(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	good := s.secrets["operator/cloud-private-key"]
+	good := s.Secrets["operator/cloud-private-key"]
 	_, encrypted, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +157,7 @@ func TestCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.host.AuthorizeKey(signer.PublicKey()); err != nil {
+	if err := s.Host.AuthorizeKey(signer.PublicKey()); err != nil {
 		t.Fatal(err)
 	}
 	locked := pem.EncodeToMemory(block)
@@ -243,40 +169,40 @@ func TestCredentials(t *testing.T) {
 	none := map[string][]byte{}
 	for _, test := range []struct {
 		name    string
-		secrets secrets
+		secrets hostsite.Secrets
 		ref     string // spec.credentialsSecretRef
 		pool    string // spec.poolRef
 		want    string // part of the error; empty: logged in
 	}{
-		{"cluster-wide", secrets{"operator/cloud-private-key": good}, "", "", ""},
-		{"of the pool", secrets{"default/of-pool": good}, "", "own-key", ""},
-		{"its own before that of the pool", secrets{"default/mine": good, "default/of-pool": none}, "mine", "own-key", ""},
-		{"pool without, so cluster-wide", secrets{"operator/cloud-private-key": good}, "", "plain", ""},
-		{"pool cannot be read", secrets{"operator/cloud-private-key": good}, "", "broken", "storage is down"},
-		{"encrypted", secrets{"default/mine": {"private-key.pem": locked, "passphrase": []byte("open sesame")}}, "mine", "", ""},
+		{"cluster-wide", hostsite.Secrets{"operator/cloud-private-key": good}, "", "", ""},
+		{"of the pool", hostsite.Secrets{"default/of-pool": good}, "", "own-key", ""},
+		{"its own before that of the pool", hostsite.Secrets{"default/mine": good, "default/of-pool": none}, "mine", "own-key", ""},
+		{"pool without, so cluster-wide", hostsite.Secrets{"operator/cloud-private-key": good}, "", "plain", ""},
+		{"pool cannot be read", hostsite.Secrets{"operator/cloud-private-key": good}, "", "broken", "storage is down"},
+		{"encrypted", hostsite.Secrets{"default/mine": {"private-key.pem": locked, "passphrase": []byte("open sesame")}}, "mine", "", ""},
 
-		{"missing", secrets{}, "mine", "", "Secret default/mine: not found"},
-		{"of the pool is missing", secrets{"operator/cloud-private-key": good}, "", "own-key", "Secret default/of-pool: not found"},
-		{"its own is missing: no fall back to another", secrets{"operator/cloud-private-key": good}, "mine", "", "Secret default/mine: not found"},
-		{"pool that is not there: no fall back to the cluster-wide key", secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool is not there"},
-		{"forbidden", secrets{"default/mine": nil}, "mine", "", "windows-credentials-reader in namespace default"},
-		{"empty", secrets{"default/mine": none}, "mine", "", "neither the key private-key.pem nor the key password"},
-		{"no key", secrets{"default/mine": {"private-key.pem": []byte("s3cret")}}, "mine", "", "not a private key"},
-		{"passphrase missing", secrets{"default/mine": {"private-key.pem": locked}}, "mine", "", "passphrase"},
-		{"passphrase wrong", secrets{"default/mine": {"private-key.pem": locked, "passphrase": []byte("s3cret")}}, "mine", "", "passphrase"},
-		{"weak", secrets{"default/mine": {"private-key.pem": weak}}, "mine", "", "at least 2048"},
+		{"missing", hostsite.Secrets{}, "mine", "", "Secret default/mine: not found"},
+		{"of the pool is missing", hostsite.Secrets{"operator/cloud-private-key": good}, "", "own-key", "Secret default/of-pool: not found"},
+		{"its own is missing: no fall back to another", hostsite.Secrets{"operator/cloud-private-key": good}, "mine", "", "Secret default/mine: not found"},
+		{"pool that is not there: no fall back to the cluster-wide key", hostsite.Secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool is not there"},
+		{"forbidden", hostsite.Secrets{"default/mine": nil}, "mine", "", "windows-credentials-reader in namespace default"},
+		{"empty", hostsite.Secrets{"default/mine": none}, "mine", "", "neither the key private-key.pem nor the key password"},
+		{"no key", hostsite.Secrets{"default/mine": {"private-key.pem": []byte("s3cret")}}, "mine", "", "not a private key"},
+		{"passphrase missing", hostsite.Secrets{"default/mine": {"private-key.pem": locked}}, "mine", "", "passphrase"},
+		{"passphrase wrong", hostsite.Secrets{"default/mine": {"private-key.pem": locked, "passphrase": []byte("s3cret")}}, "mine", "", "passphrase"},
+		{"weak", hostsite.Secrets{"default/mine": {"private-key.pem": weak}}, "mine", "", "at least 2048"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			access := s.newAccess(t)
-			access.options.ReadSecret = test.secrets.read
-			instance := s.instance.DeepCopy()
+			access.options.ReadSecret = test.secrets.Read
+			instance := s.Instance.DeepCopy()
 			if test.ref != "" {
 				instance.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: test.ref}
 			}
 			if test.pool != "" {
 				instance.Spec.PoolRef = &v1alpha1.PoolReference{Name: test.pool}
 			}
-			before := s.pool.Stats().Connections
+			before := s.Pool.Stats().Connections
 			err := access.Login(t.Context(), instance)
 			if test.want == "" {
 				if err != nil {
@@ -294,7 +220,7 @@ func TestCredentials(t *testing.T) {
 			if test.pool != "broken" && !errors.As(err, &credentials) {
 				t.Errorf("got a %T", err)
 			}
-			if after := s.pool.Stats().Connections; after > before {
+			if after := s.Pool.Stats().Connections; after > before {
 				t.Error("the host was called without credentials")
 			}
 		})
@@ -329,11 +255,11 @@ func TestCredentialID(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	facts, err := s.access.Facts(t.Context(), s.instance)
+	facts, err := s.access.Facts(t.Context(), s.Instance)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if facts.Name.Hostname != s.host.Name() || facts.System.Product != "Windows Server 2022 Datacenter" {
+	if facts.Name.Hostname != s.Host.Name() || facts.System.Product != "Windows Server 2022 Datacenter" {
 		t.Errorf("got %+v", facts)
 	}
 	version, revision := s.access.Revision()
@@ -345,22 +271,22 @@ func TestFacts(t *testing.T) {
 func TestAgentIsUploadedOnce(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	for range 3 {
-		if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+		if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := s.uploads(); n != 1 {
 		t.Errorf("the agent was uploaded %d times", n)
 	}
-	before := len(s.host.Commands())
-	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+	before := len(s.Host.Commands())
+	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.host.Commands()) - before; n != 1 {
+	if n := len(s.Host.Commands()) - before; n != 1 {
 		t.Errorf("asking again takes %d commands", n)
 	}
 	// Another replica finds it, and makes sure that it is ours.
-	if _, err := s.newAccess(t).Facts(t.Context(), s.instance); err != nil {
+	if _, err := s.newAccess(t).Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.uploads(); n != 1 {
@@ -377,7 +303,7 @@ func TestConcurrentCallersUploadOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+			if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 				t.Error(err)
 			}
 		})
@@ -396,7 +322,7 @@ func TestReplicasUploadAtOnce(t *testing.T) {
 	for range 4 {
 		access := s.newAccess(t)
 		wait.Go(func() {
-			if _, err := access.Facts(t.Context(), s.instance); err != nil {
+			if _, err := access.Facts(t.Context(), s.Instance); err != nil {
 				t.Error(err)
 			}
 		})
@@ -406,7 +332,7 @@ func TestReplicasUploadAtOnce(t *testing.T) {
 
 func TestTamperedAgentIsReplaced(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
 	path := s.agentPath(t)
@@ -423,7 +349,7 @@ func TestTamperedAgentIsReplaced(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.newAccess(t).Facts(t.Context(), s.instance); err != nil {
+			if _, err := s.newAccess(t).Facts(t.Context(), s.Instance); err != nil {
 				t.Fatal(err)
 			}
 			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, ours) {
@@ -440,10 +366,10 @@ func TestAgentErrors(t *testing.T) {
 		step  string
 		want  string
 	}{
-		{"disk full", func(t *testing.T, s *site) { setFault(t, s, winhost.Fault{DiskFull: true}) }, StepUpload, "is the disk full?"},
-		{"read only", func(t *testing.T, s *site) { setFault(t, s, winhost.Fault{SFTPReadOnly: true}) }, StepUpload, agentDirs[windows]},
+		{"disk full", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{DiskFull: true}) }, StepUpload, "is the disk full?"},
+		{"read only", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{SFTPReadOnly: true}) }, StepUpload, agentDirs[windows]},
 		{"our copy was replaced", func(t *testing.T, s *site) {
-			path := filepath.Join(s.agentDir, "windows-node-agent.exe")
+			path := filepath.Join(s.AgentDir, "windows-node-agent.exe")
 			content, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -453,27 +379,27 @@ func TestAgentErrors(t *testing.T) {
 			}
 		}, StepVerify, "digest"},
 		{"our copy is gone", func(t *testing.T, s *site) {
-			if err := os.Remove(filepath.Join(s.agentDir, "windows-node-agent.exe")); err != nil {
+			if err := os.Remove(filepath.Join(s.AgentDir, "windows-node-agent.exe")); err != nil {
 				t.Fatal(err)
 			}
 		}, StepUpload, "opening our copy"},
-		{"it cannot be run", func(t *testing.T, s *site) { setFault(t, s, winhost.Fault{ExecExit: 5}) }, StepVerify, "5"},
-		{"it fails", func(t *testing.T, s *site) { setFault(t, s, winhost.Fault{ExecExit: 5, ExecMatch: " facts$"}) }, StepRun, "5"},
+		{"it cannot be run", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{ExecExit: 5}) }, StepVerify, "5"},
+		{"it fails", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{ExecExit: 5, ExecMatch: " facts$"}) }, StepRun, "5"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{})
 			test.spoil(t, s)
-			_, err := s.access.Facts(t.Context(), s.instance)
+			_, err := s.access.Facts(t.Context(), s.Instance)
 			var agent *AgentError
 			if !errors.As(err, &agent) || agent.Step != test.step || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want step %s with %q", err, test.step, test.want)
 			}
 			// A host that was put right is all right.
-			setFault(t, s, winhost.Fault{})
+			s.SetFault(t, winhost.Fault{})
 			if strings.HasPrefix(test.name, "our copy") {
 				return
 			}
-			if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+			if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
 		})
@@ -482,13 +408,13 @@ func TestAgentErrors(t *testing.T) {
 
 func TestFactsPutADeletedAgentBack(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(s.agentPath(t)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 		t.Errorf("got %v", err)
 	}
 	if n := s.uploads(); n != 2 {
@@ -504,12 +430,5 @@ func TestBundle(t *testing.T) {
 		if got := Revision(digest); got != want {
 			t.Errorf("the revision of %q is %q", digest, got)
 		}
-	}
-}
-
-func setFault(t *testing.T, s *site, f winhost.Fault) {
-	t.Helper()
-	if err := s.host.SetFault(f); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -105,7 +105,7 @@ func (a *Access) placeAgent(ctx context.Context, target ssh.Target) (string, err
 	remote := sftpPath(p, name)
 
 	if info, err := client.Stat(remote); err == nil && info.Size() == build.size {
-		if a.verifyAgent(ctx, target, command, build) == nil {
+		if a.verifyAgent(ctx, a.options.Pool, target, command, build) == nil {
 			return command, nil
 		}
 	}
@@ -172,7 +172,7 @@ func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 			return fail("making it executable", err)
 		}
 	}
-	if err := a.verifyAgent(ctx, target, commandPath(p, temporary), build); err != nil {
+	if err := a.verifyAgent(ctx, a.options.Pool, target, commandPath(p, temporary), build); err != nil {
 		return err
 	}
 	final := sftpPath(p, agentName(p, build))
@@ -187,12 +187,13 @@ func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 	return nil
 }
 
-// verifyAgent has the agent at command compute the digest of its own file.
-func (a *Access) verifyAgent(ctx context.Context, target ssh.Target, command string, build agentBuild) error {
+// verifyAgent has the agent at command compute the digest of its own file, over connections
+// of the given pool.
+func (a *Access) verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build agentBuild) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
-	if err := a.options.Pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
+	if err := pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
 		return &AgentError{Step: StepVerify, Err: err}
 	}
 	var said api.Version

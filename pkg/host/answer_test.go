@@ -29,7 +29,7 @@ func newHostileSite(t *testing.T, respond func(w io.Writer)) *site {
 		respond(c.Stdout)
 		return 0, true
 	}})
-	s.access.placed[placeKey(address(s.instance))] = "hostile"
+	s.access.placed[placeKey(address(s.Instance))] = "hostile"
 	return s
 }
 
@@ -45,7 +45,7 @@ func endless(w io.Writer) {
 
 func mustTarget(t *testing.T, s *site) ssh.Target {
 	t.Helper()
-	target, err := s.access.target(t.Context(), s.instance)
+	target, err := s.access.target(t.Context(), s.Instance)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,14 +55,14 @@ func mustTarget(t *testing.T, s *site) ssh.Target {
 // TestEndlessAnswers: what a host sends without an end is not kept.
 func TestEndlessAnswers(t *testing.T) {
 	for name, use := range map[string]func(s *site) error{
-		"facts":   func(s *site) error { _, err := s.access.Facts(t.Context(), s.instance); return err },
-		"inspect": func(s *site) error { _, err := s.access.Inspect(t.Context(), s.instance); return err },
-		"boot":    func(s *site) error { _, err := s.access.BootID(t.Context(), s.instance); return err },
+		"facts":   func(s *site) error { _, err := s.access.Facts(t.Context(), s.Instance); return err },
+		"inspect": func(s *site) error { _, err := s.access.Inspect(t.Context(), s.Instance); return err },
+		"boot":    func(s *site) error { _, err := s.access.BootID(t.Context(), s.Instance); return err },
 		"restart": func(s *site) error {
-			_, err := s.access.Restart(t.Context(), s.instance, api.RestartRequest{BootID: "one"})
+			_, err := s.access.Restart(t.Context(), s.Instance, api.RestartRequest{BootID: "one"})
 			return err
 		},
-		"routes": func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.instance, nil); return err },
+		"routes": func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.Instance, nil); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostileSite(t, endless)
@@ -72,8 +72,8 @@ func TestEndlessAnswers(t *testing.T) {
 				t.Errorf("got %v, want %s", err, want)
 			}
 			// It was there, and is not put there again.
-			if n := len(s.host.Commands()); n != 1 {
-				t.Errorf("%d commands were run: %q", n, s.host.Commands())
+			if n := len(s.Host.Commands()); n != 1 {
+				t.Errorf("%d commands were run: %q", n, s.Host.Commands())
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestEndlessAnswers(t *testing.T) {
 	})
 	t.Run("version", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		err := s.access.verifyAgent(t.Context(), mustTarget(t, s), "hostile", agentBuild{})
+		err := s.access.verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", agentBuild{})
 		if failed := (*AgentError)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), "has more than 4096 bytes") {
 			t.Errorf("got %v", err)
 		}
@@ -120,7 +120,7 @@ func TestHostileAnswers(t *testing.T) {
 		},
 		{
 			"route that was not asked for", `{"changed":[{"destination":"0.0.0.0/0"}]}`,
-			func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.instance, nil); return err },
+			func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.Instance, nil); return err },
 			"0.0.0.0/0, which it was not asked for",
 		},
 		{"log refused with a code of another server", `{"protocol":1,"error":{"code":401,"message":"log in again"}}` + "\n", logs, "refuses with the code 401"},

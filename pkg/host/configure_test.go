@@ -29,6 +29,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -124,7 +125,7 @@ func (s *site) useRealAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(s.agentDir, name), program, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.AgentDir, name), program, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +140,7 @@ func (c *configurable) request() *api.ApplyRequest {
 // missing is what the host needs of the payload.
 func (c *configurable) missing(t *testing.T) []api.PayloadFile {
 	t.Helper()
-	plan, err := c.access.PlanConfiguration(t.Context(), c.instance, &c.bundle)
+	plan, err := c.access.PlanConfiguration(t.Context(), c.Instance, &c.bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func (c *configurable) missing(t *testing.T) []api.PayloadFile {
 // local is where a path of drive C is on this machine.
 func (c *configurable) local(t *testing.T, windowsPath string) string {
 	t.Helper()
-	local, err := c.host.LocalPath(windowsPath)
+	local, err := c.Host.LocalPath(windowsPath)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func TestConfigure(t *testing.T) {
 }
 
 func testConfigure(t *testing.T, c *configurable) {
-	if c.host.Tier() == winhost.TierWine {
+	if c.Host.Tier() == winhost.TierWine {
 		// Its services are real ones, and these programs are none.
 		c.bundle.Document.Services = nil
 		for i := range c.bundle.Document.Files {
@@ -216,7 +217,7 @@ func testConfigure(t *testing.T, c *configurable) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.access.PlanConfiguration(t.Context(), c.instance, &c.bundle)
+	plan, err := c.access.PlanConfiguration(t.Context(), c.Instance, &c.bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,12 +225,12 @@ func testConfigure(t *testing.T, c *configurable) {
 		t.Errorf("the plan is %+v", plan)
 	}
 	// Without what it needs.
-	result, err := c.access.Apply(t.Context(), c.instance, c.request(), nil)
+	result, err := c.access.Apply(t.Context(), c.Instance, c.request(), nil)
 	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonPayload {
 		t.Errorf("before anything was sent: %+v, %v", result, err)
 	}
 	var last transfer.Progress
-	if err := c.access.Deliver(t.Context(), c.instance, plan.Payload, func(p transfer.Progress) { last = p }); err != nil {
+	if err := c.access.Deliver(t.Context(), c.Instance, plan.Payload, func(p transfer.Progress) { last = p }); err != nil {
 		t.Fatal(err)
 	}
 	if len(last.Files) != 2 || last.Sent != last.Total || last.Sent < megabytes<<20 || last.Sent > megabytes<<20+200_000 {
@@ -239,16 +240,16 @@ func testConfigure(t *testing.T, c *configurable) {
 		if left := c.missing(t); len(left) > 0 {
 			t.Errorf("still missing: %v", left)
 		}
-		if err := c.access.Deliver(t.Context(), c.instance, plan.Payload, nil); err != nil {
+		if err := c.access.Deliver(t.Context(), c.Instance, plan.Payload, nil); err != nil {
 			t.Error(err)
 		}
 	}
-	result, err = c.access.Apply(t.Context(), c.instance, &api.ApplyRequest{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
+	result, err = c.access.Apply(t.Context(), c.Instance, &api.ApplyRequest{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
 	if err != nil || result.Outcome != api.OutcomeImpactExceeded && result.Outcome != api.OutcomeApplied {
 		t.Errorf("with nothing allowed: %+v, %v", result, err)
 	}
 	var events []api.Event
-	result, err = c.access.Apply(t.Context(), c.instance, c.request(), func(e api.Event) { events = append(events, e) })
+	result, err = c.access.Apply(t.Context(), c.Instance, c.request(), func(e api.Event) { events = append(events, e) })
 	if err != nil || result.Revision != revision || result.Outcome != api.OutcomeApplied && result.Outcome != api.OutcomeUnchanged {
 		t.Fatalf("got %+v, %v", result, err)
 	}
@@ -262,16 +263,16 @@ func testConfigure(t *testing.T, c *configurable) {
 			t.Errorf("%s is not what it should be", f.Path)
 		}
 	}
-	if result, err = c.access.Apply(t.Context(), c.instance, c.request(), nil); err != nil || result.Outcome != api.OutcomeUnchanged {
+	if result, err = c.access.Apply(t.Context(), c.Instance, c.request(), nil); err != nil || result.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v, %v", result, err)
 	}
-	inspection, err := c.access.Inspect(t.Context(), c.instance)
+	inspection, err := c.access.Inspect(t.Context(), c.Instance)
 	if err != nil || inspection.Configuration.AppliedRevision != revision {
 		t.Errorf("the host says that it has %+v, %v", inspection, err)
 	}
 
 	for range 2 { // the second one puts the agent there and takes it away again
-		result, err = c.access.Cleanup(t.Context(), c.instance, nil)
+		result, err = c.access.Cleanup(t.Context(), c.Instance, nil)
 		if err != nil || result.Outcome != api.OutcomeRemoved {
 			t.Fatalf("cleaning: %+v, %v", result, err)
 		}
@@ -294,7 +295,7 @@ func TestApplyLocked(t *testing.T) {
 	first := make(chan error, 1)
 	begun := make(chan struct{}, 1)
 	go func() {
-		_, err := c.access.Apply(ctx, c.instance, c.waiting(), func(api.Event) {
+		_, err := c.access.Apply(ctx, c.Instance, c.waiting(), func(api.Event) {
 			select {
 			case begun <- struct{}{}:
 			default:
@@ -303,13 +304,13 @@ func TestApplyLocked(t *testing.T) {
 		first <- err
 	}()
 	<-begun
-	result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+	result, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonLocked || !strings.Contains(result.Error, `"apply" changes this host`) {
 		t.Errorf("the second one: %+v, %v", result, err)
 	}
 	// The end of its context ends the first one, and nothing else on the connection.
 	cancel()
-	if err := <-first; sshReason(err) != ssh.ReasonCanceled {
+	if err := <-first; hostsite.Reason(err) != ssh.ReasonCanceled {
 		t.Errorf("the first one: %v", err)
 	}
 	c.applies(t)
@@ -319,7 +320,7 @@ func TestApplyLocked(t *testing.T) {
 func (c *configurable) applies(t *testing.T) {
 	t.Helper()
 	hosttest.Eventually(t, "the host is set up", func() bool {
-		result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+		result, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,16 +335,16 @@ func (c *configurable) applies(t *testing.T) {
 func TestApplyConnectionLost(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	var once bool
-	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(api.Event) {
+	result, err := c.access.Apply(t.Context(), c.Instance, c.waiting(), func(api.Event) {
 		if once {
 			return
 		}
 		once = true
-		if err := errors.Join(c.host.PowerOff(), c.host.PowerOn()); err != nil {
+		if err := errors.Join(c.Host.PowerOff(), c.Host.PowerOn()); err != nil {
 			t.Error(err)
 		}
 	})
-	if reason := sshReason(err); reason != ssh.ReasonConnectionLost {
+	if reason := hostsite.Reason(err); reason != ssh.ReasonConnectionLost {
 		t.Errorf("got %+v, %v", result, err)
 	}
 	c.applies(t)
@@ -355,13 +356,13 @@ func TestApplyConnectionLost(t *testing.T) {
 // TestApplyAgentGone: somebody may have removed the agent since it was put there.
 func TestApplyAgentGone(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(c.agentPath(t)); err != nil {
 		t.Fatal(err)
 	}
-	result, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+	result, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 	if err != nil || result.Outcome != api.OutcomeApplied {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -370,7 +371,7 @@ func TestApplyAgentGone(t *testing.T) {
 // TestSilence: a host that tells nothing new is not waited for.
 func TestSilence(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -383,8 +384,8 @@ func TestSilence(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.access.patience = tt.patience
-			setFault(t, c.site, winhost.Fault{ExecHang: true, ExecMatch: "apply$"})
-			_, err := c.access.Apply(t.Context(), c.instance, c.withoutPayload(), nil)
+			c.SetFault(t, winhost.Fault{ExecHang: true, ExecMatch: "apply$"})
+			_, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 			var failed *AgentError
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
@@ -489,7 +490,7 @@ func TestSecretsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.access.placed[placeKey(address(c.instance))] = "hostile"
+	c.access.placed[placeKey(address(c.Instance))] = "hostile"
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
 		_, applied := c.access.changeOnce(t.Context(), target, change{command: api.CommandApply, input: input, bundle: &c.bundle})

@@ -88,11 +88,11 @@ func TestDeliverNothing(t *testing.T) {
 			if tt.prepare != nil {
 				tt.prepare(t, c)
 			}
-			err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{f}, nil)
+			err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{f}, nil)
 			if missing := (*PayloadError)(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
-			if n := c.pool.Stats().Connections; n > 0 {
+			if n := c.Pool.Stats().Connections; n > 0 {
 				t.Errorf("the host was contacted: %d connections", n)
 			}
 		})
@@ -115,17 +115,17 @@ func damage(t *testing.T, name string) {
 // TestDeliverResumes: what was cut off goes on where it was, and not from its beginning.
 func TestDeliverResumes(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	files := []api.PayloadFile{c.file(t, random)}
-	c.pool.Forget(address(c.instance))
-	setFault(t, c.site, winhost.Fault{CutAfterBytes: 3 << 20})
+	c.Pool.Forget(address(c.Instance))
+	c.SetFault(t, winhost.Fault{CutAfterBytes: 3 << 20})
 	cut := false
-	err := c.access.Deliver(t.Context(), c.instance, files, func(p transfer.Progress) {
+	err := c.access.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
 		if !cut && p.Sent > 0 {
 			cut = true
-			if err := c.host.PowerOff(); err != nil {
+			if err := c.Host.PowerOff(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -136,11 +136,11 @@ func TestDeliverResumes(t *testing.T) {
 	if got := c.content(t, files[0].Path); got != nil {
 		t.Errorf("a file of %d bytes has its name already", len(got))
 	}
-	setFault(t, c.site, winhost.Fault{})
-	if err := c.host.PowerOn(); err != nil {
+	c.SetFault(t, winhost.Fault{})
+	if err := c.Host.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
-	local, err := c.host.LocalPath(files[0].Path + "." + strings.TrimPrefix(files[0].Digest, digestPrefix)[:16] + ".part")
+	local, err := c.Host.LocalPath(files[0].Path + "." + strings.TrimPrefix(files[0].Digest, digestPrefix)[:16] + ".part")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestDeliverResumes(t *testing.T) {
 		t.Fatalf("only %d bytes had arrived", part.Size())
 	}
 	first := int64(-1)
-	if err := c.access.Deliver(t.Context(), c.instance, files, func(p transfer.Progress) {
+	if err := c.access.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
 		if first < 0 {
 			first = p.Sent
 		}
@@ -193,8 +193,8 @@ func TestDeliverFailures(t *testing.T) {
 				say(tt.answers[command])(c.Stdout)
 				return 0, true
 			}})
-			c.access.placed[placeKey(address(c.instance))] = `C:\hostile`
-			err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{c.file(t, random)}, nil)
+			c.access.placed[placeKey(address(c.Instance))] = `C:\hostile`
+			err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
 			if failed := (*AgentError)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got a %T: %v", err, err)
 			}
@@ -208,11 +208,11 @@ func TestDeliverFailures(t *testing.T) {
 // TestDeliverDiskFull: a write that fails is no reason to go on for ever.
 func TestDeliverDiskFull(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
-	setFault(t, c.site, winhost.Fault{DiskFull: true})
-	err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{c.file(t, random)}, nil)
+	c.SetFault(t, winhost.Fault{DiskFull: true})
+	err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
 	// SFTP has no word for a full disk, and the disk that is behind the host has room.
 	if !errors.Is(err, transfer.ErrWrite) {
 		t.Errorf("got %v", err)
@@ -222,12 +222,12 @@ func TestDeliverDiskFull(t *testing.T) {
 // TestDeliverSilence: a transfer that does not get on is given up.
 func TestDeliverSilence(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.instance); err != nil {
+	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	c.access.patience.silence = 300 * time.Millisecond
-	setFault(t, c.site, winhost.Fault{ExecHang: true, ExecMatch: "files$"})
-	err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{c.file(t, random)}, nil)
+	c.SetFault(t, winhost.Fault{ExecHang: true, ExecMatch: "files$"})
+	err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
 	if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "told nothing new") {
 		t.Errorf("got %v", err)
 	}

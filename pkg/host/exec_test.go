@@ -19,10 +19,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/openshift/windows-instance-api/pkg/host/shell"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -40,7 +40,7 @@ var shells = []struct {
 
 func (s *site) exec(t *testing.T, ctx context.Context, tty *ssh.PTY, command ...string) *ssh.Session {
 	t.Helper()
-	session, err := s.access.Exec(ctx, s.instance, command, tty)
+	session, err := s.access.Exec(ctx, s.Instance, command, tty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestExecArguments(t *testing.T) {
 			s := newSiteOn(t, tt.options)
 			program := s.argsProgram(t)
 			for _, tty := range []*ssh.PTY{nil, {}} {
-				if tty != nil && s.host.Tier() == winhost.TierWine {
+				if tty != nil && s.Host.Tier() == winhost.TierWine {
 					continue // without PowerShell no quoted argument reaches cmd.exe on a terminal
 				}
 				var got []string
@@ -107,7 +107,7 @@ func TestExecArguments(t *testing.T) {
 // argsProgram is a program of the host that prints its arguments, on Wine under a name that needs quotes.
 func (s *site) argsProgram(t *testing.T) []string {
 	t.Helper()
-	switch s.host.Tier() {
+	switch s.Host.Tier() {
 	case winhost.TierInProcess:
 		return []string{"args"}
 	case winhost.TierOpenSSH:
@@ -118,7 +118,7 @@ func (s *site) argsProgram(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	const path = `C:\Program Files\100% (x86)\args.exe`
-	local, err := s.host.LocalPath(path)
+	local, err := s.Host.LocalPath(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestExecStreams(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSiteOn(t, tt.options)
 			fail, digest := []string{"fail", "42", "it  broke"}, []string{"digest"}
-			if s.host.Tier() == winhost.TierOpenSSH {
+			if s.Host.Tier() == winhost.TierOpenSSH {
 				fail, digest = []string{"sh", "-c", "echo 'it  broke' >&2; exit 42"}, []string{"sha256sum"}
 			}
 			if stdout, stderr, code := finish(t, s.exec(t, t.Context(), nil, fail...)); stdout != "" || !strings.Contains(stderr, "it  broke") || code != 42 {
@@ -196,7 +196,7 @@ func TestExecShell(t *testing.T) {
 					}
 					return ""
 				}
-				switch s.host.Tier() {
+				switch s.Host.Tier() {
 				case winhost.TierOpenSSH:
 					// The terminal makes a line feed of each carriage return; a pipe does not.
 					if tty != nil {
@@ -218,7 +218,7 @@ func TestExecShell(t *testing.T) {
 							return strings.Contains(say("mode con", "Lines:"), " 22")
 						})
 					}
-					say("hostname", s.host.Name())
+					say("hostname", s.Host.Name())
 					say("exit 3", "")
 				}
 				if _, _, code := finish(t, session); code != 3 {
@@ -234,7 +234,7 @@ func TestExecLeavesNothing(t *testing.T) {
 	for _, tt := range shells {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSiteOn(t, tt.options)
-			command := map[string][]string{winhost.TierOpenSSH: {"cat"}, winhost.TierWine: {"more"}}[s.host.Tier()]
+			command := map[string][]string{winhost.TierOpenSSH: {"cat"}, winhost.TierWine: {"more"}}[s.Host.Tier()]
 			if command == nil {
 				command = []string{"ping", "-t", "127.0.0.1"}
 			}
@@ -243,7 +243,7 @@ func TestExecLeavesNothing(t *testing.T) {
 					for _, cancels := range []bool{false, true} {
 						ctx, cancel := context.WithCancel(t.Context())
 						session := s.exec(t, ctx, tty, command...)
-						hosttest.Eventually(t, "it runs", func() bool { return s.host.Running() > 0 })
+						hosttest.Eventually(t, "it runs", func() bool { return s.Host.Running() > 0 })
 						if !cancels {
 							_ = session.Close()
 						}
@@ -251,11 +251,11 @@ func TestExecLeavesNothing(t *testing.T) {
 						if err := session.Wait(); err == nil {
 							t.Error("it ended by itself")
 						}
-						hosttest.Eventually(t, "nothing runs", func() bool { return s.host.Running() == 0 })
+						hosttest.Eventually(t, "nothing runs", func() bool { return s.Host.Running() == 0 })
 					}
 				}
 			}
-			hosttest.Eventually(t, "the sessions are given back", func() bool { return s.pool.Stats().Sessions == 0 })
+			hosttest.Eventually(t, "the sessions are given back", func() bool { return s.Pool.Stats().Sessions == 0 })
 		})
 	}
 }
@@ -277,7 +277,7 @@ func TestExecInterrupt(t *testing.T) {
 // probes is how often the host was asked for its shell.
 func (s *site) probes() int {
 	n := 0
-	for _, command := range s.host.Commands() {
+	for _, command := range s.Host.Commands() {
 		if command == shell.Probe() {
 			n++
 		}
@@ -290,7 +290,7 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			session, err := s.access.Exec(t.Context(), s.instance, []string{"hostname"}, nil)
+			session, err := s.access.Exec(t.Context(), s.Instance, []string{"hostname"}, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -306,12 +306,12 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	if n := s.probes(); n != 1 {
 		t.Errorf("the host was asked %d times", n)
 	}
-	s.access.Forget(s.instance)
+	s.access.Forget(s.Instance)
 	finish(t, s.exec(t, t.Context(), nil, "hostname"))
 	if n := s.probes(); n != 2 {
 		t.Errorf("a host that was forgotten was asked %d times", n)
 	}
-	s.access.Forget(s.instance)
+	s.access.Forget(s.Instance)
 	session := s.exec(t, t.Context(), nil)
 	_ = session.Close()
 	if n := s.probes(); n != 2 {
@@ -322,11 +322,11 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 // TestExecWithoutAgent: a session is what repairs a host on which the agent cannot be put.
 func TestExecWithoutAgent(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	setFault(t, s, winhost.Fault{DiskFull: true})
-	if _, err := s.access.Facts(t.Context(), s.instance); err == nil {
+	s.SetFault(t, winhost.Fault{DiskFull: true})
+	if _, err := s.access.Facts(t.Context(), s.Instance); err == nil {
 		t.Fatal("the agent was put on a full disk, so this proves nothing")
 	}
-	if stdout, _, _ := finish(t, s.exec(t, t.Context(), nil, "hostname")); !strings.Contains(stdout, s.host.Name()) {
+	if stdout, _, _ := finish(t, s.exec(t, t.Context(), nil, "hostname")); !strings.Contains(stdout, s.Host.Name()) {
 		t.Errorf("got %q", stdout)
 	}
 }
@@ -334,36 +334,36 @@ func TestExecWithoutAgent(t *testing.T) {
 func TestExecErrors(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	exec := func(command ...string) error {
-		session, err := s.access.Exec(t.Context(), s.instance, command, nil)
+		session, err := s.access.Exec(t.Context(), s.Instance, command, nil)
 		if err == nil {
 			_ = session.Close()
 		}
 		return err
 	}
 	var command *CommandError
-	if err := exec("echo", "a\nb"); !errors.As(err, &command) || !apierrors.IsBadRequest(StatusError("win-1", err)) || !strings.Contains(err.Error(), "argument 1") {
+	if err := exec("echo", "a\nb"); !errors.As(err, &command) || !strings.Contains(err.Error(), "argument 1") {
 		t.Errorf("a line break for cmd.exe: %v", err)
 	}
 
-	s.access.Forget(s.instance)
-	setFault(t, s, winhost.Fault{ExecExit: 5})
+	s.access.Forget(s.Instance)
+	s.SetFault(t, winhost.Fault{ExecExit: 5})
 	var shell *ShellError
 	if err := exec("hostname"); !errors.As(err, &shell) {
 		t.Errorf("a shell that prints nothing: %v", err)
 	}
-	setFault(t, s, winhost.Fault{})
+	s.SetFault(t, winhost.Fault{})
 	if err := exec("hostname"); err != nil {
 		t.Errorf("a failure was kept: %v", err)
 	}
 
-	for key := range s.secrets {
-		delete(s.secrets, key)
+	for key := range s.Secrets {
+		delete(s.Secrets, key)
 	}
 	var credentials *CredentialsError
 	if err := exec(); !errors.As(err, &credentials) {
 		t.Errorf("without credentials: %v", err)
 	}
-	if _, err := s.access.Dial(t.Context(), s.instance, 80); !errors.As(err, &credentials) {
+	if _, err := s.access.Dial(t.Context(), s.Instance, 80); !errors.As(err, &credentials) {
 		t.Errorf("without credentials: %v", err)
 	}
 }
@@ -392,7 +392,7 @@ func TestDial(t *testing.T) {
 			s := newSiteOn(t, tt)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			conn, err := s.access.Dial(ctx, s.instance, port)
+			conn, err := s.access.Dial(ctx, s.Instance, port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -415,19 +415,19 @@ func TestDial(t *testing.T) {
 			}
 			free := refused.Addr().(*net.TCPAddr).Port
 			refused.Close()
-			_, err = s.access.Dial(t.Context(), s.instance, free)
+			_, err = s.access.Dial(t.Context(), s.Instance, free)
 			var failed *PortError
-			if !errors.As(err, &failed) || failed.Port != free || sshReason(err) != ssh.ReasonConnectionRefused || !strings.Contains(err.Error(), fmt.Sprintf("port %d: nothing on the host", free)) {
+			if !errors.As(err, &failed) || failed.Port != free || hostsite.Reason(err) != ssh.ReasonConnectionRefused || !strings.Contains(err.Error(), fmt.Sprintf("port %d: nothing on the host", free)) {
 				t.Errorf("a port where nothing listens: %v", err)
 			}
 			var command *CommandError
 			for _, port := range []int{-1, 0, 65536} {
-				if _, err := s.access.Dial(t.Context(), s.instance, port); !errors.As(err, &command) {
+				if _, err := s.access.Dial(t.Context(), s.Instance, port); !errors.As(err, &command) {
 					t.Errorf("port %d: %v", port, err)
 				}
 			}
-			hosttest.Eventually(t, "the connections are given back", func() bool { return s.pool.Stats().Forwards == 0 })
-			if n := len(s.host.Commands()); n > 0 {
+			hosttest.Eventually(t, "the connections are given back", func() bool { return s.Pool.Stats().Forwards == 0 })
+			if n := len(s.Host.Commands()); n > 0 {
 				t.Errorf("%d commands were run", n)
 			}
 		})

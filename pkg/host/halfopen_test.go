@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -21,17 +22,17 @@ import (
 // of one.
 func (c *configurable) onWatchedConnections(t *testing.T) {
 	t.Helper()
-	if err := c.pool.Close(); err != nil {
+	if err := c.Pool.Close(); err != nil {
 		t.Error(err)
 	}
-	c.pool = ssh.New(ssh.Options{KeepAliveInterval: 200 * time.Millisecond, KeepAliveMisses: 3}) // closed with the site
+	c.Pool = ssh.New(ssh.Options{KeepAliveInterval: 200 * time.Millisecond, KeepAliveMisses: 3}) // closed with the site
 	files := c.access.options.Payload
 	c.access = c.newAccess(t)
 	c.access.options.Payload = files
 	c.access.transfer = transfer.New(transfer.Options{
-		Pool: c.pool, Remote: remote{c.access}, HostBytesPerSecond: megabytes << 20 / 2, ProgressInterval: 10 * time.Millisecond, RetryDelay: 10 * time.Millisecond,
+		Pool: c.Pool, Remote: remote{c.access}, HostBytesPerSecond: megabytes << 20 / 2, ProgressInterval: 10 * time.Millisecond, RetryDelay: 10 * time.Millisecond,
 	})
-	if _, err := c.access.Facts(t.Context(), c.instance); err != nil { // which puts the agent there
+	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil { // which puts the agent there
 		t.Fatal(err)
 	}
 }
@@ -42,16 +43,16 @@ func TestDeliverHalfOpen(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	c.onWatchedConnections(t)
 	file := c.file(t, random)
-	before := c.pool.Stats()
+	before := c.Pool.Stats()
 	frozen, back := int64(-1), false
-	err := c.access.Deliver(t.Context(), c.instance, []api.PayloadFile{file}, func(p transfer.Progress) {
+	err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{file}, func(p transfer.Progress) {
 		switch {
 		case frozen < 0 && p.Sent > 0 && p.Sent < p.Total:
 			frozen = p.Sent
-			setFault(t, c.site, winhost.Fault{Freeze: true})
-		case frozen >= 0 && !back && c.pool.Stats().Lost > before.Lost:
+			c.SetFault(t, winhost.Fault{Freeze: true})
+		case frozen >= 0 && !back && c.Pool.Stats().Lost > before.Lost:
 			back = true
-			setFault(t, c.site, winhost.Fault{})
+			c.SetFault(t, winhost.Fault{})
 		}
 	})
 	if err != nil {
@@ -60,7 +61,7 @@ func TestDeliverHalfOpen(t *testing.T) {
 	if frozen < 0 || !back {
 		t.Fatalf("stopped at byte %d, and noticed: %t", frozen, back)
 	}
-	if after := c.pool.Stats(); after.Dials == before.Dials {
+	if after := c.Pool.Stats(); after.Dials == before.Dials {
 		t.Error("no other connection was made")
 	}
 	if config.Digest(c.content(t, file.Path)) != file.Digest {
@@ -74,17 +75,17 @@ func TestApplyHalfOpen(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	c.onWatchedConnections(t)
 	frozen := false
-	result, err := c.access.Apply(t.Context(), c.instance, c.waiting(), func(api.Event) {
+	result, err := c.access.Apply(t.Context(), c.Instance, c.waiting(), func(api.Event) {
 		if !frozen {
 			frozen = true
-			setFault(t, c.site, winhost.Fault{Freeze: true})
+			c.SetFault(t, winhost.Fault{Freeze: true})
 		}
 	})
-	if reason := sshReason(err); !frozen || reason != ssh.ReasonConnectionLost {
+	if reason := hostsite.Reason(err); !frozen || reason != ssh.ReasonConnectionLost {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	setFault(t, c.site, winhost.Fault{})
-	hosttest.Eventually(t, "the host notices that nobody listens", func() bool { return c.host.Running() == 0 })
+	c.SetFault(t, winhost.Fault{})
+	hosttest.Eventually(t, "the host notices that nobody listens", func() bool { return c.Host.Running() == 0 })
 	c.applies(t)
 	if len(c.content(t, `C:\k\kubelet.conf`)) == 0 {
 		t.Error("the host is not set up")

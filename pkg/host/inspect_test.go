@@ -34,12 +34,12 @@ func TestInspect(t *testing.T) {
 		},
 	})
 	logged := time.Now().Add(ahead).UTC().Truncate(time.Microsecond)
-	if err := os.WriteFile(filepath.Join(s.host.LogDir(), "kubelet.log"), []byte(logged.Format("E0102 15:04:05.000000")+"    7 a.go:1] boom\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.Host.LogDir(), "kubelet.log"), []byte(logged.Format("E0102 15:04:05.000000")+"    7 a.go:1] boom\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.instance.UID = "uid-1"
+	s.Instance.UID = "uid-1"
 
-	got, err := s.access.Inspect(t.Context(), s.instance)
+	got, err := s.access.Inspect(t.Context(), s.Instance)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -23,7 +24,7 @@ import (
 // writeLog puts a file below the log directory of the host.
 func writeLog(t *testing.T, s *site, name, content string) {
 	t.Helper()
-	path := filepath.Join(s.host.LogDir(), filepath.FromSlash(name))
+	path := filepath.Join(s.Host.LogDir(), filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func request(query string) api.LogRequest {
 func TestLogs(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	writeLog(t, s, "my/app.log", "one\r\ntwo\r\n")
-	stream, err := s.access.Logs(t.Context(), s.instance, request("my/app.log"))
+	stream, err := s.access.Logs(t.Context(), s.Instance, request("my/app.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestLogs(t *testing.T) {
 	if err := stream.Close(); err != nil {
 		t.Error(err)
 	}
-	hosttest.Eventually(t, "the session is given back", func() bool { return s.pool.Stats().Sessions == 0 })
+	hosttest.Eventually(t, "the session is given back", func() bool { return s.Pool.Stats().Sessions == 0 })
 }
 
 func TestLogRefusal(t *testing.T) {
@@ -70,7 +71,7 @@ func TestLogRefusal(t *testing.T) {
 		{"bad output", api.LogRequest{Queries: []string{"my/none.log"}, Output: "yaml"}, http.StatusBadRequest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			stream, err := s.access.Logs(t.Context(), s.instance, test.request)
+			stream, err := s.access.Logs(t.Context(), s.Instance, test.request)
 			var refused *LogRefusedError
 			if !errors.As(err, &refused) || refused.Refusal.Code != test.code || refused.Error() == "" {
 				t.Errorf("got %v, want a refusal with code %d", err, test.code)
@@ -83,7 +84,7 @@ func TestLogRefusal(t *testing.T) {
 	if n := s.uploads(); n != 1 {
 		t.Errorf("a refusal is no reason to put the agent there again, which happened %d times", n)
 	}
-	hosttest.Eventually(t, "all sessions are given back", func() bool { return s.pool.Stats().Sessions == 0 })
+	hosttest.Eventually(t, "all sessions are given back", func() bool { return s.Pool.Stats().Sessions == 0 })
 }
 
 func TestFollowAndResume(t *testing.T) {
@@ -91,7 +92,7 @@ func TestFollowAndResume(t *testing.T) {
 	writeLog(t, s, "my/app.log", "one\n")
 	follow := request("my/app.log")
 	follow.Follow, follow.EmitCursor = true, true
-	stream, err := s.access.Logs(t.Context(), s.instance, follow)
+	stream, err := s.access.Logs(t.Context(), s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestFollowAndResume(t *testing.T) {
 	writeLog(t, s, "my/app.log", "three\n")
 	resume := request("my/app.log")
 	resume.Cursor = cursor
-	rest, err := s.access.Logs(t.Context(), s.instance, resume)
+	rest, err := s.access.Logs(t.Context(), s.Instance, resume)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,13 +138,13 @@ func TestLogEndsWithItsContext(t *testing.T) {
 	writeLog(t, s, "my/app.log", "one\n")
 	follow := request("my/app.log")
 	follow.Follow = true
-	other, err := s.access.Logs(t.Context(), s.instance, follow)
+	other, err := s.access.Logs(t.Context(), s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := s.access.Logs(ctx, s.instance, follow)
+	stream, err := s.access.Logs(ctx, s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +160,7 @@ func TestLogEndsWithItsContext(t *testing.T) {
 	if err := stream.Close(); err != nil && !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	hosttest.Eventually(t, "only the other session is left", func() bool { return s.pool.Stats().Sessions == 1 })
+	hosttest.Eventually(t, "only the other session is left", func() bool { return s.Pool.Stats().Sessions == 1 })
 	writeLog(t, s, "my/app.log", "two\n")
 	lines := bufio.NewScanner(other)
 	for _, want := range []string{"one", "two"} {
@@ -174,15 +175,15 @@ func TestLogOfALostHost(t *testing.T) {
 	writeLog(t, s, "my/app.log", "one\n")
 	follow := request("my/app.log")
 	follow.Follow = true
-	stream, err := s.access.Logs(t.Context(), s.instance, follow)
+	stream, err := s.access.Logs(t.Context(), s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	if err := s.host.PowerOff(); err != nil {
+	if err := s.Host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.Copy(io.Discard, stream); sshReason(err) == "" {
+	if _, err := io.Copy(io.Discard, stream); hostsite.Reason(err) == "" {
 		t.Errorf("a stream whose host is gone ended with %v", err)
 	}
 }
@@ -191,7 +192,7 @@ func TestLogsPutADeletedAgentBack(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	writeLog(t, s, "my/app.log", "one\n")
 	for range 2 {
-		stream, err := s.access.Logs(t.Context(), s.instance, request("my/app.log"))
+		stream, err := s.access.Logs(t.Context(), s.Instance, request("my/app.log"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestLogsPutADeletedAgentBack(t *testing.T) {
 			t.Error(err)
 		}
 		// Nobody can remove a program that runs, so the end of this one is waited for.
-		hosttest.Eventually(t, "the program has ended", func() bool { return s.pool.Stats().Sessions == 0 })
+		hosttest.Eventually(t, "the program has ended", func() bool { return s.Pool.Stats().Sessions == 0 })
 		if err := os.Remove(s.agentPath(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -214,8 +215,8 @@ func TestLogsPutADeletedAgentBack(t *testing.T) {
 
 func TestLogsOfAFailingAgent(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	setFault(t, s, winhost.Fault{ExecExit: 3, ExecMatch: " logs$"})
-	_, err := s.access.Logs(t.Context(), s.instance, request("my/app.log"))
+	s.SetFault(t, winhost.Fault{ExecExit: 3, ExecMatch: " logs$"})
+	_, err := s.access.Logs(t.Context(), s.Instance, request("my/app.log"))
 	var agent *AgentError
 	if !errors.As(err, &agent) || agent.Step != StepRun {
 		t.Errorf("got %v", err)

@@ -68,7 +68,7 @@ func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 		change.Message = fmt.Sprintf("The agent of revision %s, %d bytes, is not on the host.", build.revision(), build.size)
 	case err != nil:
 		return nil, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
-	case info.Size() != build.size || a.verifyAgent(ctx, target, commandPath(p, name), build) != nil:
+	case info.Size() != build.size || a.verifyAgent(ctx, a.options.Pool, target, commandPath(p, name), build) != nil:
 		change.Action = string(api.ActionUpdate)
 		change.Message = fmt.Sprintf("What is there is not the agent of revision %s: it has %d bytes of %d, or another digest.", build.revision(), info.Size(), build.size)
 	default:

@@ -39,17 +39,17 @@ func (r *rebinder) set(address netip.Addr) {
 // the connection, whatever it is for.
 func TestRebinding(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	host := netip.MustParseAddr(s.host.Address())
+	host := netip.MustParseAddr(s.Host.Address())
 	names := &rebinder{address: host}
 	// The host stands on loopback. It alone is opened on purpose.
-	s.pool = ssh.New(ssh.Options{Resolver: names, AllowAddress: AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(host, host.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil)})
+	s.Pool = ssh.New(ssh.Options{Resolver: names, AllowAddress: AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(host, host.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil)})
 	t.Cleanup(func() {
-		if err := s.pool.Close(); err != nil {
+		if err := s.Pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	access := s.newAccess(t)
-	instance := s.instance.DeepCopy()
+	instance := s.Instance.DeepCopy()
 	instance.Spec.Address = "host.example.com"
 
 	uses := map[string]func(context.Context) error{
@@ -72,7 +72,7 @@ func TestRebinding(t *testing.T) {
 			return session.Close()
 		},
 		"port forward": func(ctx context.Context) error {
-			conn, err := access.Dial(ctx, instance, s.host.Port())
+			conn, err := access.Dial(ctx, instance, s.Host.Port())
 			if err != nil {
 				return err
 			}

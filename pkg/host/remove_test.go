@@ -44,7 +44,7 @@ func TestCleanupRemoves(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{})
-			if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+			if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 				t.Fatal(err)
 			}
 			root := filepath.Dir(s.agentPath(t))
@@ -56,7 +56,7 @@ func TestCleanupRemoves(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			result, err := s.access.Cleanup(t.Context(), s.instance, nil)
+			result, err := s.access.Cleanup(t.Context(), s.Instance, nil)
 			switch failed := (*AgentError)(nil); {
 			case tt.says == "":
 				if err != nil || result.Outcome != api.OutcomeRemoved {
@@ -85,14 +85,14 @@ func TestCleanupInUse(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	follow := func() *LogStream {
 		t.Helper()
-		local, err := s.host.LocalPath(`C:\var\log\x.log`)
+		local, err := s.Host.LocalPath(`C:\var\log\x.log`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(local, []byte("line\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stream, err := s.access.Logs(t.Context(), s.instance, api.LogRequest{Queries: []string{"x.log"}, Follow: true})
+		stream, err := s.access.Logs(t.Context(), s.Instance, api.LogRequest{Queries: []string{"x.log"}, Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestCleanupInUse(t *testing.T) {
 	}
 	stream := follow()
 	s.access.patience.removal = time.Millisecond
-	_, err := s.access.Cleanup(t.Context(), s.instance, nil)
+	_, err := s.access.Cleanup(t.Context(), s.Instance, nil)
 	if failed := (*AgentError)(nil); !errors.As(err, &failed) || failed.Step != StepRemove || !strings.Contains(err.Error(), "maybe because it runs") {
 		t.Errorf("got %v", err)
 	}
@@ -111,12 +111,12 @@ func TestCleanupInUse(t *testing.T) {
 	s.access.patience.removal = time.Minute
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.access.Cleanup(t.Context(), s.instance, nil)
+		_, err := s.access.Cleanup(t.Context(), s.Instance, nil)
 		done <- err
 	}()
-	before := len(s.host.Commands())
+	before := len(s.Host.Commands())
 	hosttest.Eventually(t, "the host is cleaned but for the agent", func() bool {
-		return len(s.host.Commands()) > before && s.host.Running() == 1
+		return len(s.Host.Commands()) > before && s.Host.Running() == 1
 	})
 	if err := stream.Close(); err != nil {
 		t.Error(err)
@@ -133,11 +133,11 @@ func TestCleanupInUse(t *testing.T) {
 func TestCleanupReboot(t *testing.T) {
 	const answer = `{"result":{"outcome":"Removed","changed":[],"reboot":["Delete Environment HTTP_PROXY"]}}` + "\n"
 	s := newHostileSite(t, say(answer))
-	result, err := s.access.Cleanup(t.Context(), s.instance, nil)
+	result, err := s.access.Cleanup(t.Context(), s.Instance, nil)
 	if err != nil || len(result.Reboot) != 1 {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	if s.access.placed[placeKey(address(s.instance))] != "hostile" {
+	if s.access.placed[placeKey(address(s.Instance))] != "hostile" {
 		t.Error("the agent is thought to be gone")
 	}
 	for _, outcome := range []api.Outcome{api.OutcomeApplied, api.OutcomeImpactExceeded, ""} {

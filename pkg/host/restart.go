@@ -105,6 +105,11 @@ func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, int
 	if err != nil {
 		return answer.Exchange{}, err
 	}
+	return askProgram(ctx, a.options.Pool, target, program, q, into)
+}
+
+// askProgram asks the agent that is on the host as program, over connections of the given pool.
+func askProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program string, q question, into any) (answer.Exchange, error) {
 	in := bytes.NewBuffer(q.encoded)
 	if q.request != nil {
 		if err := json.NewEncoder(in).Encode(q.request); err != nil {
@@ -116,7 +121,7 @@ func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, int
 	defer cancel()
 	limits := cmp.Or(q.bounds, answer.Usual)
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", q.command), Limit: limits.Bytes}
-	ran := a.options.Pool.Run(ctx, target, program+" "+q.command, in, &out)
+	ran := pool.Run(ctx, target, program+" "+q.command, in, &out)
 	times.Answered = time.Now()
 	hide := redactorOf(q.bundle)
 	if failed := agentFailure(ran); isAgentError(failed) {

@@ -25,14 +25,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/source/machine"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
 // controllers adds every controller to a manager.
 type controllers struct {
 	ctrl.Manager
-	hosts    *host.Access
+	hosts    hosts
 	kube     kubernetes.Interface
 	recorder record.EventRecorder
 	// leads says whether this process still leads; nil when there is no election.

@@ -34,6 +34,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -85,7 +86,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options, health *he
 		return err
 	}
 	defer shipped.close()
-	hosts := host.New(host.Options{
+	access := host.New(host.Options{
 		Pool:               connections,
 		ReadSecret:         secretReader(mgr.GetAPIReader()),
 		ReadPool:           poolReader(mgr.GetClient()),
@@ -102,7 +103,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options, health *he
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{
-		Manager: mgr, hosts: hosts, kube: kube, recorder: recorder, leads: leads(lease), options: o,
+		Manager: mgr, hosts: hosts{access, diagnose.NewChecker(access)}, kube: kube, recorder: recorder, leads: leads(lease), options: o,
 		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
 	}
 	if err := c.configure(ctx, shipped.payload); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 	"github.com/openshift/windows-instance-api/pkg/stream"
@@ -21,7 +22,8 @@ type PoolReader = func(ctx context.Context, namespace, name string) (*v1alpha1.W
 
 // Hosts is the way to hosts, as the registry needs it. Its errors are those of the API.
 type Hosts struct {
-	access *host.Access
+	access  *host.Access
+	checker *diagnose.Checker
 	// desired is nil when nothing but our agent is put on hosts.
 	desired *cluster.Live
 }
@@ -31,14 +33,14 @@ var _ windowsinstance.Hosts = (*Hosts)(nil)
 // NewHosts returns the way to hosts through access. A nil desired: hosts are watched and
 // not configured.
 func NewHosts(access *host.Access, desired *cluster.Live) *Hosts {
-	return &Hosts{access: access, desired: desired}
+	return &Hosts{access: access, checker: diagnose.NewChecker(access), desired: desired}
 }
 
 // OpenLog implements [windowsinstance.LogOpener].
 func (h *Hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (windowsinstance.LogStream, error) {
 	stream, err := h.access.Logs(ctx, instance, request)
 	if err != nil {
-		return nil, host.StatusError(instance.Name, err)
+		return nil, diagnose.StatusError(instance.Name, err)
 	}
 	return stream, nil
 }
@@ -52,7 +54,7 @@ func (h *Hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInsta
 	}
 	s, err := h.access.Exec(ctx, instance, options.Command, tty)
 	if err != nil {
-		return nil, host.StatusError(instance.Name, err)
+		return nil, diagnose.StatusError(instance.Name, err)
 	}
 	return session{s, instance.Name}, nil
 }
@@ -66,12 +68,12 @@ func (h *Hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance
 func (h *Hosts) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 	inspection, err := h.access.Inspect(ctx, instance)
 	if err != nil {
-		return nil, host.StatusError(instance.Name, err)
+		return nil, diagnose.StatusError(instance.Name, err)
 	}
 	return inspection, nil
 }
 
 // Check implements [windowsinstance.Checker].
 func (h *Hosts) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
-	return h.access.Check(ctx, instance)
+	return h.checker.Check(ctx, instance)
 }

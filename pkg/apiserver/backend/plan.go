@@ -19,7 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
-	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -54,7 +54,7 @@ func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([
 	}
 	changes, err := h.access.Plan(ctx, instance, bundle)
 	if err != nil {
-		return nil, host.StatusError(instance.Name, err)
+		return nil, diagnose.StatusError(instance.Name, err)
 	}
 	if joins {
 		changes = append(changes, v1alpha1.PlannedChange{

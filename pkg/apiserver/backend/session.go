@@ -6,7 +6,7 @@ package backend
 import (
 	"errors"
 
-	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -24,7 +24,7 @@ func (s session) Wait() (exitCode int, err error) {
 		return exit.Code, nil
 	}
 	if err != nil {
-		return 0, host.StatusError(s.instance, err)
+		return 0, diagnose.StatusError(s.instance, err)
 	}
 	return 0, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -26,12 +27,12 @@ type failure struct {
 }
 
 // stages say what was being tried in a step.
-var stages = map[step]host.Stage{
-	stepResolve: host.StageResolve,
-	stepAdmit:   host.StageResolve,
-	stepHostKey: host.StageHostKey,
-	stepLogin:   host.StageLogin,
-	stepFacts:   host.StageFacts,
+var stages = map[step]diagnose.Stage{
+	stepResolve: diagnose.StageResolve,
+	stepAdmit:   diagnose.StageResolve,
+	stepHostKey: diagnose.StageHostKey,
+	stepLogin:   diagnose.StageLogin,
+	stepFacts:   diagnose.StageFacts,
 }
 
 // inconclusive says whether an error is about us and tells nothing about the host.
@@ -56,14 +57,14 @@ func classify(at step, err error, instance *windowsv1alpha1.WindowsInstance) fai
 		return failure{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried,
 			fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), "."))}
 	}
-	return failureOf(host.Diagnose(stages[at], err, instance))
+	return failureOf(diagnose.Diagnose(stages[at], err, instance))
 }
 
 func hostKeyChanged(presented host.Key, pinned []host.Key, instance *windowsv1alpha1.WindowsInstance) failure {
-	return failureOf(host.HostKeyChanged(presented, pinned, instance))
+	return failureOf(diagnose.HostKeyChanged(presented, pinned, instance))
 }
 
-func failureOf(d host.Diagnosis) failure {
+func failureOf(d diagnose.Diagnosis) failure {
 	return failure{d.Condition, d.Status, d.Reason, d.Message}
 }
 

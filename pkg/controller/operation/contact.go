@@ -11,6 +11,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -61,9 +62,9 @@ func unsentFor(err error) bool {
 }
 
 // stages of the steps whose errors are not about looking at the host.
-var stages = map[string]host.Stage{
-	stepPlan: host.StagePlan, stepTransfer: host.StageTransfer, stepApply: host.StageApply,
-	stepFinish: host.StageApply, stepNetwork: host.StageApply, stepCleanup: host.StageCleanup,
+var stages = map[string]diagnose.Stage{
+	stepPlan: diagnose.StagePlan, stepTransfer: diagnose.StageTransfer, stepApply: diagnose.StageApply,
+	stepFinish: diagnose.StageApply, stepNetwork: diagnose.StageApply, stepCleanup: diagnose.StageCleanup,
 }
 
 // diagnose puts an error of [Hosts] into the words of the conditions, with the layer
@@ -71,9 +72,9 @@ var stages = map[string]host.Stage{
 func (e *execution) diagnose(err error) string {
 	stage, ok := stages[e.current]
 	if !ok {
-		stage = host.StageFacts
+		stage = diagnose.StageFacts
 	}
-	d := host.Diagnose(stage, err, e.instance)
+	d := diagnose.Diagnose(stage, err, e.instance)
 	if d.Condition == windowsv1alpha1.ConditionConfigured || d.Condition == windowsv1alpha1.ConditionRemoved {
 		return d.Message // the reason says what failed, and that is known here
 	}

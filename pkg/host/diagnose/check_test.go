@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package diagnose
 
 import (
 	"context"
@@ -13,12 +13,51 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
+
+// site is a host that is checked.
+type site struct {
+	*hostsite.Site
+	access  *host.Access
+	checker *Checker
+}
+
+func newSite(t *testing.T, o winhost.InProcessOptions) *site {
+	t.Helper()
+	s := &site{Site: hostsite.New(t, winhost.Options{InProcess: o})}
+	s.connect(t)
+	return s
+}
+
+// connect begins with what knows nothing of the host.
+func (s *site) connect(t *testing.T) {
+	t.Helper()
+	agents, err := host.LoadBundle(s.AgentDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.access = host.New(host.Options{
+		Pool: s.Pool, ReadSecret: s.Secrets.Read, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials, Agents: agents,
+	})
+	s.checker = NewChecker(s.access)
+}
+
+// agentPath is where the agent is on this machine.
+func (s *site) agentPath(t *testing.T) string {
+	t.Helper()
+	path, err := s.Host.LocalPath(s.access.AgentPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 // results writes the layers of a check up to the one that did not pass, with its reason.
 // All after it must be skipped.
@@ -59,7 +98,7 @@ func layer(status *v1alpha1.WindowsInstanceCheckStatus, name string) v1alpha1.Ch
 func TestCheckPasses(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{Facts: func(f *api.Facts) { f.PendingReboot.Pending = true }})
 	// Before the agent is there nothing is put there.
-	status := s.access.Check(t.Context(), s.instance)
+	status := s.checker.Check(t.Context(), s.Instance)
 	if got := results(t, status); got != "Agent skipped" {
 		t.Errorf("without the agent: %s", got)
 	}
@@ -69,15 +108,15 @@ func TestCheckPasses(t *testing.T) {
 	if _, err := os.Stat(s.agentPath(t)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the check put the agent on the host: %v", err)
 	}
-	if commands := s.host.Commands(); len(commands) > 0 {
+	if commands := s.Host.Commands(); len(commands) > 0 {
 		t.Errorf("the check ran %q", commands)
 	}
 
-	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
-	pooled := s.host.Connections()
-	status = s.access.Check(t.Context(), s.instance)
+	pooled := s.Host.Connections()
+	status = s.checker.Check(t.Context(), s.Instance)
 	if got := results(t, status); got != "everything" {
 		t.Errorf("with the agent: %s", got)
 	}
@@ -85,17 +124,17 @@ func TestCheckPasses(t *testing.T) {
 		t.Errorf("findings (-want +got):\n%s", cmp.Diff(want, status.Findings))
 	}
 	for name, says := range map[string]string{
-		CheckResolve: s.host.Address(), CheckConnect: s.host.Address() + ":", CheckHandshake: "OpenSSH_for_Windows",
-		CheckHostKey: KeyOf(s.host.HostKey()).Describe() + ", pinned", CheckAuthenticate: "user Administrator",
-		CheckAgent: "revision ", CheckPreflight: "1 findings are worth knowing",
+		CheckResolve: s.Host.Address(), CheckConnect: s.Host.Address() + ":", CheckHandshake: "OpenSSH_for_Windows",
+		CheckHostKey: host.KeyOf(s.Host.HostKey()).Describe() + ", pinned", CheckAuthenticate: "user Administrator",
+		CheckAgent: "digest ", CheckPreflight: "1 findings are worth knowing",
 	} {
 		if got := layer(status, name).Message; !strings.Contains(got, says) {
 			t.Errorf("%s says %q, want %q in it", name, got, says)
 		}
 	}
 	// The connection of the check is gone, and that of the pool is not.
-	if s.pool.Stats().Connections != pooled {
-		t.Errorf("the pool has %d connections, before it had %d", s.pool.Stats().Connections, pooled)
+	if s.Pool.Stats().Connections != pooled {
+		t.Errorf("the pool has %d connections, before it had %d", s.Pool.Stats().Connections, pooled)
 	}
 }
 
@@ -109,26 +148,26 @@ func TestCheckFails(t *testing.T) {
 	}{
 		{name: "closed port", fault: winhost.Fault{RefuseTCP: true}, want: "Connect ConnectionRefused", says: "install and start the OpenSSH server"},
 		{name: "credentials refused", fault: winhost.Fault{DenyAuth: true}, want: "Authenticate CredentialsRefused", says: "administrators_authorized_keys"},
-		{name: "host key changed", change: func(s *site) { s.instance.Spec.HostKeys = []string{KeyOf(hostKeyOf(t, "other")).String()} }, want: "HostKey HostKeyChanged", says: "kubectl patch"},
-		{name: "first contact", change: func(s *site) { s.instance.Spec.HostKeys = nil }, want: "HostKey NotTried", says: "It presents ssh-ed25519 SHA256:"},
-		{name: "recorded key that cannot be read", change: func(s *site) { s.instance.Spec.HostKeys = []string{"nonsense"} }, want: "HostKey NotTried", says: "nonsense"},
-		{name: "no Secret", change: func(s *site) { delete(s.secrets, "operator/cloud-private-key") }, want: "Authenticate CredentialsMissing", says: "operator/cloud-private-key"},
-		{name: "no name", change: func(s *site) { s.instance.Spec.Address = "nowhere.invalid" }, want: "Resolve NameNotResolved", says: "nowhere.invalid"},
+		{name: "host key changed", change: func(s *site) { s.Instance.Spec.HostKeys = []string{host.KeyOf(hostKeyOf(t, "other")).String()} }, want: "HostKey HostKeyChanged", says: "kubectl patch"},
+		{name: "first contact", change: func(s *site) { s.Instance.Spec.HostKeys = nil }, want: "HostKey NotTried", says: "It presents ssh-ed25519 SHA256:"},
+		{name: "recorded key that cannot be read", change: func(s *site) { s.Instance.Spec.HostKeys = []string{"nonsense"} }, want: "HostKey NotTried", says: "nonsense"},
+		{name: "no Secret", change: func(s *site) { delete(s.Secrets, "operator/cloud-private-key") }, want: "Authenticate CredentialsMissing", says: "operator/cloud-private-key"},
+		{name: "no name", change: func(s *site) { s.Instance.Spec.Address = "nowhere.invalid" }, want: "Resolve NameNotResolved", says: "nowhere.invalid"},
 		{name: "agent that is another one", change: func(s *site) { truncateAgent(t, s) }, want: "Agent AgentNotInstalled", says: "bytes on the host"},
 		{name: "agent that fails", fault: winhost.Fault{ExecMatch: "facts$", ExecExit: 3}, want: "Preflight AgentFailed", says: "3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{})
-			if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+			if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 				t.Fatal(err)
 			}
 			// Credentials that were read before are known for a while.
-			s.access = s.newAccess(t)
-			setFault(t, s, tt.fault)
+			s.connect(t)
+			s.SetFault(t, tt.fault)
 			if tt.change != nil {
 				tt.change(s)
 			}
-			status := s.access.Check(t.Context(), s.instance)
+			status := s.checker.Check(t.Context(), s.Instance)
 			if got := results(t, status); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -152,10 +191,10 @@ func TestCheckFindsWhatIsInTheWay(t *testing.T) {
 		f.PendingReboot.Pending = true
 		f.Memory.TotalBytes = 1 << 30
 	}})
-	if _, err := s.access.Facts(t.Context(), s.instance); err != nil {
+	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
-	status := s.access.Check(t.Context(), s.instance)
+	status := s.checker.Check(t.Context(), s.Instance)
 	if got := results(t, status); got != "Preflight Findings" {
 		t.Errorf("got %s", got)
 	}
@@ -172,10 +211,10 @@ func TestCheckFindsWhatIsInTheWay(t *testing.T) {
 // caller allows.
 func TestCheckAnswers(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	setFault(t, s, winhost.Fault{HangAtAccept: true})
+	s.SetFault(t, winhost.Fault{HangAtAccept: true})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if got := results(t, s.access.Check(ctx, s.instance)); got != "Handshake HandshakeTimedOut" {
+	if got := results(t, s.checker.Check(ctx, s.Instance)); got != "Handshake HandshakeTimedOut" {
 		t.Errorf("got %s", got)
 	}
 }

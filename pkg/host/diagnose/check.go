@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package diagnose
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,41 +72,39 @@ type check struct {
 	ended string
 }
 
+// Checker checks hosts. It is safe for concurrent use.
+type Checker struct{ hosts *host.Access }
+
+// NewChecker returns a Checker.
+func NewChecker(hosts *host.Access) *Checker { return &Checker{hosts} }
+
 // Check tries the way to the host now, layer by layer, over a connection of its own. It
 // changes nothing on the host: an agent that is not there is not put there. It answers
 // within half a minute, whatever the host does. What fails has the reason and the advice
 // that the conditions of the instance would have. A check in which nothing failed has
 // passed, also when the agent is not there yet and says nothing of the host.
-func (a *Access) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
+func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	c := &check{instance: instance}
-	a.check(ctx, c)
+	h.check(ctx, c)
 	for _, name := range checkLayers[len(c.status.Layers):] {
 		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: c.ended})
 	}
 	// A layer is skipped because one before it failed, or because the agent is not there yet:
-	// that is how a host begins, and nothing that anybody has to put right.
+	// that is how a host begins, and nothing that anybody has to repair.
 	c.status.Passed = !slices.ContainsFunc(c.status.Layers, func(l v1alpha1.CheckLayer) bool { return l.Result == v1alpha1.CheckFailed })
 	return &c.status
 }
 
-func (a *Access) check(ctx context.Context, c *check) {
-	target := address(c.instance)
-	keys, keysErr := trustedKeys(c.instance)
-	target.HostKeys = keys
-	began := time.Now()
-	credential, credentialErr := a.credential(ctx, c.instance)
-	readSecret := time.Since(began)
-	target.Credential = credential
-
-	trace := a.options.Pool.Trace(ctx, target, ssh.TraceOptions{WithoutLogin: credentialErr != nil})
+func (h *Checker) check(ctx context.Context, c *check) {
+	trace := h.hosts.Trace(ctx, c.instance)
 	defer trace.Close()
 	for _, step := range trace.Steps {
 		name := traced[step.Layer]
 		switch {
-		case name == CheckHostKey && keysErr != nil:
-			c.failed(name, step.Duration, v1alpha1.ReasonNotTried, fmt.Sprintf("No key is trusted: %s.", cause(keysErr)))
+		case name == CheckHostKey && trace.KeysErr != nil:
+			c.failed(name, step.Duration, v1alpha1.ReasonNotTried, fmt.Sprintf("No key is trusted: %s.", cause(trace.KeysErr)))
 		case step.Err != nil:
 			c.diagnosed(name, step.Duration, step.Err, trace)
 		default:
@@ -115,70 +114,35 @@ func (a *Access) check(ctx context.Context, c *check) {
 			return
 		}
 	}
-	if credentialErr != nil {
-		c.diagnosed(CheckAuthenticate, readSecret, credentialErr, trace)
+	if trace.CredentialErr != nil {
+		c.diagnosed(CheckAuthenticate, trace.CredentialDuration, trace.CredentialErr, trace)
 		return
 	}
-	a.over(trace.Pool).checkAgent(ctx, c, target)
+	h.checkAgent(ctx, c, trace)
 }
 
-// over is an Access that uses the connections of another pool.
-func (a *Access) over(pool *ssh.Pool) *Access {
-	o := a.options
-	o.Pool = pool
-	return New(o)
-}
-
-// checkAgent looks for the agent, and has it look at the host if it is there.
-func (a *Access) checkAgent(ctx context.Context, c *check, target ssh.Target) {
+// checkAgent looks for the agent, and has it inspect the host if it is there.
+func (h *Checker) checkAgent(ctx context.Context, c *check, trace *host.Trace) {
 	began := time.Now()
-	command, build, err := a.findAgent(ctx, target)
+	agent, err := h.hosts.Installed(ctx, trace.Pool, trace.Target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent of revision %s, which looks at the host, is not there yet: the controller puts it there, or the next request that needs it.", build.revision()))
+		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent with the digest %s, which inspects the host, is not there yet: the controller puts it there, or the next request that needs it.", agent.Digest))
 		return
 	case err != nil:
 		c.diagnosed(CheckAgent, time.Since(began), err, nil)
 		return
 	}
-	c.passed(CheckAgent, time.Since(began), fmt.Sprintf("revision %s", build.revision()))
+	c.passed(CheckAgent, time.Since(began), "digest "+agent.Digest)
 
-	a.placed[placeKey(target)] = command // so that it is not put there
 	asked := time.Now()
-	facts := &api.Facts{}
-	_, err = a.askOnce(ctx, target, askFacts, facts)
+	facts, err := agent.Facts(ctx)
 	received := time.Now()
 	if err != nil {
 		c.diagnosed(CheckPreflight, received.Sub(asked), err, nil)
 		return
 	}
 	c.judged(facts, asked, received)
-}
-
-// findAgent returns the path of the agent on the host, having verified it. Where it is not
-// there the error is [fs.ErrNotExist].
-func (a *Access) findAgent(ctx context.Context, target ssh.Target) (string, agentBuild, error) {
-	client, err := a.options.Pool.SFTP(ctx, target)
-	if err != nil {
-		return "", agentBuild{}, err
-	}
-	// Closing gives the session back; what it could report was reported before.
-	defer func() { _ = client.Close() }()
-	p, build, err := a.buildFor(client)
-	if err != nil {
-		return "", build, err
-	}
-	command := commandPath(p, agentName(p, build))
-	info, err := client.Stat(sftpPath(p, agentName(p, build)))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", build, fs.ErrNotExist
-	case err != nil:
-		return "", build, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", command, err)}
-	case info.Size() != build.size:
-		return "", build, &AgentError{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", command, info.Size(), build.size)}
-	}
-	return command, build, a.verifyAgent(ctx, target, command, build)
 }
 
 func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {
@@ -202,17 +166,17 @@ func (c *check) failed(name string, took time.Duration, reason, message string) 
 }
 
 // diagnosed is failed by an error. The trace may be nil.
-func (c *check) diagnosed(name string, took time.Duration, err error, trace *ssh.Trace) {
+func (c *check) diagnosed(name string, took time.Duration, err error, trace *host.Trace) {
 	d := Diagnose(stageOf[name], err, c.instance)
 	message := d.Message
 	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonHostKeyUnknown && trace != nil && trace.HostKey != nil {
-		message = fmt.Sprintf("%s It presents %s.", message, KeyOf(trace.HostKey).Describe())
+		message = fmt.Sprintf("%s It presents %s.", message, host.KeyOf(trace.HostKey).Describe())
 	}
 	c.failed(name, took, d.Reason, message)
 }
 
 // describe is what is worth knowing of a layer that passed.
-func (c *check) describe(name string, trace *ssh.Trace) string {
+func (c *check) describe(name string, trace *host.Trace) string {
 	switch name {
 	case CheckResolve:
 		list := make([]string, len(trace.Addresses))
@@ -226,9 +190,9 @@ func (c *check) describe(name string, trace *ssh.Trace) string {
 		return trace.ServerVersion // known only when logged in
 	case CheckHostKey:
 		if len(c.instance.Spec.HostKeys) > 0 {
-			return KeyOf(trace.HostKey).Describe() + ", pinned in spec.hostKeys"
+			return host.KeyOf(trace.HostKey).Describe() + ", pinned in spec.hostKeys"
 		}
-		return KeyOf(trace.HostKey).Describe() + ", recorded in status.hostKeys"
+		return host.KeyOf(trace.HostKey).Describe() + ", recorded in status.hostKeys"
 	case CheckAuthenticate:
 		return "user " + c.instance.Spec.Username
 	}

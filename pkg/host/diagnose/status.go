@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package diagnose
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -27,7 +28,7 @@ const (
 	retryBusy        = 5
 )
 
-// StatusError turns an error of [Access] into what an API client gets: 503 with the
+// StatusError turns an error of package host into what an API client gets: 503 with the
 // layer that failed when the host cannot be reached, 504 when it accepted and went
 // silent, 429 when a limit is reached, and what the agent says when it refuses.
 func StatusError(instance string, err error) error {
@@ -35,12 +36,12 @@ func StatusError(instance string, err error) error {
 		return err // the client is gone; nobody reads an answer
 	}
 	var (
-		refused     *LogRefusedError
-		credentials *CredentialsError
-		agent       *AgentError
-		command     *CommandError
-		shell       *ShellError
-		port        *PortError
+		refused     *host.LogRefusedError
+		credentials *host.CredentialsError
+		agent       *host.AgentError
+		command     *host.CommandError
+		shell       *host.ShellError
+		port        *host.PortError
 	)
 	switch {
 	case errors.As(err, &refused):
@@ -104,7 +105,7 @@ func hostStatus(instance string, code int, layer, message string, retryAfter int
 }
 
 // refusal passes on what the agent answered.
-func refusal(instance string, err *LogRefusedError) error {
+func refusal(instance string, err *host.LogRefusedError) error {
 	r := err.Refusal
 	status := apierrors.NewGenericServerResponse(r.Code, "get", schema.GroupResource{Group: v1alpha1.GroupName, Resource: "windowsinstances"}, instance, r.Message, 0, false)
 	status.ErrStatus.Message = r.Message

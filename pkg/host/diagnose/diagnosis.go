@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+// Package diagnose says what is wrong with a host: an error on the way to it becomes a condition
+// or the Status of a request, and a check tries that way layer by layer. Nobody else decides
+// what an error of a connection means. It must not import the registry or a controller, which
+// both build on it.
+package diagnose
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -54,16 +57,16 @@ type Diagnosis struct {
 	Message string
 }
 
-// Diagnose puts an error of [Access] into the words of the API. The message is the
+// Diagnose puts an error of package host into the words of the API. The message is the
 // same as long as the cause is the same, so that a host that keeps failing in the
 // same way causes no writes.
 func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis {
 	sshErr, isSSH := ssh.AsError(err)
-	var agent *AgentError
+	var agent *host.AgentError
 	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
 		return diagnoseAgent(at, agent, instance)
 	}
-	var credentials *CredentialsError
+	var credentials *host.CredentialsError
 	if errors.As(err, &credentials) {
 		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing,
 			"There are no usable credentials: %s.", cause(credentials))
@@ -82,7 +85,7 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 	case StageResolve:
 		return failed(v1alpha1.ConditionResolved, v1alpha1.ReasonNameNotResolved, "%s cannot be resolved: %s.", instance.Spec.Address, cause(err))
 	case StageHostKey:
-		return failed(v1alpha1.ConditionReachable, v1alpha1.ReasonHandshakeFailed, "The host key of %s cannot be read: %s.", Endpoint(instance), cause(err))
+		return failed(v1alpha1.ConditionReachable, v1alpha1.ReasonHandshakeFailed, "The host key of %s cannot be read: %s.", host.Endpoint(instance), cause(err))
 	case StageLogin:
 		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing, "Logging in cannot be tried: %s.", cause(err))
 	}
@@ -95,7 +98,7 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 		reachable     = v1alpha1.ConditionReachable
 		authenticated = v1alpha1.ConditionAuthenticated
 	)
-	to := Endpoint(instance)
+	to := host.Endpoint(instance)
 	if e.Reason == ssh.ReasonTimedOut {
 		return diagnoseTimeout(at, e, instance)
 	}
@@ -171,7 +174,7 @@ func diagnoseTimeout(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance)
 	case ssh.LayerConnect:
 		return diagnoseSSH(at, &ssh.Error{Layer: e.Layer, Reason: ssh.ReasonConnectionTimedOut, Address: e.Address, Err: e.Err}, instance)
 	case ssh.LayerHandshake, ssh.LayerHostKey:
-		return handshakeTimedOut(Endpoint(instance))
+		return handshakeTimedOut(host.Endpoint(instance))
 	}
 	if isAfterLogin(at) && e.Layer != ssh.LayerAuth {
 		return diagnoseSilence(at, instance)
@@ -181,7 +184,7 @@ func diagnoseTimeout(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance)
 
 // diagnoseSilence is for a stage that did not end in time.
 func diagnoseSilence(at Stage, instance *v1alpha1.WindowsInstance) Diagnosis {
-	to := Endpoint(instance)
+	to := host.Endpoint(instance)
 	switch at {
 	case StageResolve:
 		return failed(v1alpha1.ConditionResolved, v1alpha1.ReasonNameNotResolved,
@@ -210,18 +213,18 @@ func diagnoseHostKey(e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis
 	var keys *ssh.HostKeyError
 	if !errors.As(e, &keys) {
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged,
-			"%s does not present the trusted host key: %s.", Endpoint(instance), cause(e))
+			"%s does not present the trusted host key: %s.", host.Endpoint(instance), cause(e))
 	}
-	pinned := make([]Key, len(keys.Pinned))
+	pinned := make([]host.Key, len(keys.Pinned))
 	for i, key := range keys.Pinned {
-		pinned[i] = KeyOf(key)
+		pinned[i] = host.KeyOf(key)
 	}
-	return HostKeyChanged(KeyOf(keys.Presented), pinned, instance)
+	return HostKeyChanged(host.KeyOf(keys.Presented), pinned, instance)
 }
 
 // HostKeyChanged says everything that somebody needs in order to decide about the
 // new key. presented may be none, see [ssh.HostKeyError].
-func HostKeyChanged(presented Key, pinned []Key, instance *v1alpha1.WindowsInstance) Diagnosis {
+func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.WindowsInstance) Diagnosis {
 	trusted := make([]string, len(pinned))
 	for i, key := range pinned {
 		trusted[i] = key.Describe()
@@ -232,11 +235,11 @@ func HostKeyChanged(presented Key, pinned []Key, instance *v1alpha1.WindowsInsta
 	}
 	var b strings.Builder
 	if presented.IsZero() {
-		fmt.Fprintf(&b, "%s presents no host key of a trusted type; trusted is %s (%s). ", Endpoint(instance), strings.Join(trusted, ", "), origin)
+		fmt.Fprintf(&b, "%s presents no host key of a trusted type; trusted is %s (%s). ", host.Endpoint(instance), strings.Join(trusted, ", "), origin)
 		fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 	}
-	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin)
+	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", host.Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin)
 	fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. ")
 	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
 	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
@@ -244,7 +247,7 @@ func HostKeyChanged(presented Key, pinned []Key, instance *v1alpha1.WindowsInsta
 
 // acceptCommand is the command that trusts key, and no other, from now on. Object
 // names and keys hold no character that a shell would touch within the quotes.
-func acceptCommand(instance *v1alpha1.WindowsInstance, key Key) string {
+func acceptCommand(instance *v1alpha1.WindowsInstance, key host.Key) string {
 	return fmt.Sprintf(`kubectl patch windowsinstances.%s %s -n %s --type=merge -p '{"spec":{"hostKeys":["%s"]}}'`,
 		v1alpha1.GroupName, instance.Name, instance.Namespace, key)
 }
@@ -287,7 +290,7 @@ func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis,
 	say := func(format string, args ...any) (Diagnosis, bool) {
 		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...), true
 	}
-	var missing *PayloadError
+	var missing *host.PayloadError
 	switch {
 	case errors.As(err, &missing):
 		return say("The host cannot be sent what it needs: %s. Hosts are set up with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
@@ -305,11 +308,11 @@ func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis,
 	return Diagnosis{}, false
 }
 
-func diagnoseAgent(at Stage, agent *AgentError, instance *v1alpha1.WindowsInstance) Diagnosis {
+func diagnoseAgent(at Stage, agent *host.AgentError, instance *v1alpha1.WindowsInstance) Diagnosis {
 	switch agent.Step {
-	case StepRun:
+	case host.StepRun:
 		return afterLogin(at, "The program windows-node-agent failed on the host: %s.", cause(agent.Err))
-	case StepRemove:
+	case host.StepRemove:
 		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed,
 			"The host was cleaned, but for the program windows-node-agent: %s. It is tried again; end what uses the file, or remove it by hand.", cause(agent.Err))
 	}
@@ -333,11 +336,6 @@ func failed(condition, reason, format string, args ...any) Diagnosis {
 
 func unknown(condition, reason, format string, args ...any) Diagnosis {
 	return Diagnosis{condition, metav1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
-}
-
-// Endpoint is where the host of an instance is contacted, for people.
-func Endpoint(instance *v1alpha1.WindowsInstance) string {
-	return net.JoinHostPort(instance.Spec.Address, strconv.Itoa(int(instance.Spec.Port)))
 }
 
 // localEnd matches our end of a connection in an error of package net: its port

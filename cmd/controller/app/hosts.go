@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"github.com/openshift/windows-instance-api/pkg/controller/instance"
+	"github.com/openshift/windows-instance-api/pkg/controller/operation"
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+)
+
+// hosts is the way to hosts as controllers want it.
+type hosts struct {
+	*host.Access
+	*diagnose.Checker
+}
+
+var (
+	_ instance.Hosts  = hosts{}
+	_ operation.Hosts = hosts{}
+)

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// Trace is the way to a host, made once more from the beginning. It must be closed.
+type Trace struct {
+	// Trace says how far it came. Its pool has the only connection.
+	*ssh.Trace
+	// Target is how the host is logged in to.
+	Target ssh.Target
+	// KeysErr is why no key of the host is trusted. Nil: those of Target are.
+	KeysErr error
+	// CredentialErr is why nothing could be logged in with, which took CredentialDuration to
+	// find out. Nil: there are credentials.
+	CredentialErr      error
+	CredentialDuration time.Duration
+}
+
+// Trace tries each layer on the way to the host of the instance, up to an open session, over a
+// connection of its own. Without credentials it ends with the host key.
+func (a *Access) Trace(ctx context.Context, instance *v1alpha1.WindowsInstance) *Trace {
+	t := &Trace{Target: address(instance)}
+	t.Target.HostKeys, t.KeysErr = trustedKeys(instance)
+	began := time.Now()
+	t.Target.Credential, t.CredentialErr = a.credential(ctx, instance)
+	t.CredentialDuration = time.Since(began)
+	t.Trace = a.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutLogin: t.CredentialErr != nil})
+	return t
+}
