@@ -4,13 +4,14 @@
 package instance
 
 import (
-	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
 const (
@@ -19,15 +20,13 @@ const (
 	// attentionInterval is how often a host is looked at that answers and about which
 	// somebody has to do something. Somebody who does wants to see it soon.
 	attentionInterval = time.Minute
-	// A host that failed is tried again after backoffBase, and from then on after
-	// backoffFactor times as long each time, at most backoffMax.
-	backoffBase   = 5 * time.Second
-	backoffFactor = 1.7
-	backoffMax    = time.Minute
 	// jitterShare is by how much of itself a period is lengthened or shortened, so that hosts
 	// that were looked at together do not stay together.
 	jitterShare = 0.2
 )
+
+// failureBackoff is how long after a failure a host is tried again.
+var failureBackoff = wait.Backoff{Duration: 5 * time.Second, Factor: 1.7, Cap: time.Minute}
 
 // outcome is how the last look at a host ended.
 type outcome int
@@ -72,8 +71,7 @@ func next(h history, recheck time.Duration, now time.Time) time.Time {
 	case outcomeAttention:
 		return h.at.Add(jittered(min(attentionInterval, recheck), h.jitter))
 	case outcomeFailed:
-		wait := float64(backoffBase) * math.Pow(backoffFactor, float64(max(h.failures-1, 0)))
-		return h.at.Add(jittered(time.Duration(min(wait, float64(backoffMax))), h.jitter))
+		return h.at.Add(jittered(backoff.After(failureBackoff, h.failures), h.jitter))
 	}
 	return now
 }
@@ -104,7 +102,7 @@ func restore(instance *windowsv1alpha1.WindowsInstance, recheck time.Duration, n
 	if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionHostKeyTrusted) && login != nil && login.Reason == windowsv1alpha1.ReasonNotTried {
 		return history{}
 	}
-	h := history{outcome: outcomeRestored, at: now, spread: min(backoffMax, recheck), jitter: jitter}
+	h := history{outcome: outcomeRestored, at: now, spread: min(failureBackoff.Cap, recheck), jitter: jitter}
 	if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionPreflightPassed) {
 		h.spread = recheck
 	}

@@ -11,8 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
 // Reasons of the events about why a host is set up.
@@ -175,7 +177,7 @@ func (w world) due() time.Time {
 		pause = configureRetryLongest // somebody does not want it now
 	default:
 		// After a success too: the host is looked at again before it is known what it brought.
-		pause = backoff(attempts(status, last), configureRetryFirst, configureRetryLongest)
+		pause = pauseAfter(attempts(status, last), configureRetryFirst, configureRetryLongest)
 	}
 	return last.FinishedAt.Add(pause)
 }
@@ -220,13 +222,8 @@ func attempts(status *windowsv1alpha1.WindowsInstanceStatus, last *windowsv1alph
 	return max(n, 1)
 }
 
-// backoff is the pause after n failures in a row.
-func backoff(n int, first, longest time.Duration) time.Duration {
-	pause := first
-	for range n - 1 {
-		if pause *= 2; pause >= longest {
-			return longest
-		}
-	}
-	return min(pause, longest)
+// pauseAfter is the pause after n failures in a row: the first one, then twice as long each
+// time, up to the longest one.
+func pauseAfter(n int, first, longest time.Duration) time.Duration {
+	return backoff.After(wait.Backoff{Duration: first, Factor: 2, Cap: longest}, n)
 }

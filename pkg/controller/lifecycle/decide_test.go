@@ -382,7 +382,7 @@ func TestBackoff(t *testing.T) {
 		{0, time.Minute}, {1, time.Minute}, {2, 2 * time.Minute}, {3, 4 * time.Minute}, {5, 16 * time.Minute}, {6, 30 * time.Minute}, {1000, 30 * time.Minute},
 	} {
 		t.Run(fmt.Sprint(test.n), func(t *testing.T) {
-			if got := backoff(test.n, time.Minute, 30*time.Minute); got != test.want {
+			if got := pauseAfter(test.n, time.Minute, 30*time.Minute); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

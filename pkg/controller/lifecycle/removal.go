@@ -143,7 +143,7 @@ func (w world) removeDue(last *windowsv1alpha1.Operation) time.Time {
 	if last.Phase == windowsv1alpha1.OperationCanceled {
 		return last.FinishedAt.Add(removeRetryLongest) // somebody does not want it now
 	}
-	return last.FinishedAt.Add(backoff(attempts(&w.instance.Status, last), removeRetryFirst, removeRetryLongest))
+	return last.FinishedAt.Add(pauseAfter(attempts(&w.instance.Status, last), removeRetryFirst, removeRetryLongest))
 }
 
 // untouched says whether nothing was ever put on the host: it has no revision, and no

@@ -56,7 +56,7 @@ func (e *execution) build(ctx context.Context) (*document.Result, error) {
 	}
 	join := e.joins()
 	var built *document.Result
-	err = retryUntil(ctx, e.clock, "Finding out what the host shall be like", func(err error) bool { return !transient(err) }, func() (err error) {
+	err = retryAPI(ctx, e.clock, "Finding out what the host shall be like", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
 		if built, err = e.configuration.Build(ctx, e.instance, node, join); err != nil || !join {
 			return err
 		}
@@ -86,7 +86,7 @@ func (e *execution) liveNode(ctx context.Context) (node *corev1.Node, err error)
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no Node is an ordinary answer
 	}
-	err = retryAPI(ctx, e.clock, "Reading the Node", func() (err error) {
+	err = retryAPI(ctx, e.clock, "Reading the Node", isFinal, func() (err error) {
 		node, err = e.kube.CoreV1().Nodes().Get(ctx, ref.Name, metav1.GetOptions{})
 		return err
 	})
@@ -96,9 +96,9 @@ func (e *execution) liveNode(ctx context.Context) (node *corev1.Node, err error)
 	return node, err
 }
 
-// transient says whether an error is trouble with the API server, as opposed to what it,
+// isTransientAPI says whether an error is trouble with the API server, as opposed to what it,
 // or what is read from it, says clearly.
-func transient(err error) bool {
+func isTransientAPI(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
@@ -113,7 +113,7 @@ func transient(err error) bool {
 
 // planHost asks the host what would have to be done for it to be as built says.
 func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.Plan, error) {
-	plan, err := askPatiently(ctx, e, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
+	plan, err := ask(ctx, e.clock, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
 		return e.hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 	var lockedSince time.Time
 	heard := e.clock.Now()
 	for breaks := 0; ; {
-		if err := e.leading(ctx); err != nil {
+		if err := e.ensureLeading(ctx); err != nil {
 			return nil, err
 		}
 		var done *api.Result
@@ -150,7 +150,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		case recordErr != nil:
 			return nil, recordErr
 		case err != nil:
-			if !blip(err) {
+			if !isTransient(err) {
 				if breaks++; !agentBroke(err) || breaks > maxBreaks {
 					return nil, e.blame(ctx, "the host cannot be changed", err)
 				}
@@ -172,10 +172,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		default:
 			return done, nil
 		}
-		if err := e.say(ctx, "%s %s", doing, why); err != nil {
-			return nil, err
-		}
-		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+		if err := e.pause(ctx, "%s %s", doing, why); err != nil {
 			return nil, err
 		}
 	}
@@ -271,7 +268,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 	until := e.clock.Now().Add(silence)
 	sent := int64(0)
 	for {
-		if err := e.leading(ctx); err != nil {
+		if err := e.ensureLeading(ctx); err != nil {
 			return err
 		}
 		var recordErr error
@@ -292,14 +289,11 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 			return recordErr
 		case err == nil:
 			return nil
-		case !blip(err) || !e.clock.Now().Before(until):
+		case !isTransient(err) || !e.clock.Now().Before(until):
 			return e.blame(ctx, "files cannot be sent to the host", err)
 		}
 		e.hosts.Forget(e.instance)
-		if err := e.say(ctx, "Sending files. It goes on when the host answers again: %s", e.diagnose(err)); err != nil {
-			return err
-		}
-		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+		if err := e.pause(ctx, "Sending files. It goes on when the host answers again: %s", e.diagnose(err)); err != nil {
 			return err
 		}
 	}

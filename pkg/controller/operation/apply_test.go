@@ -40,7 +40,7 @@ func TestTransient(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := transient(tt.err); got != tt.want {
+			if got := isTransientAPI(tt.err); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})

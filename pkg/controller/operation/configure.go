@@ -98,7 +98,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	facts := e.facts
 	if facts == nil { // the step before was another execution's
 		var err error
-		if facts, err = ask(ctx, e, e.clock.Now().Add(patience), e.readFacts); err != nil {
+		if facts, err = ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts); err != nil {
 			return "", e.blame(ctx, "the host cannot be looked at", err)
 		}
 	}
@@ -124,7 +124,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 func (e *execution) orphaned(ctx context.Context) error {
 	name := e.operation().Node.Name
 	until := findStep(e.operation(), e.current).StartedAt.Add(orphanPatience)
-	err := e.poll(ctx, until, fmt.Sprintf("The host was installed anew. Waiting until Node %s, which it was, is seen to be gone.", name), func(ctx context.Context) (string, error) {
+	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was installed anew. Waiting until Node %s, which it was, is seen to be gone.", name), func(ctx context.Context) (string, error) {
 		node, err := e.liveNode(ctx)
 		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
 			return "", err
@@ -218,7 +218,7 @@ func (e *execution) transfer(ctx context.Context) (result, error) {
 
 // apply makes the host what it shall be, up to the restart that this may need.
 func (e *execution) apply(ctx context.Context) (result, error) {
-	if err := e.confirm(ctx); err != nil {
+	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
 	if err := e.takeRestartSlot(ctx); err != nil {
@@ -320,10 +320,7 @@ func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, 
 		if err != nil || len(built.Waiting) == 0 || !joined || !e.clock.Now().Before(until) {
 			return built, err
 		}
-		if err := e.say(ctx, "Waiting for what is about the Node.%s", describeWaiting(built.Waiting)); err != nil {
-			return nil, err
-		}
-		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+		if err := e.pause(ctx, "Waiting for what is about the Node.%s", describeWaiting(built.Waiting)); err != nil {
 			return nil, err
 		}
 	}

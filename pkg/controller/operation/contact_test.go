@@ -21,10 +21,10 @@ func TestErrorsOfHosts(t *testing.T) {
 		return fmt.Errorf("x: %w", &ssh.Error{Layer: layer, Reason: reason})
 	}
 	tests := []struct {
-		name       string
-		err        error
-		wantBlip   bool
-		wantUnsent bool
+		name          string
+		err           error
+		wantTransient bool
+		wantUnsent    bool
 	}{
 		{"no address", failed(ssh.LayerDNS, ssh.ReasonNameNotResolved), true, true},
 		{"address not allowed", failed(ssh.LayerConnect, ssh.ReasonAddressRefused), false, true},
@@ -42,8 +42,8 @@ func TestErrorsOfHosts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if blip, unsent := blip(tt.err), unsentFor(tt.err); blip != tt.wantBlip || unsent != tt.wantUnsent {
-				t.Errorf("blip %v, unsent %v, want %v, %v", blip, unsent, tt.wantBlip, tt.wantUnsent)
+			if transient, unsent := isTransient(tt.err), unsentFor(tt.err); transient != tt.wantTransient || unsent != tt.wantUnsent {
+				t.Errorf("transient %v, unsent %v, want %v, %v", transient, unsent, tt.wantTransient, tt.wantUnsent)
 			}
 		})
 	}

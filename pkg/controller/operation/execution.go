@@ -173,7 +173,7 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	pool := &windowsv1alpha1.WindowsNodePool{}
-	err := retryAPI(ctx, e.clock, "Reading the pool", func() error {
+	err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() error {
 		return e.cached.Get(ctx, client.ObjectKey{Namespace: e.instance.Namespace, Name: ref.Name}, pool)
 	})
 	if err != nil {
@@ -192,7 +192,7 @@ func (e *execution) findNode(ctx context.Context) (*windowsv1alpha1.OperationNod
 		return nil, nil //nolint:nilnil // no Node is an ordinary answer
 	}
 	var node *corev1.Node
-	err := retryAPI(ctx, e.clock, "Reading the Node", func() (err error) {
+	err := retryAPI(ctx, e.clock, "Reading the Node", isFinal, func() (err error) {
 		node, err = e.kube.CoreV1().Nodes().Get(ctx, ref.Name, metav1.GetOptions{})
 		return err
 	})
@@ -264,10 +264,10 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 	return nil
 }
 
-// confirm makes sure, right before something that cannot be taken back, that it still
+// ensureWanted makes sure, right before something that cannot be taken back, that it still
 // is to be done.
-func (e *execution) confirm(ctx context.Context) error {
-	if err := e.leading(ctx); err != nil {
+func (e *execution) ensureWanted(ctx context.Context) error {
+	if err := e.ensureLeading(ctx); err != nil {
 		return err
 	}
 	if err := e.load(ctx); err != nil {
@@ -279,14 +279,14 @@ func (e *execution) confirm(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// leading makes sure, before the host is changed, that no other process has taken over. What
+// ensureLeading makes sure, before the host is changed, that no other process has taken over. What
 // is under way on the host when one does is what the lock of the host is for.
-func (e *execution) leading(ctx context.Context) error {
+func (e *execution) ensureLeading(ctx context.Context) error {
 	if e.leads == nil {
 		return nil
 	}
 	leads := false
-	if err := retryAPI(ctx, e.clock, "Asking which process works", func() (err error) {
+	if err := retryAPI(ctx, e.clock, "Asking which process works", isFinal, func() (err error) {
 		leads, err = e.leads(ctx)
 		return err
 	}); err != nil {
@@ -298,8 +298,8 @@ func (e *execution) leading(ctx context.Context) error {
 	return nil
 }
 
-// say records what is going on, if that has changed.
-func (e *execution) say(ctx context.Context, format string, args ...any) error {
+// recordMessage records what is going on, if that has changed.
+func (e *execution) recordMessage(ctx context.Context, format string, args ...any) error {
 	message := fmt.Sprintf(format, args...)
 	return e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Message = message })
 }

@@ -28,7 +28,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 	}
 	began := findStep(e.operation(), e.current).StartedAt.Time
 	var node *windowsv1alpha1.OperationNode
-	err := e.poll(ctx, began.Add(joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
+	err := e.waitUntil(ctx, began.Add(joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
 		if node, err = e.joinedNode(ctx); node != nil || err != nil {
 			return "", err
 		}
@@ -40,7 +40,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		}
 		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
 	}
-	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error {
+	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", isFinal, func() error {
 		return e.configuration.Revoke(ctx, e.instance)
 	}); err != nil {
 		return result{}, fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
@@ -78,10 +78,11 @@ func (e *execution) revoke(ctx context.Context) {
 	if e.configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
 		return
 	}
-	_, err := within(ctx, patience, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, retryAPI(ctx, e.clock, "Revoking the credentials to join", func() error { return e.configuration.Revoke(ctx, e.instance) })
-	})
-	if err != nil {
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := retryAPI(bounded, e.clock, "Revoking the credentials to join", isFinal, func() error {
+		return e.configuration.Revoke(bounded, e.instance)
+	}); err != nil {
 		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and end by themselves within the hour")
 	}
 }

@@ -45,7 +45,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	if err := e.confirm(ctx); err != nil {
+	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
 	var found drain.Cordoned
@@ -75,7 +75,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 
 // onNode calls f until the API server takes it.
 func (e *execution) onNode(ctx context.Context, f func() error) error {
-	return retryAPI(ctx, e.clock, "Changing the Node", func() error {
+	return retryAPI(ctx, e.clock, "Changing the Node", isFinal, func() error {
 		err := f()
 		if errors.Is(err, drain.ErrNodeReplaced) {
 			// As if the Node were gone, which it is.
@@ -144,7 +144,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 // retryDrain drains again when the API server was in trouble. What the drain itself
 // says is final, the end of its time included.
 func retryDrain(ctx context.Context, c clock.Clock, deadline time.Time, run func() error) error {
-	return retryAPI(ctx, c, "Draining the Node", func() error {
+	return retryAPI(ctx, c, "Draining the Node", isFinal, func() error {
 		err := run()
 		var (
 			notAllowed *drain.NotAllowedError
@@ -203,7 +203,7 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	if op.Node == nil {
 		return noNode, nil
 	}
-	if err := e.confirm(ctx); err != nil {
+	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
 	if op.Type != windowsv1alpha1.OperationUncordon {

@@ -27,7 +27,7 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 		// The agent on the host is verified anew as well.
 		e.hosts.Forget(e.instance)
 	}
-	_, err := ask(ctx, e, e.clock.Now().Add(patience), func(ctx context.Context) (struct{}, error) {
+	_, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, e.hosts.Login(ctx, e.instance)
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func (e *execution) blame(ctx context.Context, what string, err error) error {
 
 // checkPending ends the operation when Windows does not wait for a restart.
 func (e *execution) checkPending(ctx context.Context) (result, error) {
-	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "the host does not say whether it waits for a restart", err)
 	}
@@ -75,7 +75,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		}
 	}
 	if !mayBeSent {
-		id, err := ask(ctx, e, e.clock.Now().Add(patience), func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
+		id, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
 		if err != nil {
 			return result{}, e.blame(ctx, "the host does not say which boot it is in, without which nobody could tell that it was restarted", err)
 		}
@@ -87,7 +87,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 	deadline := e.rebootDeadline()
 	unreachableUntil := e.clock.Now().Add(patience)
 	for {
-		if err := e.confirm(ctx); err != nil {
+		if err := e.ensureWanted(ctx); err != nil {
 			return result{}, err
 		}
 		e.unsent = false
@@ -100,7 +100,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		}
 		if !mayBeSent && unsentFor(err) {
 			e.unsent = true
-			if !blip(err) || !e.clock.Now().Before(unreachableUntil) {
+			if !isTransient(err) || !e.clock.Now().Before(unreachableUntil) {
 				return result{}, e.blame(ctx, "the host does not take the request to restart", err)
 			}
 		} else {
@@ -112,10 +112,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if !e.clock.Now().Before(deadline) {
 			return result{}, e.blame(ctx, "nobody knows whether the host got the request to restart", err)
 		}
-		if err := e.say(ctx, "Restarting the host; whether it got the request is not known yet. %s", e.diagnose(err)); err != nil {
-			return result{}, err
-		}
-		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+		if err := e.pause(ctx, "Restarting the host; whether it got the request is not known yet. %s", e.diagnose(err)); err != nil {
 			return result{}, err
 		}
 		e.hosts.Forget(e.instance) // the connection may be dead without knowing it
@@ -125,7 +122,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 // requestRestart makes the request. A cancellation does not cut it off half way, when
 // nobody would know whether it was carried out.
 func (e *execution) requestRestart() (api.RestartAnswer, error) {
-	return once(e.lifetime, func(ctx context.Context) (api.RestartAnswer, error) {
+	return ask(e.lifetime, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (api.RestartAnswer, error) {
 		op := e.operation()
 		return e.hosts.Restart(ctx, e.instance, api.RestartRequest{
 			BootID: op.BootID,
@@ -154,11 +151,11 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 	asked := findStep(e.operation(), e.current).StartedAt.Time
 	e.hosts.Forget(e.instance)
 	deadline := e.rebootDeadline()
-	err := e.poll(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
-		id, err := once(ctx, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
+	err := e.waitUntil(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
+		id, err := ask(ctx, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
 		switch {
 		case err != nil:
-			if blip(err) {
+			if isTransient(err) {
 				e.hosts.Forget(e.instance) // the connection may have died with the host and not know it
 			}
 			if now := e.clock.Now(); ordinary(err) && now.Sub(asked) < slowBoot && now.Before(deadline) {
@@ -190,7 +187,7 @@ const slowBoot = 3 * time.Minute
 // cannot be reached, or stops programs while it goes down.
 func ordinary(err error) bool {
 	var agent *host.AgentError
-	return blip(err) || errors.As(err, &agent)
+	return isTransient(err) || errors.As(err, &agent)
 }
 
 // slowShutdown is after which time a host that has not gone down is worth a word. Windows
@@ -238,9 +235,9 @@ func stopped(facts *api.Facts, names []string) []string {
 // services waits until the services run without which there is no Node.
 func (e *execution) services(ctx context.Context) (result, error) {
 	var facts *api.Facts
-	err := e.poll(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (string, error) {
+	err := e.waitUntil(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (string, error) {
 		var err error
-		if facts, err = once(ctx, e.readFacts); err != nil {
+		if facts, err = ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts); err != nil {
 			return e.diagnose(err), nil
 		}
 		if missing := stopped(facts, essential); len(missing) > 0 {
@@ -284,7 +281,7 @@ func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 	if !strings.HasPrefix(id, awsScheme) {
 		return result{skipped: true, message: "Only hosts on AWS need it."}, nil
 	}
-	changed, err := ask(ctx, e, e.rebootDeadline(), func(ctx context.Context) ([]api.Route, error) {
+	changed, err := ask(ctx, e.clock, e.rebootDeadline(), askTimeout, func(ctx context.Context) ([]api.Route, error) {
 		return e.hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
 	})
 	if err != nil {
@@ -330,7 +327,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		}
 	}
 	deadline := e.rebootDeadline()
-	facts, err := ask(ctx, e, deadline, e.readFacts)
+	facts, err := ask(ctx, e.clock, deadline, askTimeout, e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "the host does not say when it was started", err)
 	}
@@ -340,7 +337,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	if restart := findStep(op, stepRestart); since.IsZero() && restart.StartedAt != nil {
 		since = restart.StartedAt.Time
 	}
-	err = e.poll(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
+	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx)
 		if err != nil {
 			return "", err
@@ -349,7 +346,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			return lacks, nil
 		}
 		// For a while a Node looks ready although its kubelet has just stopped.
-		facts, err := once(ctx, e.readFacts)
+		facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
 		if err != nil {
 			return e.diagnose(err), nil
 		}

@@ -16,7 +16,7 @@ import (
 // look has our agent look at the host, and puts it there if it is not, or not as it
 // should be.
 func (e *execution) look(ctx context.Context) (result, error) {
-	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be looked at", err)
 	}
@@ -62,7 +62,7 @@ func inTheWay(status *windowsv1alpha1.WindowsInstanceCheckStatus) []string {
 
 // agent makes sure that the agent of our version is on the host, as it is here.
 func (e *execution) agent(ctx context.Context) (result, error) {
-	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "our agent cannot be put on the host", err)
 	}
@@ -81,7 +81,7 @@ func ours(facts *api.Facts, revision string) bool {
 // verify makes sure that the host answers over a new connection with what it has now.
 func (e *execution) verify(ctx context.Context) (result, error) {
 	e.hosts.Forget(e.instance)
-	facts, err := ask(ctx, e, e.clock.Now().Add(patience), e.readFacts)
+	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "the host does not answer any more", err)
 	}

@@ -7,14 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -25,13 +23,6 @@ var (
 	errOver = errors.New("the operation is over")
 	// errCanceled means that the operation is [stored.unwanted].
 	errCanceled = errors.New("the operation was canceled")
-)
-
-const (
-	// apiRetryFirst and apiRetryLongest bound the pause before a request that the API server did
-	// not take is made again.
-	apiRetryFirst   = time.Second
-	apiRetryLongest = 10 * time.Second
 )
 
 // stored is the operation as the API server has it. It is used by one goroutine.
@@ -63,7 +54,7 @@ func deleted(instance *windowsv1alpha1.WindowsInstance) bool {
 // load reads the operation, and goes on trying until ctx ends. It fails with [errOver],
 // and with the error of ctx.
 func (r *stored) load(ctx context.Context) error {
-	return retryUntil(ctx, r.clock, "Reading the operation", isOver, func() error { return r.read(ctx) })
+	return retryAPI(ctx, r.clock, "Reading the operation", isOver, func() error { return r.read(ctx) })
 }
 
 func (r *stored) read(ctx context.Context) error {
@@ -88,7 +79,7 @@ func (r *stored) read(ctx context.Context) error {
 // called more than once, and must give the same again when what it did is there already.
 // It fails like load.
 func (r *stored) update(ctx context.Context, change func(*windowsv1alpha1.Operation)) error {
-	return retryUntil(ctx, r.clock, "Writing the operation", isOver, func() error {
+	return retryAPI(ctx, r.clock, "Writing the operation", isOver, func() error {
 		for {
 			changed := r.instance.DeepCopy()
 			change(changed.Status.Operation)
@@ -125,8 +116,8 @@ func gone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
-// final says whether an error of the API server about another object stays as it is.
-func final(err error) bool {
+// isFinal says whether an error of the API server about another object stays as it is.
+func isFinal(err error) bool {
 	var says finalError
 	return errors.As(err, &says) || isOver(err) || gone(err) || apierrors.IsForbidden(err)
 }
@@ -135,36 +126,3 @@ func final(err error) bool {
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
-
-// retryAPI calls f until it succeeds, or fails with a [final] error, or ctx ends.
-func retryAPI(ctx context.Context, c clock.Clock, doing string, f func() error) error {
-	return retryUntil(ctx, c, doing, final, f)
-}
-
-func retryUntil(ctx context.Context, c clock.Clock, doing string, isFinal func(error) bool, f func() error) error {
-	for pause := apiRetryFirst; ; pause = min(2*pause, apiRetryLongest) {
-		err := f()
-		if err == nil || isFinal(err) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		log.FromContext(ctx).Info(doing+" did not work and is tried again", "cause", err.Error())
-		if err := sleep(ctx, c, pause); err != nil {
-			return err
-		}
-	}
-}
-
-// sleep lets time go by. It fails with the cause of ctx when that ends before.
-func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
-	timer := c.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -18,7 +18,7 @@ import (
 
 // cleanup takes everything of ours off the host and puts back what was there before.
 func (e *execution) cleanup(ctx context.Context) (result, error) {
-	if err := e.confirm(ctx); err != nil {
+	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
 	done, err := e.clean(ctx)
@@ -51,7 +51,7 @@ func (e *execution) clean(ctx context.Context) (*api.Result, error) {
 // deleteNode deletes the Node of the host, and no other one that has its name by now. A
 // host that was about to join may have become one after the removal began.
 func (e *execution) deleteNode(ctx context.Context) (result, error) {
-	if err := e.confirm(ctx); err != nil {
+	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
 	node := e.operation().Node
@@ -62,7 +62,7 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 		}
 		node = found
 	}
-	err := retryAPI(ctx, e.clock, "Deleting the Node", func() error {
+	err := retryAPI(ctx, e.clock, "Deleting the Node", isFinal, func() error {
 		err := e.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 		if apierrors.IsConflict(err) {
 			return finalError{err}

@@ -54,10 +54,7 @@ func (e *execution) waitForSlot(ctx context.Context, slots Slots) error {
 			return err
 		}
 		e.yield()
-		if err := e.say(ctx, "%s", waitsFor); err != nil {
-			return err
-		}
-		if err := sleep(ctx, e.clock, pollInterval); err != nil {
+		if err := e.pause(ctx, "%s", waitsFor); err != nil {
 			return err
 		}
 	}
@@ -85,7 +82,7 @@ func (e *execution) trySlot(ctx context.Context, slots Slots) (waitsFor string, 
 // listInstances reads instances that nobody changes.
 func (e *execution) listInstances(ctx context.Context, from client.Reader, opts ...client.ListOption) ([]windowsv1alpha1.WindowsInstance, error) {
 	list := &windowsv1alpha1.WindowsInstanceList{}
-	if err := retryAPI(ctx, e.clock, "Reading the instances", func() error {
+	if err := retryAPI(ctx, e.clock, "Reading the instances", isFinal, func() error {
 		return from.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
 	}); err != nil {
 		return nil, fmt.Errorf("finding out whether the host may be disrupted now: %w", err)

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// What waits here does so with the clock of the operation and the cause of its context,
+// which the loops of apimachinery and client-go do not know. Their [wait.Backoff] says how long.
+
+const (
+	// pollInterval is how often a host is asked whether what is waited for has happened.
+	pollInterval = 3 * time.Second
+	// askTimeout bounds one question to a host: one that is going down may take it and
+	// never answer.
+	askTimeout = 45 * time.Second
+	// patience is for how long a host that cannot be reached is tried before anything was
+	// done to it.
+	patience = time.Minute
+)
+
+var (
+	// apiBackoff is between a request that the API server did not take and the next one.
+	apiBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Steps: math.MaxInt32, Cap: 10 * time.Second}
+	// pollBackoff has a host asked sooner in the beginning than every pollInterval.
+	pollBackoff = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Steps: math.MaxInt32, Cap: pollInterval}
+)
+
+// sleep lets time go by. It fails with the cause of ctx when that ends before.
+func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
+	timer := c.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// retryAPI calls f until it succeeds, or fails with an error that is final, or ctx ends.
+func retryAPI(ctx context.Context, c clock.Clock, doing string, final func(error) bool, f func() error) error {
+	for delay := apiBackoff.DelayFunc(); ; {
+		err := f()
+		if err == nil || final(err) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		log.FromContext(ctx).Info(doing+" did not work and is tried again", "cause", err.Error())
+		if err := sleep(ctx, c, delay()); err != nil {
+			return err
+		}
+	}
+}
+
+// ask puts a question to the host until it is answered, or the error is not transient, or
+// the time is over; the zero time is over at once. The error is that of the host, or the
+// cause of ctx, also if an answer comes after its end. timeout bounds each answer.
+func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout time.Duration, question func(ctx context.Context) (T, error)) (T, error) {
+	for {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		answer, err := question(bounded)
+		cancel()
+		if ctx.Err() != nil {
+			return answer, context.Cause(ctx)
+		}
+		if err == nil || !isTransient(err) || !c.Now().Add(pollInterval).Before(until) {
+			return answer, err
+		}
+		if err := sleep(ctx, c, pollInterval); err != nil {
+			return answer, err
+		}
+	}
+}
+
+// waitUntil asks again and again until done says that what is waited for has happened. What
+// it lacks it says in words, which are shown while it is waited for; at the deadline
+// they are the error.
+func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
+	for delay := pollBackoff.DelayFunc(); ; {
+		lacks, err := done(ctx)
+		if err != nil || lacks == "" {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !e.clock.Now().Before(deadline) {
+			return errors.New(lacks)
+		}
+		if err := e.recordMessage(ctx, "%s %s", waiting, sentence(lacks)); err != nil {
+			return err
+		}
+		if err := sleep(ctx, e.clock, delay()); err != nil {
+			return err
+		}
+	}
+}
+
+// pause records what is waited for and lets pollInterval go by.
+func (e *execution) pause(ctx context.Context, format string, args ...any) error {
+	if err := e.recordMessage(ctx, format, args...); err != nil {
+		return err
+	}
+	return sleep(ctx, e.clock, pollInterval)
+}
