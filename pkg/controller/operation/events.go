@@ -10,7 +10,7 @@ import "github.com/openshift/windows-instance-api/pkg/controller/internal/messag
 // DrainSucceeded, RebootFailed and so on.
 const eventEvictionBlocked = "EvictionBlocked"
 
-// event tells everybody.
+// event sends an event about the instance.
 func (e *execution) event(eventType, reason, note string) {
 	e.recorder.Event(e.instance, eventType, reason, message.EventNote(note))
 }

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -106,7 +105,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 	for first := true; e.operation().Active(); first = false {
 		step := nextStep(e.operation())
 		if step == nil {
-			return e.conclude(ctx, windowsv1alpha1.OperationSucceeded, e.summary())
+			return e.conclude(ctx, windowsv1alpha1.OperationSucceeded, e.describeSuccess())
 		}
 		if e.unwanted() {
 			cancel(errCanceled)
@@ -224,7 +223,7 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 			}
 			begin(step, began)
 		}
-		op.Message = doing(name, op)
+		op.Message = describeStep(name, op)
 	}); err != nil {
 		return err
 	}
@@ -302,250 +301,4 @@ func (e *execution) ensureLeading(ctx context.Context) error {
 func (e *execution) recordMessage(ctx context.Context, format string, args ...any) error {
 	message := fmt.Sprintf(format, args...)
 	return e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Message = message })
-}
-
-// cancel ends the operation because somebody asked for it, and puts the Node back.
-func (e *execution) cancel(ctx context.Context) error {
-	if err := e.load(ctx); err != nil {
-		return err
-	}
-	op := e.operation()
-	message := "Canceled by " + op.CancelRequestedBy + "."
-	if deleted(e.instance) {
-		message = "Canceled, as the WindowsInstance is being deleted."
-	}
-	note, err := e.putBack(ctx)
-	if err != nil {
-		return err
-	}
-	return e.conclude(ctx, windowsv1alpha1.OperationCanceled, message+note)
-}
-
-// putBack undoes what an operation that ends early has done, as far as that can be
-// undone, and says what is left of it.
-func (e *execution) putBack(ctx context.Context) (string, error) {
-	op := e.operation()
-	switch {
-	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, stepApply):
-		return e.leave(ctx)
-	case op.Type == windowsv1alpha1.OperationRemove && begun(op, stepCleanup):
-		return " The host is half way: part of what is ours may still be on it. Remove it again.", nil
-	case e.mayBeSent():
-		message := " The restart of the host was asked for before, which cannot be taken back."
-		if cordonedByUs(op) {
-			message += fmt.Sprintf(" Node %s stays cordoned: uncordon it when the host is back and well.", op.Node.Name)
-		}
-		return message, nil
-	case cordonedByUs(op):
-		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
-		return evicted(op) + restored, err
-	case op.Node != nil && op.Node.WasUnschedulable:
-		return evicted(op) + fmt.Sprintf(" Node %s stays cordoned, as it was before.", op.Node.Name), nil
-	}
-	return " Nothing was changed.", nil
-}
-
-// leave says how a host is left whose configuration ends without success after it was
-// begun, and keeps new pods away from it until one succeeds.
-func (e *execution) leave(ctx context.Context) (string, error) {
-	op := e.operation()
-	message := " The host is configured, and whether it is a node that works was not found out."
-	if finish := findStep(op, stepFinish); !ended(finish) {
-		message = " The host is half way between two configurations: reconfigure it again, or remove it."
-	}
-	if e.mayBeSent() && !ended(findStep(op, stepBoot)) {
-		message += " It was asked to restart."
-	}
-	note, err := e.orWhyNot(ctx, "cordoned", e.isolate)
-	return message + note, err
-}
-
-// isolate cordons the Node of the host, if there is one by now, and says so.
-func (e *execution) isolate(ctx context.Context) (string, error) {
-	node := e.operation().Node
-	if node == nil {
-		if err := e.load(ctx); err != nil {
-			return "", err
-		}
-		found, err := e.findNode(ctx)
-		if err != nil || found == nil {
-			return "", err
-		}
-		node = found
-	}
-	var found drain.Cordoned
-	err := e.onNode(ctx, func() (err error) {
-		found, err = drain.Cordon(ctx, e.kube, node.Name, node.UID, markOf(e.operation()))
-		return err
-	})
-	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", err
-	case found.ByOther:
-		return fmt.Sprintf("Node %s stays cordoned, as it was before.", node.Name), nil
-	}
-	return fmt.Sprintf("Node %s stays cordoned until the host is reconfigured with success.", node.Name), nil
-}
-
-// orWhyNot does something to the Node, and says why it cannot be done if that is so. Its
-// error is that of the record.
-func (e *execution) orWhyNot(ctx context.Context, done string, do func(context.Context) (string, error)) (string, error) {
-	note, err := do(ctx)
-	switch {
-	case err == nil && note == "":
-		return "", nil
-	case err == nil:
-		return " " + note, nil
-	case ctx.Err() != nil || errors.Is(err, errOver):
-		return "", err
-	}
-	return fmt.Sprintf(" The Node cannot be %s: %v.", done, err), nil
-}
-
-// begun says whether a step was carried out, at least in part.
-func begun(op *windowsv1alpha1.Operation, name string) bool {
-	step := findStep(op, name)
-	return step != nil && step.StartedAt != nil
-}
-
-// evicted says which pods are gone although the operation was broken off.
-func evicted(op *windowsv1alpha1.Operation) string {
-	if p := op.Progress; p != nil && p.Done > 0 {
-		return fmt.Sprintf(" %d of %d pods had left and do not come back by themselves.", p.Done, p.Total)
-	}
-	if step := findStep(op, stepDrain); step != nil && step.State == windowsv1alpha1.StepSucceeded {
-		return fmt.Sprintf(" The drain was over. %s They do not come back by themselves.", step.Message)
-	}
-	return ""
-}
-
-// conclude records the end, and says it to everybody else.
-func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.OperationPhase, message string) error {
-	if phase != windowsv1alpha1.OperationSucceeded {
-		e.revoke(ctx)
-	}
-	now := e.clock.Now()
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		if op.Active() {
-			conclude(op, phase, message, now)
-		}
-		if e.unsent {
-			op.BootID = ""
-		}
-	}); err != nil {
-		return err
-	}
-	op := e.operation()
-	e.metrics.ended(op, now)
-	eventType := corev1.EventTypeNormal
-	if phase == windowsv1alpha1.OperationFailed {
-		eventType = corev1.EventTypeWarning
-	}
-	e.event(eventType, string(op.Type)+string(phase), message)
-	log.FromContext(ctx).Info("The operation has ended", "phase", phase, "message", message)
-	return nil
-}
-
-// fail ends the operation without success. It says why, in what state the host was left
-// and what to do.
-func (e *execution) fail(ctx context.Context, cause error) error {
-	text := message.Sentence(cause.Error())
-	note, err := e.aftermath(ctx)
-	if err != nil {
-		return err
-	}
-	return e.conclude(ctx, windowsv1alpha1.OperationFailed, text+note)
-}
-
-// aftermath says in what state an operation that failed leaves the host.
-func (e *execution) aftermath(ctx context.Context) (string, error) {
-	op := e.operation()
-	note := ""
-	if op.Type == windowsv1alpha1.OperationReboot && !e.mayBeSent() {
-		note = " The host was not restarted."
-	}
-	switch {
-	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, stepApply):
-		return e.orWhyNot(ctx, "cordoned", e.isolate)
-	case !cordonedByUs(op):
-		return note, nil
-	case op.Type == windowsv1alpha1.OperationReconfigure:
-		// Nothing was done to the host, so that its Node works as it did.
-		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
-		return " The host was not changed." + restored, err
-	case op.Type == windowsv1alpha1.OperationRemove && e.current == stepDrain:
-		return fmt.Sprintf(" Node %[1]s stays cordoned, as its host is to be removed, which is tried again: have the pods leave meanwhile, for example with kubectl drain %[1]s and its options.", op.Node.Name), nil
-	case op.Type == windowsv1alpha1.OperationRemove:
-		return fmt.Sprintf(" Node %s stays cordoned, as its host is to be removed.", op.Node.Name), nil
-	case op.Type == windowsv1alpha1.OperationDrain:
-		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
-	}
-	return note + fmt.Sprintf(" Node %s stays cordoned: put right what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
-}
-
-// mayBeSent says whether the restart of the host was, or may have been, asked for.
-func (e *execution) mayBeSent() bool { return e.operation().BootID != "" && !e.unsent }
-
-// cordonedByUs says whether the Node is, or may be, cordoned because of the operation.
-func cordonedByUs(op *windowsv1alpha1.Operation) bool {
-	step := findStep(op, stepCordon)
-	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil && step.State != windowsv1alpha1.StepSkipped
-}
-
-// summary is how an operation that went well ended.
-func (e *execution) summary() string {
-	op := e.operation()
-	switch op.Type {
-	case windowsv1alpha1.OperationDrain:
-		total := int32(0)
-		if op.Progress != nil {
-			total = op.Progress.Total
-		}
-		return fmt.Sprintf("Node %s is cordoned, and its pods have left: %d.", op.Node.Name, total)
-	case windowsv1alpha1.OperationReboot:
-		message := "The host was restarted."
-		for _, name := range []string{stepNodeReady, stepUncordon} {
-			if step := findStep(op, name); step != nil && step.State == windowsv1alpha1.StepSucceeded {
-				message += " " + step.Message
-			}
-		}
-		return message
-	}
-	return op.Steps[len(op.Steps)-1].Message
-}
-
-// doing says what a step does, for people.
-func doing(name string, op *windowsv1alpha1.Operation) string {
-	node := "the host"
-	if op.Node != nil {
-		node = "Node " + op.Node.Name
-	}
-	return map[string]string{
-		stepConnect:       "Connecting to the host.",
-		stepCheckPending:  "Looking whether Windows waits for a restart.",
-		stepCordon:        "Cordoning " + node + ".",
-		stepEvict:         "Evicting the pods of " + node + ".",
-		stepDrain:         "Evicting the pods of " + node + ".",
-		stepRestart:       "Restarting the host.",
-		stepBoot:          "Waiting until the host is back.",
-		stepServices:      "Waiting for the services of the host.",
-		stepMetadataRoute: "Putting the routes to the metadata service back.",
-		stepNodeReady:     "Waiting until " + node + " is ready.",
-		stepUncordon:      "Uncordoning " + node + ".",
-		stepFacts:         "Looking at the host.",
-		stepPreflight:     "Judging whether the host is fit to be a node.",
-		stepAgent:         "Putting our agent on the host.",
-		stepPlan:          "Finding out what is to be done to the host.",
-		stepTransfer:      "Sending files to the host.",
-		stepApply:         "Configuring the host.",
-		stepFinish:        "Configuring the host after its restart.",
-		stepJoin:          "Waiting until the host has become a Node.",
-		stepNetwork:       "Configuring what needs the Node.",
-		stepVerify:        "Verifying the host.",
-		stepCleanup:       "Taking everything of ours off the host.",
-		stepDeleteNode:    "Deleting " + node + ".",
-		stepForget:        "Closing the connections to the host.",
-	}[name]
 }

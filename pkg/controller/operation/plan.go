@@ -76,7 +76,7 @@ var stepFuncs = map[string]stepFunc{
 	stepMetadataRoute: (*execution).metadataRoute,
 	stepNodeReady:     (*execution).nodeReady,
 	stepUncordon:      (*execution).uncordon,
-	stepFacts:         (*execution).look,
+	stepFacts:         (*execution).inspect,
 	stepPreflight:     (*execution).preflight,
 	stepAgent:         (*execution).agent,
 	stepPlan:          (*execution).planConfiguration,

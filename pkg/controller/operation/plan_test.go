@@ -45,7 +45,7 @@ func TestPlan(t *testing.T) {
 				if stepFuncs[name] == nil {
 					t.Errorf("nobody knows how to do step %s", name)
 				}
-				if doing(name, &tt.operation) == "" {
+				if describeStep(name, &tt.operation) == "" {
 					t.Errorf("nobody knows what to say of step %s", name)
 				}
 			}

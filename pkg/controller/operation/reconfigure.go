@@ -13,9 +13,9 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// look has our agent look at the host, and puts it there if it is not, or not as it
+// inspect has our agent inspect the host, and puts it there if it is not, or not as it
 // should be.
-func (e *execution) look(ctx context.Context) (result, error) {
+func (e *execution) inspect(ctx context.Context) (result, error) {
 	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be looked at", err)

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
 // What waits here does so with the clock of the operation and the cause of its context,
@@ -99,7 +101,7 @@ func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting s
 		if !e.clock.Now().Before(deadline) {
 			return errors.New(lacks)
 		}
-		if err := e.recordMessage(ctx, "%s %s", waiting, sentence(lacks)); err != nil {
+		if err := e.recordMessage(ctx, "%s %s", waiting, message.Sentence(lacks)); err != nil {
 			return err
 		}
 		if err := sleep(ctx, e.clock, delay()); err != nil {
