@@ -43,7 +43,7 @@ func TestDescribe(t *testing.T) {
 		ID: "drain-1", Type: drain, Phase: running, RequestedBy: "anna", RequestedAt: before(2 * time.Minute), StartedAt: new(before(2 * time.Minute)),
 		Progress:  &windowsv1alpha1.OperationProgress{Done: 1, Total: 2, Unit: "pods"},
 		BlockedBy: []windowsv1alpha1.BlockedPod{{Namespace: "shop", Name: "web", Budget: "b"}},
-		Steps:     []windowsv1alpha1.OperationStep{{Name: "Cordon", State: windowsv1alpha1.StepSucceeded, StartedAt: new(before(2 * time.Minute)), FinishedAt: new(before(119 * time.Second))}, {Name: "Drain", State: windowsv1alpha1.StepPending}},
+		Steps:     []windowsv1alpha1.OperationStep{{Name: windowsv1alpha1.StepCordon, State: windowsv1alpha1.StepSucceeded, StartedAt: new(before(2 * time.Minute)), FinishedAt: new(before(119 * time.Second))}, {Name: windowsv1alpha1.StepDrain, State: windowsv1alpha1.StepPending}},
 	}
 	i.Status.History = []windowsv1alpha1.Operation{{Type: windowsv1alpha1.OperationReboot, Phase: windowsv1alpha1.OperationFailed, RequestedBy: "bob", RequestedAt: before(24 * time.Hour), Message: "too\nlate"}}
 	events := []corev1.Event{{Type: "Warning", Reason: "Drain", Message: "a pod\nstays", Count: 3, LastTimestamp: before(time.Minute), ReportingController: "windows-controller"}}

@@ -102,7 +102,7 @@ func TestFollowOperation(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"succeeded", operation("op", drain, windowsv1alpha1.OperationSucceeded, "no pod is left", step("Cordon", windowsv1alpha1.StepSucceeded), step("Drain", windowsv1alpha1.StepSucceeded)),
+		{"succeeded", operation("op", drain, windowsv1alpha1.OperationSucceeded, "no pod is left", step(windowsv1alpha1.StepCordon, windowsv1alpha1.StepSucceeded), step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepSucceeded)),
 			0, []string{"windowsinstance/w1 drained (42s)\n"}},
 		{"failed", operation("op", drain, windowsv1alpha1.OperationFailed, "one pod is left"), ExitOperationFailed, []string{"drain failed: one pod is left"}},
 		{"canceled", operation("op", drain, windowsv1alpha1.OperationCanceled, "the node stays cordoned"), ExitOperationCanceled, []string{"drain canceled: the node stays cordoned"}},
@@ -113,7 +113,7 @@ func TestFollowOperation(t *testing.T) {
 			done := make(chan result, 1)
 			go func() { done <- a.run("drain", "w1") }()
 			eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > 0 })
-			now := operation("op", drain, running, "", step("Cordon", windowsv1alpha1.StepSucceeded), step("Drain", windowsv1alpha1.StepRunning))
+			now := operation("op", drain, running, "", step(windowsv1alpha1.StepCordon, windowsv1alpha1.StepSucceeded), step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning))
 			now.Progress = &windowsv1alpha1.OperationProgress{Done: 3, Total: 7, Unit: "pods"}
 			now.BlockedBy = []windowsv1alpha1.BlockedPod{{Namespace: "shop", Name: "web-1", Budget: "web"}, {Namespace: "shop", Name: "web-2"}}
 			a.put(with(instance("w1", "node-1"), now))
@@ -163,7 +163,7 @@ func TestFollowEndsEarly(t *testing.T) {
 }
 
 func TestConflict(t *testing.T) {
-	now := operation("other", drain, running, "", step("Drain", windowsv1alpha1.StepRunning))
+	now := operation("other", drain, running, "", step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning))
 	a := newAPI(t, with(instance("w1", "node-1"), now))
 	a.handle(http.MethodPost, "reboot", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "w1", "operation other is running")
@@ -247,7 +247,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	var out buffer
 	p := newProgress(&env{IOStreams: genericiooptions.IOStreams{ErrOut: &out}, live: true}, target{instance("w1", "")})
 	p.width = 40
-	op := operation("op", drain, running, "", step("Cordon", windowsv1alpha1.StepSucceeded), step("Drain", windowsv1alpha1.StepRunning))
+	op := operation("op", drain, running, "", step(windowsv1alpha1.StepCordon, windowsv1alpha1.StepSucceeded), step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning))
 	at := op.RequestedAt.Add(61 * time.Second)
 	p.now = func() time.Time { return at }
 	p.show(op)

@@ -106,7 +106,7 @@ func configureRotatedCredentials(t *testing.T, s *site) {
 	h.declare(t, func(spec *windowsv1alpha1.WindowsInstanceSpec) {
 		spec.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: secret.Name}
 	})
-	h.waitStep(t, "Transfer")
+	h.waitStep(t, windowsv1alpha1.StepTransfer)
 	if err := h.host.SetAuthorizedKeys(signer.PublicKey()); err != nil {
 		t.Fatal(err)
 	}
@@ -142,10 +142,10 @@ func configureCutConnection(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-cut")
 	h := s.newHost(t, namespace, "cfg-cut", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, "Agent")
+	h.waitStep(t, windowsv1alpha1.StepAgent)
 	// The largest file has 1 MiB.
 	setFault(t, h.host, winhost.Fault{CutAfterBytes: 600 << 10})
-	h.waitStep(t, "Apply")
+	h.waitStep(t, windowsv1alpha1.StepApply)
 	setFault(t, h.host, winhost.Fault{Freeze: true})
 	soon(t, "nothing moves", func() error {
 		if h.host.Connections() == 0 {
@@ -167,7 +167,7 @@ func configureFullDisk(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-disk")
 	h := s.newHost(t, namespace, "cfg-disk", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, "Agent") // else not even that could be put there
+	h.waitStep(t, windowsv1alpha1.StepAgent) // else not even that could be put there
 	setFault(t, h.host, winhost.Fault{DiskFull: true})
 	i := h.wait(t, "the operation fails", func(i *windowsv1alpha1.WindowsInstance) error {
 		if op := i.Status.Operation; op == nil || op.Phase != windowsv1alpha1.OperationFailed {
@@ -293,7 +293,7 @@ func configureWithoutAPI(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-api")
 	h := s.newHost(t, namespace, "cfg-api", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, "Transfer")
+	h.waitStep(t, windowsv1alpha1.StepTransfer)
 	s.APIServer.Kill9()
 	pause(t.Context(), time.Minute)
 	if err := s.APIServer.Restart(t.Context()); err != nil {

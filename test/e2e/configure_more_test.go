@@ -42,7 +42,7 @@ func configurePowerLoss(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-power")
 	h := s.newHost(t, namespace, "cfg-power", winhost.Options{})
 	h.declare(t, nil)
-	for _, step := range []string{"Transfer", "Apply"} {
+	for _, step := range []string{windowsv1alpha1.StepTransfer, windowsv1alpha1.StepApply} {
 		h.waitStep(t, step)
 		if err := errors.Join(h.host.PowerOff(), h.host.PowerOn()); err != nil {
 			t.Fatal(err)
@@ -248,7 +248,7 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	for _, h := range hosts {
 		h.declare(t, nil)
 	}
-	hosts[0].waitStep(t, "Apply")
+	hosts[0].waitStep(t, windowsv1alpha1.StepApply)
 	if err := first.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func configureChange(t *testing.T, s *site) {
 			t.Errorf("the reconfigure is %s with impact %q: %s\n%s", op.Phase, op.Impact, op.Message, describeSteps(op))
 		}
 		for _, step := range op.Steps {
-			if slices.Contains([]string{"Transfer", "Cordon", "Drain", "Restart", "Boot", "Join"}, step.Name) && step.State != windowsv1alpha1.StepSkipped {
+			if slices.Contains([]string{windowsv1alpha1.StepTransfer, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepJoin}, step.Name) && step.State != windowsv1alpha1.StepSkipped {
 				t.Errorf("step %s is %s", step.Name, step.State)
 			}
 		}
@@ -239,7 +239,7 @@ func configureChange(t *testing.T, s *site) {
 			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 		}
 		for _, step := range op.Steps {
-			if slices.Contains([]string{"Cordon", "Drain", "Uncordon"}, step.Name) && step.State != windowsv1alpha1.StepSucceeded {
+			if slices.Contains([]string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepUncordon}, step.Name) && step.State != windowsv1alpha1.StepSucceeded {
 				t.Errorf("step %s is %s: %s", step.Name, step.State, step.Message)
 			}
 		}

@@ -354,14 +354,14 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 		step := op.Steps[at].Name
 		killed[step] = true
 		h.sys.Controller.Kill9()
-		if step == "Boot" {
+		if step == windowsv1alpha1.StepBoot {
 			h.sys.Server.Kill9()
 			if err := h.sys.Server.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		h.kubelet.SetKeep(false)
-		h.kubelet.SetSilent(step != "NodeReady")
+		h.kubelet.SetSilent(step != windowsv1alpha1.StepNodeReady)
 		if err := h.sys.Controller.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -373,14 +373,14 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 	if n := h.host.Restarts(); n != 1 {
 		t.Errorf("the host was restarted %d times", n)
 	}
-	for _, step := range []string{"Drain", "Boot", "NodeReady"} {
+	for _, step := range []string{windowsv1alpha1.StepDrain, windowsv1alpha1.StepBoot, windowsv1alpha1.StepNodeReady} {
 		if !killed[step] {
 			t.Errorf("the controller was not killed at %s", step)
 		}
 	}
 	for _, step := range op.Steps {
 		want := windowsv1alpha1.StepSucceeded
-		if step.Name == "MetadataRoute" {
+		if step.Name == windowsv1alpha1.StepMetadataRoute {
 			want = windowsv1alpha1.StepSkipped
 		}
 		if step.State != want {

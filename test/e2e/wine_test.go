@@ -193,7 +193,7 @@ func (h *wineHost) powerLoss(t *testing.T) {
 	h.wait(t, "it is being configured", func(i *windowsv1alpha1.WindowsInstance) error {
 		op := i.Status.Operation
 		running := slices.ContainsFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool {
-			return s.Name == "Apply" && s.State == windowsv1alpha1.StepRunning
+			return s.Name == windowsv1alpha1.StepApply && s.State == windowsv1alpha1.StepRunning
 		})
 		if op.ID == before.Status.Operation.ID || !running {
 			return errors.New(describeOperation(i))

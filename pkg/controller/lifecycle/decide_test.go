@@ -129,7 +129,7 @@ func canceling(o *windowsv1alpha1.Operation) { o.CancelRequestedAt = ago(time.Se
 // at is an operation whose steps ended in that state, in the given one.
 func at(step string, state windowsv1alpha1.OperationStepState) func(*windowsv1alpha1.Operation) {
 	return func(o *windowsv1alpha1.Operation) {
-		for _, name := range []string{stepConnect, "Cordon", "Drain", "Cleanup"} {
+		for _, name := range []string{windowsv1alpha1.StepConnect, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepCleanup} {
 			if name == step {
 				o.Steps = append(o.Steps, windowsv1alpha1.OperationStep{Name: name, State: state})
 				return
@@ -289,8 +289,8 @@ func TestDecideToRemove(t *testing.T) {
 	was := func(changes ...change) *windowsv1alpha1.WindowsInstance {
 		return newInstance(append([]change{has(revision1), held, deleted(time.Minute)}, changes...)...)
 	}
-	unreached := op(remove, failed, 10*time.Second, at(stepConnect, windowsv1alpha1.StepFailed))
-	dirty := op(remove, failed, 10*time.Second, at("Cleanup", windowsv1alpha1.StepFailed))
+	unreached := op(remove, failed, 10*time.Second, at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed))
+	dirty := op(remove, failed, 10*time.Second, at(windowsv1alpha1.StepCleanup, windowsv1alpha1.StepFailed))
 	clean := windowsv1alpha1.RemovalClean
 	abandon := windowsv1alpha1.RemovalAbandon
 	duplicate := condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost)
@@ -320,7 +320,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), world{}, "Nothing, Removed=False/Removing, pending", nil},
 		{"setting up was canceled", was(ops(op(reconfigure, canceled, 0))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"about to be cleaned", was(ops(op(remove, pending, 0))), world{}, "Nothing, Removed=False/Removing", nil},
-		{"being cleaned", was(ops(op(remove, running, 0, at("Drain", windowsv1alpha1.StepRunning)))), world{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
+		{"being cleaned", was(ops(op(remove, running, 0, at(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning)))), world{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
 		{"clean", was(ops(op(remove, succeeded, 0))), world{}, "Release, tell Removed", []string{"nothing of what was put on it is left"}},
 		{"clean, then drained", was(ops(op(drain, succeeded, 0), op(remove, succeeded, 0))), world{}, "Release, tell Removed", nil},
 

@@ -235,7 +235,7 @@ func TestLifeOfAHost(t *testing.T) {
 		t.Errorf("got operation %+v", got)
 	}
 	f.expectTold("Removing")
-	f.become(finish(failed, f.clock.Now(), at(stepConnect, windowsv1alpha1.StepFailed)))
+	f.become(finish(failed, f.clock.Now(), at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed)))
 	if got := f.settle().RequeueAfter; got != removeRetryFirst {
 		t.Errorf("tried again after %s", got)
 	}
@@ -284,12 +284,12 @@ func TestAbandon(t *testing.T) {
 		{"there never was one", windowsv1alpha1.NodeReference{}, nil, true},
 		{"of others, whose host could not be reached to take it over", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = ""
-			ops(op(reconfigure, failed, time.Hour, at(stepConnect, windowsv1alpha1.StepFailed)))(i)
+			ops(op(reconfigure, failed, time.Hour, at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed)))(i)
 		}, true},
 		{"of a host that was begun to be set up", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = ""
 			ops(op(reconfigure, failed, time.Hour, func(o *windowsv1alpha1.Operation) {
-				o.Steps = []windowsv1alpha1.OperationStep{{Name: stepApply, State: windowsv1alpha1.StepFailed, StartedAt: ago(time.Hour)}}
+				o.Steps = []windowsv1alpha1.OperationStep{{Name: windowsv1alpha1.StepApply, State: windowsv1alpha1.StepFailed, StartedAt: ago(time.Hour)}}
 			}))(i)
 		}, false},
 	} {

@@ -29,14 +29,6 @@ const (
 	removeRetryLongest = 10 * time.Minute
 )
 
-// Steps of operations, as in package operation: they are part of the API.
-const (
-	// stepConnect reaches the host and logs in to it.
-	stepConnect = "Connect"
-	// stepApply changes the host to what it shall be.
-	stepApply = "Apply"
-)
-
 // remove decides about a host whose instance was deleted.
 func (w world) remove() action {
 	if !w.held() {
@@ -175,10 +167,8 @@ func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 		if o.Type != windowsv1alpha1.OperationReconfigure {
 			continue
 		}
-		for i := range o.Steps {
-			if o.Steps[i].Name == stepApply && o.Steps[i].StartedAt != nil {
-				return true
-			}
+		if apply := o.FindStep(windowsv1alpha1.StepApply); apply != nil && apply.StartedAt != nil {
+			return true
 		}
 	}
 	return false
@@ -189,12 +179,8 @@ func unreached(o *windowsv1alpha1.Operation) bool {
 	if o == nil || o.Phase != windowsv1alpha1.OperationFailed {
 		return false
 	}
-	for i := range o.Steps {
-		if o.Steps[i].Name == stepConnect {
-			return o.Steps[i].State == windowsv1alpha1.StepFailed
-		}
-	}
-	return false
+	connect := o.FindStep(windowsv1alpha1.StepConnect)
+	return connect != nil && connect.State == windowsv1alpha1.StepFailed
 }
 
 // failure is why an operation ended without success.

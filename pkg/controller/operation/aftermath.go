@@ -66,9 +66,9 @@ func (e *execution) cancel(ctx context.Context) error {
 func (e *execution) undo(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch {
-	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, stepApply):
+	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, windowsv1alpha1.StepApply):
 		return e.leaveChanged(ctx)
-	case op.Type == windowsv1alpha1.OperationRemove && begun(op, stepCleanup):
+	case op.Type == windowsv1alpha1.OperationRemove && begun(op, windowsv1alpha1.StepCleanup):
 		return " The host is half way: part of what is ours may still be on it. Remove it again.", nil
 	case e.mayBeSent():
 		message := " The restart of the host was asked for before, which cannot be taken back."
@@ -90,10 +90,10 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 func (e *execution) leaveChanged(ctx context.Context) (string, error) {
 	op := e.operation()
 	message := " The host is configured, and whether it is a node that works was not found out."
-	if finish := findStep(op, stepFinish); !ended(finish) {
+	if finish := op.FindStep(windowsv1alpha1.StepFinish); !ended(finish) {
 		message = " The host is half way between two configurations: reconfigure it again, or remove it."
 	}
-	if e.mayBeSent() && !ended(findStep(op, stepBoot)) {
+	if e.mayBeSent() && !ended(op.FindStep(windowsv1alpha1.StepBoot)) {
 		message += " It was asked to restart."
 	}
 	note, err := e.orWhyNot(ctx, "cordoned", e.isolate)
@@ -163,7 +163,7 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		note = " The host was not restarted."
 	}
 	switch {
-	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, stepApply):
+	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, windowsv1alpha1.StepApply):
 		return e.orWhyNot(ctx, "cordoned", e.isolate)
 	case !cordonedByUs(op):
 		return note, nil
@@ -171,7 +171,7 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		// Nothing was done to the host, so that its Node works as it did.
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return " The host was not changed." + restored, err
-	case op.Type == windowsv1alpha1.OperationRemove && e.current == stepDrain:
+	case op.Type == windowsv1alpha1.OperationRemove && e.current == windowsv1alpha1.StepDrain:
 		return fmt.Sprintf(" Node %[1]s stays cordoned, as its host is to be removed, which is tried again: have the pods leave meanwhile, for example with kubectl drain %[1]s and its options.", op.Node.Name), nil
 	case op.Type == windowsv1alpha1.OperationRemove:
 		return fmt.Sprintf(" Node %s stays cordoned, as its host is to be removed.", op.Node.Name), nil
@@ -186,12 +186,12 @@ func (e *execution) mayBeSent() bool { return e.operation().BootID != "" && !e.u
 
 // cordonedByUs says whether the Node is, or may be, cordoned because of the operation.
 func cordonedByUs(op *windowsv1alpha1.Operation) bool {
-	step := findStep(op, stepCordon)
+	step := op.FindStep(windowsv1alpha1.StepCordon)
 	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil && step.State != windowsv1alpha1.StepSkipped
 }
 
 // begun says whether a step was carried out, at least in part.
 func begun(op *windowsv1alpha1.Operation, name string) bool {
-	step := findStep(op, name)
+	step := op.FindStep(name)
 	return step != nil && step.StartedAt != nil
 }

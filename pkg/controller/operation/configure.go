@@ -35,7 +35,10 @@ const (
 
 // configuringSteps are those from the one that finds out what is to be done to the one
 // after which it is.
-var configuringSteps = []string{stepPlan, stepTransfer, stepCordon, stepDrain, stepApply, stepRestart, stepBoot, stepFinish}
+var configuringSteps = []string{
+	windowsv1alpha1.StepPlan, windowsv1alpha1.StepTransfer, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain,
+	windowsv1alpha1.StepApply, windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepFinish,
+}
 
 // planned is a configuration and what has to be done for it. It is kept between a step
 // and the next one of the same execution only.
@@ -70,7 +73,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		r.message += " " + message.Sentence(strings.Join(built.Warnings, "; "))
 	}
 	if len(plan.Payload) == 0 {
-		r.skips[stepTransfer] = "The host has all files."
+		r.skips[windowsv1alpha1.StepTransfer] = "The host has all files."
 	}
 	if len(plan.Items)+len(plan.Reboot)+len(plan.Payload) == 0 && e.has(plan.Revision) {
 		for _, name := range configuringSteps[1:] {
@@ -79,9 +82,9 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	switch why := "No pod has to leave for it."; {
 	case e.joins():
-		r.skips[stepCordon], r.skips[stepDrain] = noNode.message, noNode.message
+		r.skips[windowsv1alpha1.StepCordon], r.skips[windowsv1alpha1.StepDrain] = noNode.message, noNode.message
 	case !disruptive(impact):
-		r.skips[stepCordon], r.skips[stepDrain] = why, why
+		r.skips[windowsv1alpha1.StepCordon], r.skips[windowsv1alpha1.StepDrain] = why, why
 	}
 	return r, nil
 }
@@ -123,7 +126,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 // which a wrong address or provider ID leads, and must not be deleted.
 func (e *execution) orphaned(ctx context.Context) error {
 	name := e.operation().Node.Name
-	until := findStep(e.operation(), e.current).StartedAt.Add(orphanPatience)
+	until := e.operation().FindStep(e.current).StartedAt.Add(orphanPatience)
 	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was installed anew. Waiting until Node %s, which it was, is seen to be gone.", name), func(ctx context.Context) (string, error) {
 		node, err := e.liveNode(ctx)
 		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
@@ -236,12 +239,12 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		if e.replans++; e.replans > maxReplans {
 			return result{}, fmt.Errorf("the host is another one than was planned for, now for the %dth time: somebody else changes it; reconfigure it when that is over", e.replans)
 		}
-		return result{again: stepPlan, message: "The host has changed since it was planned what to do, and this costs more now. It is planned again."}, nil
+		return result{again: windowsv1alpha1.StepPlan, message: "The host has changed since it was planned what to do, and this costs more now. It is planned again."}, nil
 	}
 	const needless = "Nothing needs a restart of Windows."
 	r := result{
 		message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed)),
-		skips:   map[string]string{stepRestart: needless, stepBoot: needless, stepFinish: needless},
+		skips:   map[string]string{windowsv1alpha1.StepRestart: needless, windowsv1alpha1.StepBoot: needless, windowsv1alpha1.StepFinish: needless},
 	}
 	if done.Outcome == api.OutcomeUnchanged {
 		r.message, r.skipped = "The host was as it shall be.", true
@@ -278,7 +281,7 @@ func (e *execution) finish(ctx context.Context) (result, error) {
 // network does what could not be done before the host was a Node, and takes away what is
 // not needed any more, as the credentials to become one.
 func (e *execution) network(ctx context.Context) (result, error) {
-	joined := findStep(e.operation(), stepJoin).State == windowsv1alpha1.StepSucceeded
+	joined := e.operation().FindStep(windowsv1alpha1.StepJoin).State == windowsv1alpha1.StepSucceeded
 	built, err := e.inputs(ctx, joined)
 	if err != nil {
 		return result{}, err
@@ -286,7 +289,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 	r := result{message: "There was nothing that needed the Node.", skipped: true}
 	if op := e.operation(); joined || built.Revision != op.Revision {
 		allow := config.ImpactRestart
-		if findStep(op, stepDrain).State == windowsv1alpha1.StepSucceeded {
+		if op.FindStep(windowsv1alpha1.StepDrain).State == windowsv1alpha1.StepSucceeded {
 			allow = config.Impact(op.Impact)
 		}
 		done, err := e.configureHost(ctx, "Configuring what needs the Node.", allow)
@@ -314,7 +317,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 // inputs returns what the host shall be like. It waits a while for what is missing if the
 // host has just become a Node, as that is what the others work on who provide it.
 func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, error) {
-	until := findStep(e.operation(), e.current).StartedAt.Add(inputsPatience)
+	until := e.operation().FindStep(e.current).StartedAt.Add(inputsPatience)
 	for {
 		built, err := e.build(ctx)
 		if err != nil || len(built.Waiting) == 0 || !joined || !e.clock.Now().Before(until) {

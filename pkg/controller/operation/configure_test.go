@@ -404,7 +404,7 @@ func TestConfigureTells(t *testing.T) {
 		t.Errorf("progress (-want +got)\n%s", diff)
 	}
 	want := "Changes: 1, their impact is Restart. Files to send: 1, 5 MiB."
-	if got := findStep(op, stepPlan).Message; got != want {
+	if got := op.FindStep(windowsv1alpha1.StepPlan).Message; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -585,7 +585,7 @@ func TestCancelConfiguration(t *testing.T) {
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("the host to be asked", func() bool {
-				step := findStep(f.get().Status.Operation, stepJoin)
+				step := f.get().Status.Operation.FindStep(windowsv1alpha1.StepJoin)
 				return f.host.count(tt.hang) > 1 || tt.hang == "never" && step != nil && step.StartedAt != nil
 			})
 			f.edit(func(i *windowsv1alpha1.WindowsInstance) {

@@ -47,8 +47,8 @@ func unsentFor(err error) bool {
 
 // stages of the steps whose errors are not about looking at the host.
 var stages = map[string]diagnose.Stage{
-	stepPlan: diagnose.StagePlan, stepTransfer: diagnose.StageTransfer, stepApply: diagnose.StageApply,
-	stepFinish: diagnose.StageApply, stepNetwork: diagnose.StageApply, stepCleanup: diagnose.StageCleanup,
+	windowsv1alpha1.StepPlan: diagnose.StagePlan, windowsv1alpha1.StepTransfer: diagnose.StageTransfer, windowsv1alpha1.StepApply: diagnose.StageApply,
+	windowsv1alpha1.StepFinish: diagnose.StageApply, windowsv1alpha1.StepNetwork: diagnose.StageApply, windowsv1alpha1.StepCleanup: diagnose.StageCleanup,
 }
 
 // diagnose puts an error of [Hosts] into the words of the conditions, with the layer

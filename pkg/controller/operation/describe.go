@@ -21,8 +21,8 @@ func (e *execution) describeSuccess() string {
 		return fmt.Sprintf("Node %s is cordoned, and its pods have left: %d.", op.Node.Name, total)
 	case windowsv1alpha1.OperationReboot:
 		message := "The host was restarted."
-		for _, name := range []string{stepNodeReady, stepUncordon} {
-			if step := findStep(op, name); step != nil && step.State == windowsv1alpha1.StepSucceeded {
+		for _, name := range []string{windowsv1alpha1.StepNodeReady, windowsv1alpha1.StepUncordon} {
+			if step := op.FindStep(name); step != nil && step.State == windowsv1alpha1.StepSucceeded {
 				message += " " + step.Message
 			}
 		}
@@ -36,7 +36,7 @@ func describeEvicted(op *windowsv1alpha1.Operation) string {
 	if p := op.Progress; p != nil && p.Done > 0 {
 		return fmt.Sprintf(" %d of %d pods had left and do not come back by themselves.", p.Done, p.Total)
 	}
-	if step := findStep(op, stepDrain); step != nil && step.State == windowsv1alpha1.StepSucceeded {
+	if step := op.FindStep(windowsv1alpha1.StepDrain); step != nil && step.State == windowsv1alpha1.StepSucceeded {
 		return fmt.Sprintf(" The drain was over. %s They do not come back by themselves.", step.Message)
 	}
 	return ""
@@ -49,29 +49,29 @@ func describeStep(name string, op *windowsv1alpha1.Operation) string {
 		node = "Node " + op.Node.Name
 	}
 	return map[string]string{
-		stepConnect:       "Connecting to the host.",
-		stepCheckPending:  "Looking whether Windows waits for a restart.",
-		stepCordon:        "Cordoning " + node + ".",
-		stepEvict:         "Evicting the pods of " + node + ".",
-		stepDrain:         "Evicting the pods of " + node + ".",
-		stepRestart:       "Restarting the host.",
-		stepBoot:          "Waiting until the host is back.",
-		stepServices:      "Waiting for the services of the host.",
-		stepMetadataRoute: "Putting the routes to the metadata service back.",
-		stepNodeReady:     "Waiting until " + node + " is ready.",
-		stepUncordon:      "Uncordoning " + node + ".",
-		stepFacts:         "Looking at the host.",
-		stepPreflight:     "Judging whether the host is fit to be a node.",
-		stepAgent:         "Putting our agent on the host.",
-		stepPlan:          "Finding out what is to be done to the host.",
-		stepTransfer:      "Sending files to the host.",
-		stepApply:         "Configuring the host.",
-		stepFinish:        "Configuring the host after its restart.",
-		stepJoin:          "Waiting until the host has become a Node.",
-		stepNetwork:       "Configuring what needs the Node.",
-		stepVerify:        "Verifying the host.",
-		stepCleanup:       "Taking everything of ours off the host.",
-		stepDeleteNode:    "Deleting " + node + ".",
-		stepForget:        "Closing the connections to the host.",
+		windowsv1alpha1.StepConnect:       "Connecting to the host.",
+		windowsv1alpha1.StepCheckPending:  "Looking whether Windows waits for a restart.",
+		windowsv1alpha1.StepCordon:        "Cordoning " + node + ".",
+		windowsv1alpha1.StepEvict:         "Evicting the pods of " + node + ".",
+		windowsv1alpha1.StepDrain:         "Evicting the pods of " + node + ".",
+		windowsv1alpha1.StepRestart:       "Restarting the host.",
+		windowsv1alpha1.StepBoot:          "Waiting until the host is back.",
+		windowsv1alpha1.StepServices:      "Waiting for the services of the host.",
+		windowsv1alpha1.StepMetadataRoute: "Putting the routes to the metadata service back.",
+		windowsv1alpha1.StepNodeReady:     "Waiting until " + node + " is ready.",
+		windowsv1alpha1.StepUncordon:      "Uncordoning " + node + ".",
+		windowsv1alpha1.StepFacts:         "Looking at the host.",
+		windowsv1alpha1.StepPreflight:     "Judging whether the host is fit to be a node.",
+		windowsv1alpha1.StepAgent:         "Putting our agent on the host.",
+		windowsv1alpha1.StepPlan:          "Finding out what is to be done to the host.",
+		windowsv1alpha1.StepTransfer:      "Sending files to the host.",
+		windowsv1alpha1.StepApply:         "Configuring the host.",
+		windowsv1alpha1.StepFinish:        "Configuring the host after its restart.",
+		windowsv1alpha1.StepJoin:          "Waiting until the host has become a Node.",
+		windowsv1alpha1.StepNetwork:       "Configuring what needs the Node.",
+		windowsv1alpha1.StepVerify:        "Verifying the host.",
+		windowsv1alpha1.StepCleanup:       "Taking everything of ours off the host.",
+		windowsv1alpha1.StepDeleteNode:    "Deleting " + node + ".",
+		windowsv1alpha1.StepForget:        "Closing the connections to the host.",
 	}[name]
 }

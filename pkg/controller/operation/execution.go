@@ -217,7 +217,7 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 	e.current = name
 	began := e.clock.Now()
 	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		if step := findStep(op, name); step != nil {
+		if step := op.FindStep(name); step != nil {
 			if step.StartedAt == nil {
 				op.Progress = nil // that of the step before
 			}
@@ -243,14 +243,14 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 			rewind(op, done.again, name)
 			return
 		}
-		if step := findStep(op, name); step != nil {
+		if step := op.FindStep(name); step != nil {
 			end(step, state, done.message, ended)
 		}
 		if done.node != nil {
 			op.Node = done.node
 		}
 		for other, why := range done.skips {
-			if step := findStep(op, other); step != nil && step.State == windowsv1alpha1.StepPending {
+			if step := op.FindStep(other); step != nil && step.State == windowsv1alpha1.StepPending {
 				end(step, windowsv1alpha1.StepSkipped, why, ended)
 			}
 		}

@@ -26,7 +26,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 	if !e.joins() {
 		return result{skipped: true, message: fmt.Sprintf("The host is Node %s already.", e.operation().Node.Name)}, nil
 	}
-	began := findStep(e.operation(), e.current).StartedAt.Time
+	began := e.operation().FindStep(e.current).StartedAt.Time
 	var node *windowsv1alpha1.OperationNode
 	err := e.waitUntil(ctx, began.Add(joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
 		if node, err = e.joinedNode(ctx); node != nil || err != nil {
@@ -74,7 +74,7 @@ func notJoined(since time.Duration, instance *windowsv1alpha1.WindowsInstance) s
 // without that. It ends by itself as well, so that a failure is no reason to go on.
 func (e *execution) revoke(ctx context.Context) {
 	op := e.operation()
-	planned := findStep(op, stepPlan)
+	planned := op.FindStep(windowsv1alpha1.StepPlan)
 	if e.configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
 		return
 	}

@@ -113,7 +113,7 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	if op.Node == nil {
 		return noNode, nil
 	}
-	o := drainOptions(op, findStep(op, e.current).StartedAt.Time)
+	o := drainOptions(op, op.FindStep(e.current).StartedAt.Time)
 	counter := progressCounter{}
 	if e.interrupted && op.Progress != nil {
 		counter.before = *op.Progress

@@ -210,11 +210,11 @@ func TestRecordIsTrue(t *testing.T) {
 			}
 		}
 		switch {
-		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != stepDrain:
+		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != windowsv1alpha1.StepDrain:
 			t.Errorf("at step %s the progress is %v, blocked by %v", current.Name, op.Progress, op.BlockedBy)
 		case op.Active() && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
 			t.Errorf("step %s is over with %q, and the operation says %q, blocked by %v", current.Name, current.Message, op.Message, op.BlockedBy)
-		case strings.Contains(op.Message, "down") && current.Name != stepBoot:
+		case strings.Contains(op.Message, "down") && current.Name != windowsv1alpha1.StepBoot:
 			t.Errorf("at step %s it says %q", current.Name, op.Message)
 		}
 		return nil

@@ -13,34 +13,6 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// Names of steps.
-const (
-	stepConnect       = "Connect"
-	stepCheckPending  = "CheckPending"
-	stepCordon        = "Cordon"
-	stepEvict         = "Evict"
-	stepDrain         = "Drain"
-	stepRestart       = "Restart"
-	stepBoot          = "Boot"
-	stepServices      = "Services"
-	stepMetadataRoute = "MetadataRoute"
-	stepNodeReady     = "NodeReady"
-	stepUncordon      = "Uncordon"
-	stepFacts         = "Facts"
-	stepPreflight     = "Preflight"
-	stepAgent         = "Agent"
-	stepPlan          = "Plan"
-	stepTransfer      = "Transfer"
-	stepApply         = "Apply"
-	stepFinish        = "Finish"
-	stepJoin          = "Join"
-	stepNetwork       = "Network"
-	stepVerify        = "Verify"
-	stepCleanup       = "Cleanup"
-	stepDeleteNode    = "DeleteNode"
-	stepForget        = "Forget"
-)
-
 // stepFunc carries a step out. It may be called again after an interruption. An error
 // of its context it returns as it is; every other error ends the operation.
 type stepFunc func(e *execution, ctx context.Context) (result, error)
@@ -65,30 +37,30 @@ type result struct {
 
 // stepFuncs are the steps of all operations, by name.
 var stepFuncs = map[string]stepFunc{
-	stepConnect:       (*execution).connect,
-	stepCheckPending:  (*execution).checkPending,
-	stepCordon:        (*execution).cordon,
-	stepEvict:         (*execution).evict,
-	stepDrain:         (*execution).evict,
-	stepRestart:       (*execution).restart,
-	stepBoot:          (*execution).boot,
-	stepServices:      (*execution).services,
-	stepMetadataRoute: (*execution).metadataRoute,
-	stepNodeReady:     (*execution).nodeReady,
-	stepUncordon:      (*execution).uncordon,
-	stepFacts:         (*execution).inspect,
-	stepPreflight:     (*execution).preflight,
-	stepAgent:         (*execution).agent,
-	stepPlan:          (*execution).planConfiguration,
-	stepTransfer:      (*execution).transfer,
-	stepApply:         (*execution).apply,
-	stepFinish:        (*execution).finish,
-	stepJoin:          (*execution).join,
-	stepNetwork:       (*execution).network,
-	stepVerify:        (*execution).verify,
-	stepCleanup:       (*execution).cleanup,
-	stepDeleteNode:    (*execution).deleteNode,
-	stepForget:        (*execution).forget,
+	windowsv1alpha1.StepConnect:       (*execution).connect,
+	windowsv1alpha1.StepCheckPending:  (*execution).checkPending,
+	windowsv1alpha1.StepCordon:        (*execution).cordon,
+	windowsv1alpha1.StepEvict:         (*execution).evict,
+	windowsv1alpha1.StepDrain:         (*execution).evict,
+	windowsv1alpha1.StepRestart:       (*execution).restart,
+	windowsv1alpha1.StepBoot:          (*execution).boot,
+	windowsv1alpha1.StepServices:      (*execution).services,
+	windowsv1alpha1.StepMetadataRoute: (*execution).metadataRoute,
+	windowsv1alpha1.StepNodeReady:     (*execution).nodeReady,
+	windowsv1alpha1.StepUncordon:      (*execution).uncordon,
+	windowsv1alpha1.StepFacts:         (*execution).inspect,
+	windowsv1alpha1.StepPreflight:     (*execution).preflight,
+	windowsv1alpha1.StepAgent:         (*execution).agent,
+	windowsv1alpha1.StepPlan:          (*execution).planConfiguration,
+	windowsv1alpha1.StepTransfer:      (*execution).transfer,
+	windowsv1alpha1.StepApply:         (*execution).apply,
+	windowsv1alpha1.StepFinish:        (*execution).finish,
+	windowsv1alpha1.StepJoin:          (*execution).join,
+	windowsv1alpha1.StepNetwork:       (*execution).network,
+	windowsv1alpha1.StepVerify:        (*execution).verify,
+	windowsv1alpha1.StepCleanup:       (*execution).cleanup,
+	windowsv1alpha1.StepDeleteNode:    (*execution).deleteNode,
+	windowsv1alpha1.StepForget:        (*execution).forget,
 }
 
 // plan returns the names of the steps of an operation, nil for one that nobody knows.
@@ -96,32 +68,49 @@ var stepFuncs = map[string]stepFunc{
 func plan(op *windowsv1alpha1.Operation, configured bool) []string {
 	switch op.Type {
 	case windowsv1alpha1.OperationDrain:
-		return []string{stepCordon, stepEvict}
+		return []string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepEvict}
 	case windowsv1alpha1.OperationUncordon:
-		return []string{stepUncordon}
+		return []string{windowsv1alpha1.StepUncordon}
 	case windowsv1alpha1.OperationReboot:
-		back := []string{stepRestart, stepBoot, stepServices, stepMetadataRoute, stepNodeReady}
-		switch rebootMode(op) {
-		case windowsv1alpha1.RebootGraceful:
-			return slices.Concat([]string{stepConnect, stepCordon, stepDrain}, back, []string{stepUncordon})
-		case windowsv1alpha1.RebootIfPending:
-			return slices.Concat([]string{stepConnect, stepCheckPending, stepCordon, stepDrain}, back, []string{stepUncordon})
-		case windowsv1alpha1.RebootForce:
-			return slices.Concat([]string{stepConnect}, back)
-		}
+		return planReboot(rebootMode(op))
 	case windowsv1alpha1.OperationReconfigure:
-		if !configured {
-			return []string{stepConnect, stepFacts, stepPreflight, stepAgent, stepVerify}
-		}
-		return []string{
-			stepConnect, stepFacts, stepPreflight, stepAgent,
-			stepPlan, stepTransfer, stepCordon, stepDrain, stepApply, stepRestart, stepBoot, stepFinish,
-			stepJoin, stepNetwork, stepNodeReady, stepUncordon, stepVerify,
-		}
+		return planReconfigure(configured)
 	case windowsv1alpha1.OperationRemove:
-		return []string{stepConnect, stepCordon, stepDrain, stepCleanup, stepRestart, stepBoot, stepDeleteNode, stepForget}
+		return []string{
+			windowsv1alpha1.StepConnect, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepCleanup,
+			windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepDeleteNode, windowsv1alpha1.StepForget,
+		}
 	}
 	return nil
+}
+
+func planReboot(mode windowsv1alpha1.RebootMode) []string {
+	before, after := []string{windowsv1alpha1.StepConnect}, []string{windowsv1alpha1.StepUncordon}
+	switch mode {
+	case windowsv1alpha1.RebootGraceful:
+		before = append(before, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain)
+	case windowsv1alpha1.RebootIfPending:
+		before = append(before, windowsv1alpha1.StepCheckPending, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain)
+	case windowsv1alpha1.RebootForce:
+		after = nil
+	default:
+		return nil
+	}
+	return slices.Concat(before, []string{
+		windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepServices,
+		windowsv1alpha1.StepMetadataRoute, windowsv1alpha1.StepNodeReady,
+	}, after)
+}
+
+func planReconfigure(configured bool) []string {
+	names := []string{windowsv1alpha1.StepConnect, windowsv1alpha1.StepFacts, windowsv1alpha1.StepPreflight, windowsv1alpha1.StepAgent}
+	if configured {
+		names = append(names,
+			windowsv1alpha1.StepPlan, windowsv1alpha1.StepTransfer, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain,
+			windowsv1alpha1.StepApply, windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepFinish,
+			windowsv1alpha1.StepJoin, windowsv1alpha1.StepNetwork, windowsv1alpha1.StepNodeReady, windowsv1alpha1.StepUncordon)
+	}
+	return append(names, windowsv1alpha1.StepVerify)
 }
 
 func rebootMode(op *windowsv1alpha1.Operation) windowsv1alpha1.RebootMode {
@@ -148,16 +137,6 @@ func newSteps(names []string) []windowsv1alpha1.OperationStep {
 	return steps
 }
 
-// findStep returns a step, nil if there is none of the name.
-func findStep(op *windowsv1alpha1.Operation, name string) *windowsv1alpha1.OperationStep {
-	for i := range op.Steps {
-		if op.Steps[i].Name == name {
-			return &op.Steps[i]
-		}
-	}
-	return nil
-}
-
 // nextStep is the first step that has not ended, nil if all have.
 func nextStep(op *windowsv1alpha1.Operation) *windowsv1alpha1.OperationStep {
 	for i := range op.Steps {
@@ -182,7 +161,7 @@ func rewind(op *windowsv1alpha1.Operation, to, from string) {
 		if within = within || step.Name == to; !within {
 			continue
 		}
-		kept := (step.Name == stepCordon || step.Name == stepDrain) && step.State == windowsv1alpha1.StepSucceeded
+		kept := (step.Name == windowsv1alpha1.StepCordon || step.Name == windowsv1alpha1.StepDrain) && step.State == windowsv1alpha1.StepSucceeded
 		if !kept {
 			*step = windowsv1alpha1.OperationStep{Name: step.Name, State: windowsv1alpha1.StepPending}
 		}

@@ -68,13 +68,13 @@ func TestRewind(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigureOperation()
 			op.Steps = newSteps(plan(&op, true))
-			first := slices.IndexFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.Name == stepPlan })
+			first := slices.IndexFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.Name == windowsv1alpha1.StepPlan })
 			for i, state := range strings.Fields(tt.states) {
 				begin(&op.Steps[first+i], now)
 				op.Steps[first+i].State = windowsv1alpha1.OperationStepState(state)
 			}
 			op.Steps[first-1].State = windowsv1alpha1.StepSucceeded
-			rewind(&op, stepPlan, stepApply)
+			rewind(&op, windowsv1alpha1.StepPlan, windowsv1alpha1.StepApply)
 			var got []string
 			for _, step := range op.Steps[first : first+5] {
 				got = append(got, string(step.State))

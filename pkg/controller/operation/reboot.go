@@ -71,7 +71,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 	if !mayBeSent && e.operation().Type == windowsv1alpha1.OperationReconfigure {
 		if needed, err := e.restartNeeded(ctx); err != nil || !needed {
 			const restarted = "The host has been restarted meanwhile."
-			return result{skipped: true, message: restarted, skips: map[string]string{stepBoot: restarted}}, err
+			return result{skipped: true, message: restarted, skips: map[string]string{windowsv1alpha1.StepBoot: restarted}}, err
 		}
 	}
 	if !mayBeSent {
@@ -136,10 +136,10 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 // have to wait for more than that after a restart: each of its steps has this time.
 func (e *execution) rebootDeadline() time.Time {
 	op := e.operation()
-	if op.Type == windowsv1alpha1.OperationReconfigure && e.current != stepRestart && e.current != stepBoot {
-		return findStep(op, e.current).StartedAt.Add(rebootTimeout(op))
+	if op.Type == windowsv1alpha1.OperationReconfigure && e.current != windowsv1alpha1.StepRestart && e.current != windowsv1alpha1.StepBoot {
+		return op.FindStep(e.current).StartedAt.Add(rebootTimeout(op))
 	}
-	if step := findStep(op, stepRestart); step != nil && step.StartedAt != nil {
+	if step := op.FindStep(windowsv1alpha1.StepRestart); step != nil && step.StartedAt != nil {
 		return step.StartedAt.Add(rebootTimeout(op))
 	}
 	return e.clock.Now().Add(rebootTimeout(op))
@@ -148,7 +148,7 @@ func (e *execution) rebootDeadline() time.Time {
 // boot waits until the host answers from another boot than the recorded one.
 func (e *execution) boot(ctx context.Context) (result, error) {
 	before, running := e.operation().BootID, ""
-	asked := findStep(e.operation(), e.current).StartedAt.Time
+	asked := e.operation().FindStep(e.current).StartedAt.Time
 	e.hosts.Forget(e.instance)
 	deadline := e.rebootDeadline()
 	err := e.waitUntil(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
@@ -334,7 +334,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	// The kubelet's heartbeat has the clock of the host, as the time of the boot has: that
 	// clock may be wrong, and the two can be compared all the same.
 	since := facts.Boot.Time
-	if restart := findStep(op, stepRestart); since.IsZero() && restart.StartedAt != nil {
+	if restart := op.FindStep(windowsv1alpha1.StepRestart); since.IsZero() && restart.StartedAt != nil {
 		since = restart.StartedAt.Time
 	}
 	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {

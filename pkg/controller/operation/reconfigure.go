@@ -88,7 +88,7 @@ func (e *execution) verify(ctx context.Context) (result, error) {
 	if _, revision := e.hosts.Revision(); !ours(facts, revision) {
 		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
 	}
-	if findStep(e.operation(), stepApply) != nil {
+	if e.operation().FindStep(windowsv1alpha1.StepApply) != nil {
 		return e.verifyConfiguration(ctx)
 	}
 	return result{message: "The host is set up as it shall be."}, nil

@@ -28,7 +28,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	r := result{message: fmt.Sprintf("Nothing of ours is on the host any more. Changes that were made: %d.", len(done.Changed))}
 	if len(done.Reboot) == 0 {
 		const needless = "Nothing needs a restart of Windows."
-		r.skips = map[string]string{stepRestart: needless, stepBoot: needless}
+		r.skips = map[string]string{windowsv1alpha1.StepRestart: needless, windowsv1alpha1.StepBoot: needless}
 		return r, nil
 	}
 	r.message += " Windows has to be restarted: " + strings.Join(done.Reboot, "; ") + "."

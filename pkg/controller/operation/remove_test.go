@@ -187,8 +187,8 @@ func TestRemoveKeepsToItsNode(t *testing.T) {
 	}
 	f.refuseOtherUIDs()
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || f.findNode() == nil || findStep(op, stepDeleteNode).State != windowsv1alpha1.StepSkipped {
-		t.Errorf("it is %s: %s", op.Phase, findStep(op, stepDeleteNode).Message)
+	if op.Phase != windowsv1alpha1.OperationSucceeded || f.findNode() == nil || op.FindStep(windowsv1alpha1.StepDeleteNode).State != windowsv1alpha1.StepSkipped {
+		t.Errorf("it is %s: %s", op.Phase, op.FindStep(windowsv1alpha1.StepDeleteNode).Message)
 	}
 }
 

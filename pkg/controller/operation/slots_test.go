@@ -30,7 +30,7 @@ func askedForBy(who string) change {
 func reconfigured(phase windowsv1alpha1.OperationPhase, impact windowsv1alpha1.ChangeImpact) windowsv1alpha1.Operation {
 	op := reconfigureOperation()
 	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps(plan(&op, true))
-	findStep(&op, stepApply).StartedAt = new(metav1.Now())
+	op.FindStep(windowsv1alpha1.StepApply).StartedAt = new(metav1.Now())
 	op.Node = &windowsv1alpha1.OperationNode{Name: "win-2"}
 	return op
 }
@@ -50,8 +50,8 @@ func TestOneAtATime(t *testing.T) {
 		i.Name, i.UID = "win-2", "uid-2"
 		op := i.Status.Operation
 		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
-		for _, name := range []string{stepCordon, stepDrain} {
-			findStep(op, name).State = windowsv1alpha1.StepSucceeded
+		for _, name := range []string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain} {
+			op.FindStep(name).State = windowsv1alpha1.StepSucceeded
 		}
 	})
 	f := newFixture(t, newInstance(reconfigureOperation()), other)
@@ -113,7 +113,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 			f.reconcile(r)
 			if tt.waits != "" {
 				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
-				if findStep(f.get().Status.Operation, stepApply).State != windowsv1alpha1.StepRunning || wasApplied(f) {
+				if f.get().Status.Operation.FindStep(windowsv1alpha1.StepApply).State != windowsv1alpha1.StepRunning || wasApplied(f) {
 					t.Error("it does not wait")
 				}
 				if tt.broken {

@@ -39,7 +39,7 @@ func reconfigureOperation() windowsv1alpha1.Operation {
 // newSteps are those of a configuration that matter here.
 func newSteps() []windowsv1alpha1.OperationStep {
 	var steps []windowsv1alpha1.OperationStep
-	for _, name := range []string{stepCordon, stepDrain, stepApply, stepUncordon} {
+	for _, name := range []string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepApply, windowsv1alpha1.StepUncordon} {
 		steps = append(steps, windowsv1alpha1.OperationStep{Name: name, State: windowsv1alpha1.StepPending})
 	}
 	return steps
@@ -50,7 +50,7 @@ func newSteps() []windowsv1alpha1.OperationStep {
 func reconfigured(phase windowsv1alpha1.OperationPhase, impact windowsv1alpha1.ChangeImpact) windowsv1alpha1.Operation {
 	op := reconfigureOperation()
 	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps()
-	findStep(&op, stepApply).StartedAt = ptr.To(metav1.Now())
+	op.FindStep(windowsv1alpha1.StepApply).StartedAt = ptr.To(metav1.Now())
 	op.Node = &windowsv1alpha1.OperationNode{Name: "win-2"}
 	return op
 }
@@ -71,7 +71,7 @@ func TestBrokenBy(t *testing.T) {
 		drain     = windowsv1alpha1.ImpactDrain
 	)
 	inTheDrain := reconfigured(failed, drain)
-	findStep(&inTheDrain, stepApply).StartedAt = nil
+	inTheDrain.FindStep(windowsv1alpha1.StepApply).StartedAt = nil
 	joining := reconfigured(failed, windowsv1alpha1.ImpactReboot)
 	joining.Node = nil
 	reboot := reconfigured(failed, drain)

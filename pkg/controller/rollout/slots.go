@@ -172,7 +172,7 @@ func disrupted(op *windowsv1alpha1.Operation) bool {
 	if !op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
 		return false
 	}
-	cordon, drain, uncordon := findStep(op, stepCordon), findStep(op, stepDrain), findStep(op, stepUncordon)
+	cordon, drain, uncordon := op.FindStep(windowsv1alpha1.StepCordon), op.FindStep(windowsv1alpha1.StepDrain), op.FindStep(windowsv1alpha1.StepUncordon)
 	return cordon != nil && drain != nil && uncordon != nil &&
 		ended(cordon) && drain.State != windowsv1alpha1.StepSkipped && !ended(uncordon)
 }

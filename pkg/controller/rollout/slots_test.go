@@ -114,7 +114,7 @@ func TestDisrupted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigureOperation()
 			op.Phase, op.Steps = tt.phase, newSteps()
-			findStep(&op, stepCordon).State, findStep(&op, stepDrain).State, findStep(&op, stepUncordon).State = tt.cordon, tt.drain, tt.uncordon
+			op.FindStep(windowsv1alpha1.StepCordon).State, op.FindStep(windowsv1alpha1.StepDrain).State, op.FindStep(windowsv1alpha1.StepUncordon).State = tt.cordon, tt.drain, tt.uncordon
 			if got := disrupted(&op); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}

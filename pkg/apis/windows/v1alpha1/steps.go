@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+// Names of the steps of operations, as status.operation.steps has them. They are part of the
+// API: the controllers decide by them, an operation that is interrupted is continued by them
+// in another release, and scripts wait for them. Which operation has which steps, and
+// in which order, depends on the release.
+const (
+	// StepConnect reaches the host and logs in to it.
+	StepConnect string = "Connect"
+	// StepCheckPending finds out whether Windows waits for a restart.
+	StepCheckPending string = "CheckPending"
+	// StepCordon makes the Node unschedulable.
+	StepCordon string = "Cordon"
+	// StepEvict evicts the pods of the Node, which is all that a drain is for.
+	StepEvict string = "Evict"
+	// StepDrain evicts the pods of the Node, so that the operation can go on.
+	StepDrain string = "Drain"
+	// StepRestart asks Windows to restart.
+	StepRestart string = "Restart"
+	// StepBoot waits until the host answers with another boot than before.
+	StepBoot string = "Boot"
+	// StepServices waits until the services of the host run.
+	StepServices string = "Services"
+	// StepMetadataRoute restores the routes to the metadata service of a cloud, which a
+	// restart may lose.
+	StepMetadataRoute string = "MetadataRoute"
+	// StepNodeReady waits until the Node is ready.
+	StepNodeReady string = "NodeReady"
+	// StepUncordon makes the Node schedulable again, unless it was unschedulable before.
+	StepUncordon string = "Uncordon"
+	// StepFacts inspects the host.
+	StepFacts string = "Facts"
+	// StepPreflight decides whether the host is fit to be a node.
+	StepPreflight string = "Preflight"
+	// StepAgent installs our agent on the host.
+	StepAgent string = "Agent"
+	// StepPlan finds out what has to change on the host, and at what cost for its workload.
+	StepPlan string = "Plan"
+	// StepTransfer sends the files to the host.
+	StepTransfer string = "Transfer"
+	// StepApply changes the host to the desired configuration. A host is as it was until
+	// this step begins.
+	StepApply string = "Apply"
+	// StepFinish changes what had to wait for the restart.
+	StepFinish string = "Finish"
+	// StepJoin waits until the host has become a Node.
+	StepJoin string = "Join"
+	// StepNetwork configures what needs the Node.
+	StepNetwork string = "Network"
+	// StepVerify checks that the host answers over a new connection, and is as it was configured.
+	StepVerify string = "Verify"
+	// StepCleanup takes everything off the host that was put on it.
+	StepCleanup string = "Cleanup"
+	// StepDeleteNode deletes the Node.
+	StepDeleteNode string = "DeleteNode"
+	// StepForget closes the connections to the host.
+	StepForget string = "Forget"
+)
+
+// FindStep returns the step of that name, nil if the operation has none. It is that of the
+// operation, and no copy.
+func (o *Operation) FindStep(name string) *OperationStep {
+	for i := range o.Steps {
+		if o.Steps[i].Name == name {
+			return &o.Steps[i]
+		}
+	}
+	return nil
+}
