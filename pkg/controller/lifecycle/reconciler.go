@@ -181,11 +181,15 @@ func (r *Reconciler) act(ctx context.Context, w world, a action) error {
 // writeStatus records what was decided, if that is anything new.
 func (r *Reconciler) writeStatus(ctx context.Context, w world, a action) (bool, error) {
 	changed := w.instance.DeepCopy() // the one that was read belongs to the cache
+	var err error
 	switch a.do {
 	case doRecord:
-		recordOperation(&changed.Status, a.operation, w.now)
+		err = recordOperation(&changed.Status, a.operation, w.now)
 	case doCancel:
-		cancelOperation(&changed.Status, w.now)
+		err = cancelOperation(&changed.Status, w.now)
+	}
+	if err != nil {
+		return false, err
 	}
 	if a.removed != nil {
 		condition := *a.removed

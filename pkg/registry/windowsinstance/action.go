@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/audit"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -176,10 +177,13 @@ func userName(ctx context.Context) (string, error) {
 }
 
 // newOperation returns the change that records an operation.
-func newOperation(t windows.OperationType, fill func(*windows.Operation)) func(*windows.WindowsInstance, string, time.Time) error {
-	id := newOperationID(t)
+func newOperation(t v1alpha1.OperationType, fill func(*windows.Operation)) func(*windows.WindowsInstance, string, time.Time) error {
+	random := rand.String(v1alpha1.OperationIDLength)
 	return func(instance *windows.WindowsInstance, user string, now time.Time) error {
-		o := &windows.Operation{ID: id, Type: t, Phase: windows.OperationPending, RequestedBy: user, RequestedAt: metav1.NewTime(now)}
+		o := &windows.Operation{}
+		if err := v1alpha1.Convert_v1alpha1_Operation_To_windows_Operation(v1alpha1.NewOperation(t, random, user, now), o, nil); err != nil {
+			return apierrors.NewInternalError(fmt.Errorf("converting the operation: %w", err))
+		}
 		if fill != nil {
 			fill(o)
 		}
@@ -198,7 +202,7 @@ func readDrain(obj runtime.Object) (*actionRequest, bool) {
 	return &actionRequest{
 		object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
 		errs: validation.ValidateDrainOptions(&body.Spec.DrainOptions, specPath),
-		change: newOperation(windows.OperationDrain, func(o *windows.Operation) {
+		change: newOperation(v1alpha1.OperationDrain, func(o *windows.Operation) {
 			o.Drain = body.Spec.DrainOptions.DeepCopy()
 		}),
 	}, true
@@ -211,7 +215,7 @@ func readUncordon(obj runtime.Object) (*actionRequest, bool) {
 	}
 	return &actionRequest{
 		object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
-		change: newOperation(windows.OperationUncordon, nil),
+		change: newOperation(v1alpha1.OperationUncordon, nil),
 	}, true
 }
 
@@ -223,7 +227,7 @@ func readReboot(obj runtime.Object) (*actionRequest, bool) {
 	return &actionRequest{
 		object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
 		errs: validation.ValidateRebootSpec(&body.Spec, specPath),
-		change: newOperation(windows.OperationReboot, func(o *windows.Operation) {
+		change: newOperation(v1alpha1.OperationReboot, func(o *windows.Operation) {
 			o.Reboot = body.Spec.RebootOptions.DeepCopy()
 			o.Drain = body.Spec.Drain.DeepCopy()
 		}),
@@ -238,7 +242,7 @@ func readReconfigure(planner Planner) func(runtime.Object) (*actionRequest, bool
 		}
 		return &actionRequest{
 			object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
-			change: newOperation(windows.OperationReconfigure, nil),
+			change: newOperation(v1alpha1.OperationReconfigure, nil),
 			finish: func(ctx context.Context, instance *windows.WindowsInstance) error {
 				plan, err := plan(ctx, planner, instance)
 				body.Status.Plan = plan

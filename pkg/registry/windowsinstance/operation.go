@@ -5,30 +5,14 @@ package windowsinstance
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-// operationIDLength is how many random characters an ID has besides its type: enough
-// for the few operations that one instance ever has.
-const operationIDLength = 8
-
-// newOperationID returns an ID that people can say and type.
-func newOperationID(t windows.OperationType) string {
-	return strings.ToLower(string(t)) + "-" + rand.String(operationIDLength)
-}
-
-// active says whether an operation waits to be carried out, or is.
-func active(o *windows.Operation) bool {
-	return o != nil && (o.Phase == windows.OperationPending || o.Phase == windows.OperationRunning)
-}
 
 // checkPreconditions refuses an action that was meant for another object, or for
 // another state of it.
@@ -44,44 +28,36 @@ func checkPreconditions(instance *windows.WindowsInstance, p *metav1.Preconditio
 	return nil
 }
 
-// record makes o the operation of the instance. It refuses while another is active:
-// two would work on the same node.
+// record makes o the operation of the instance. It refuses while another is active.
 func record(instance *windows.WindowsInstance, o *windows.Operation) error {
 	if instance.DeletionTimestamp != nil {
 		return conflict(instance, "the instance is being removed")
 	}
-	if last := instance.Status.Operation; active(last) {
-		return conflict(instance, "operation %s, which %s asked for at %s, is %s: wait until it has ended, or cancel it",
-			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
+	recorded := &v1alpha1.Operation{}
+	if err := v1alpha1.Convert_windows_Operation_To_v1alpha1_Operation(o, recorded, nil); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("converting the operation: %w", err))
 	}
-	if last := instance.Status.Operation; last != nil {
-		instance.Status.History = append([]windows.Operation{*last}, instance.Status.History...)
-		if len(instance.Status.History) > v1alpha1.MaxHistory {
-			instance.Status.History = instance.Status.History[:v1alpha1.MaxHistory]
-		}
-	}
-	instance.Status.Operation = o
-	return nil
+	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Record(recorded) })
 }
 
-// requestCancel notes that the operation with this ID shall end. Asking twice is the
-// same as asking once.
+// requestCancel notes that the operation with this ID is to end.
 func requestCancel(instance *windows.WindowsInstance, id, user string, now time.Time) error {
-	o := instance.Status.Operation
-	switch {
-	case o == nil:
-		return conflict(instance, "there is no operation %s: the instance never had any", id)
-	case o.ID != id && active(o):
-		return conflict(instance, "operation %s does not run; the one that does is %s, which %s asked for", id, o.ID, o.RequestedBy)
-	case o.ID != id:
-		return conflict(instance, "operation %s does not run, nor does any other", id)
-	case !active(o):
-		return conflict(instance, "operation %s has ended already: %s", id, strings.ToLower(string(o.Phase)))
-	case o.CancelRequestedAt != nil:
-		return nil
+	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Cancel(id, user, now) })
+}
+
+// changeStatus changes the status by the rules that the API server and the controller
+// share, which are about the served version. That a rule refuses is a conflict.
+func changeStatus(instance *windows.WindowsInstance, change func(*v1alpha1.WindowsInstanceStatus) error) error {
+	status := &v1alpha1.WindowsInstanceStatus{}
+	if err := v1alpha1.Convert_windows_WindowsInstanceStatus_To_v1alpha1_WindowsInstanceStatus(&instance.Status, status, nil); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("converting the status: %w", err))
 	}
-	o.CancelRequestedBy = user
-	o.CancelRequestedAt = new(metav1.NewTime(now))
+	if err := change(status); err != nil {
+		return conflict(instance, "%w", err)
+	}
+	if err := v1alpha1.Convert_v1alpha1_WindowsInstanceStatus_To_windows_WindowsInstanceStatus(status, &instance.Status, nil); err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("converting the status back: %w", err))
+	}
 	return nil
 }
 

@@ -3,7 +3,13 @@
 
 package v1alpha1
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Active says whether the operation waits to be carried out, or is. That of an instance
 // which never had any, nil, is not.
@@ -59,6 +65,60 @@ const ControllerRequester = "windows-controller"
 // MaxHistory is how many operations an instance keeps besides the newest; see
 // status.history. Of an instance with that many, those before are not known.
 const MaxHistory = 10
+
+// OperationIDLength is how many random characters the ID of an operation has besides its
+// type: enough for the few operations that one instance ever has.
+const OperationIDLength = 8
+
+// NewOperation returns an operation that waits to be carried out. Its ID is one that people
+// can say and type: the type, and random, which has [OperationIDLength] characters.
+func NewOperation(t OperationType, random, requestedBy string, now time.Time) *Operation {
+	return &Operation{
+		ID:          strings.ToLower(string(t)) + "-" + random,
+		Type:        t,
+		Phase:       OperationPending,
+		RequestedBy: requestedBy,
+		RequestedAt: metav1.NewTime(now.Truncate(time.Second)),
+	}
+}
+
+// Record makes o the operation of the instance. The one before goes to the history, which
+// keeps [MaxHistory] of them. It fails while another one is active, as both would work on
+// the same host, and changes nothing then.
+func (s *WindowsInstanceStatus) Record(o *Operation) error {
+	last := s.Operation
+	if last.Active() {
+		return fmt.Errorf("operation %s, which %s asked for at %s, is %s: wait until it has ended, or cancel it",
+			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
+	}
+	if last != nil {
+		history := append([]Operation{*last}, s.History...)
+		s.History = history[:min(len(history), MaxHistory)]
+	}
+	s.Operation = o
+	return nil
+}
+
+// Cancel requests the end of the operation with this ID. To do so twice is the same as to do
+// so once. It fails if that operation is not active.
+func (s *WindowsInstanceStatus) Cancel(id, requestedBy string, now time.Time) error {
+	o := s.Operation
+	switch {
+	case o == nil:
+		return fmt.Errorf("there is no operation %s: the instance never had any", id)
+	case o.ID != id && o.Active():
+		return fmt.Errorf("operation %s does not run; the one that does is %s, which %s asked for", id, o.ID, o.RequestedBy)
+	case o.ID != id:
+		return fmt.Errorf("operation %s does not run, nor does any other", id)
+	case !o.Active():
+		return fmt.Errorf("operation %s has ended already: %s", id, strings.ToLower(string(o.Phase)))
+	case o.CancelRequestedAt != nil:
+		return nil
+	}
+	o.CancelRequestedBy = requestedBy
+	o.CancelRequestedAt = new(metav1.NewTime(now.Truncate(time.Second)))
+	return nil
+}
 
 // shortRevision is how many digits of a revision are shown to people.
 const shortRevision = 12

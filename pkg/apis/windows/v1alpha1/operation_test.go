@@ -4,9 +4,71 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 5, time.UTC)
+
+func TestRecord(t *testing.T) {
+	var s WindowsInstanceStatus
+	var want []string
+	for n := range MaxHistory + 3 {
+		if err := s.Record(NewOperation(OperationDrain, fmt.Sprint(n), "alice", noon)); err != nil {
+			t.Fatal(err)
+		}
+		before := *s.DeepCopy()
+		if err := s.Record(NewOperation(OperationReboot, "x", "bob", noon)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("drain-%d, which alice asked for at 2026-01-02T12:00:00Z, is pending", n)) {
+			t.Errorf("a second one: got %v", err)
+		}
+		if diff := cmp.Diff(before, s); diff != "" {
+			t.Errorf("what was refused was recorded (-before +after):\n%s", diff)
+		}
+		s.Operation.Phase = OperationSucceeded
+		want = append([]string{fmt.Sprintf("drain-%d", n)}, want...)
+	}
+	var got []string
+	for _, o := range s.Operations() {
+		got = append(got, o.ID)
+	}
+	if diff := cmp.Diff(want[:MaxHistory+1], got); diff != "" {
+		t.Errorf("operations (-want +got):\n%s", diff)
+	}
+	first := &Operation{ID: "drain-0", Type: OperationDrain, Phase: OperationPending, RequestedBy: "alice", RequestedAt: metav1.NewTime(noon.Truncate(time.Second))}
+	if diff := cmp.Diff(first, NewOperation(OperationDrain, "0", "alice", noon)); diff != "" {
+		t.Errorf("a new operation (-want +got):\n%s", diff)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	s := WindowsInstanceStatus{Operation: NewOperation(OperationDrain, "1", "alice", noon)}
+	for _, by := range []string{"bob", "carol"} {
+		if err := s.Cancel("drain-1", by, noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if o := s.Operation; o.CancelRequestedBy != "bob" || !o.CancelRequestedAt.Equal(new(metav1.NewTime(noon.Add(time.Minute).Truncate(time.Second)))) {
+			t.Errorf("%s: canceled by %s at %s", by, o.CancelRequestedBy, o.CancelRequestedAt)
+		}
+	}
+	for want, s := range map[string]WindowsInstanceStatus{
+		"never had any":                  {},
+		"has ended already: failed":      {Operation: &Operation{ID: "drain-1", Phase: OperationFailed}},
+		"nor does any other":             {Operation: &Operation{ID: "drain-2", Phase: OperationFailed}},
+		"drain-2, which alice asked for": {Operation: NewOperation(OperationDrain, "2", "alice", noon)},
+	} {
+		if err := s.Cancel("drain-1", "bob", noon); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if s.Operation != nil && s.Operation.CancelRequestedAt != nil {
+			t.Errorf("%q: canceled all the same", want)
+		}
+	}
+}
 
 func TestShortRevision(t *testing.T) {
 	tests := []struct{ name, revision, want string }{
