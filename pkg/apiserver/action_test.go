@@ -97,7 +97,7 @@ func testActions(t *testing.T, s *testServer) {
 		switch {
 		case o == nil || o.ID != answer.Status.Operation.ID:
 			t.Fatalf("the answer names %+v, recorded is %+v", answer.Status.Operation, o)
-		case o.Phase != v1alpha1.OperationPending || o.RequestedBy != jane || o.RequestedAt.IsZero():
+		case o.Phase != v1alpha1.OperationPending || o.RequestedBy != jane || o.Origin != v1alpha1.OriginUser || o.RequestedAt.IsZero():
 			t.Errorf("recorded is %+v", o)
 		case o.Reboot == nil || o.Reboot.Mode != v1alpha1.RebootGraceful || *o.Reboot.TimeoutSeconds != 1200:
 			t.Errorf("the defaults of a reboot are not recorded: %+v", o.Reboot)

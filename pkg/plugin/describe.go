@@ -326,6 +326,7 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 		{"Type:", string(op.Type)},
 		{"Phase:", string(op.Phase)},
 		{"Asked for by:", op.RequestedBy + ", " + ago(op.RequestedAt.Time, now) + " ago"},
+		{"Origin:", string(originOf(op))},
 		{"Took:", took(op.StartedAt, op.FinishedAt, now)},
 		{"ID:", op.ID},
 	}
@@ -348,6 +349,14 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 		rows = append(rows, []string{"Cancel by:", op.CancelRequestedBy + ", " + ago(op.CancelRequestedAt.Time, now) + " ago"})
 	}
 	return rows
+}
+
+// originOf says who wanted an operation, also of one that an earlier release recorded.
+func originOf(op *windowsv1alpha1.Operation) windowsv1alpha1.OperationOrigin {
+	if op.ByController() {
+		return windowsv1alpha1.OriginController
+	}
+	return windowsv1alpha1.OriginUser
 }
 
 // took is how long something lasted, or has been lasting.

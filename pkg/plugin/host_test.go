@@ -81,6 +81,7 @@ Operation:
   Type:           Drain
   Phase:          Running
   Asked for by:   anna, 2m ago
+  Origin:         User
   Took:           2m
   ID:             drain-1
   Progress:       1/2 pods

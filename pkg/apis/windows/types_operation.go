@@ -32,6 +32,15 @@ const (
 	OperationCanceled  OperationPhase = "Canceled"
 )
 
+// OperationOrigin says who wanted an operation.
+type OperationOrigin string
+
+// The values are documented in v1alpha1.
+const (
+	OriginController OperationOrigin = "Controller"
+	OriginUser       OperationOrigin = "User"
+)
+
 // OperationStepState says how far a step of an operation is.
 type OperationStepState string
 
@@ -52,6 +61,7 @@ type Operation struct {
 	Type              OperationType
 	Phase             OperationPhase
 	RequestedBy       string
+	Origin            OperationOrigin
 	RequestedAt       metav1.Time
 	StartedAt         *metav1.Time
 	FinishedAt        *metav1.Time

@@ -215,7 +215,7 @@ func attempts(status *windowsv1alpha1.WindowsInstanceStatus, last *windowsv1alph
 		if o.BrokenOff() != last.BrokenOff() || o.Revision != "" && last.Revision != "" && o.Revision != last.Revision {
 			break
 		}
-		if o.RequestedBy == windowsv1alpha1.ControllerRequester {
+		if o.ByController() {
 			n++
 		}
 	}

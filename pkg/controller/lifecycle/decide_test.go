@@ -93,7 +93,7 @@ func removal(policy windowsv1alpha1.RemovalPolicy, after time.Duration) change {
 // op is an operation of ours that has ended.
 func op(t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, ended time.Duration, changes ...func(*windowsv1alpha1.Operation)) windowsv1alpha1.Operation {
 	o := windowsv1alpha1.Operation{
-		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: windowsv1alpha1.ControllerRequester, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
+		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: windowsv1alpha1.ControllerRequester, Origin: windowsv1alpha1.OriginController, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
 		Message: "It did what it did.",
 	}
 	if o.Type == windowsv1alpha1.OperationReconfigure {
@@ -115,7 +115,9 @@ func ops(all ...windowsv1alpha1.Operation) change {
 	}
 }
 
-func byAlice(o *windowsv1alpha1.Operation) { o.RequestedBy = "alice" }
+func byAlice(o *windowsv1alpha1.Operation) {
+	o.RequestedBy, o.Origin = "alice", windowsv1alpha1.OriginUser
+}
 
 func to(revision string) func(*windowsv1alpha1.Operation) {
 	return func(o *windowsv1alpha1.Operation) { o.Revision = revision }

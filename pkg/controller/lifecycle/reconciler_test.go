@@ -200,7 +200,7 @@ func TestLifeOfAHost(t *testing.T) {
 	if !slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer) {
 		t.Error("there is no finalizer")
 	}
-	if first == nil || first.Type != reconfigure || first.Phase != pending || first.RequestedBy != "windows-controller" || first.Revision != revision1 ||
+	if first == nil || first.Type != reconfigure || first.Phase != pending || first.RequestedBy != "windows-controller" || first.Origin != windowsv1alpha1.OriginController || first.Revision != revision1 ||
 		!first.RequestedAt.Time.Equal(testNow) || !strings.HasPrefix(first.ID, "reconfigure-") {
 		t.Errorf("got operation %+v", first)
 	}

@@ -14,7 +14,7 @@ import (
 
 // recordOperation makes an operation the one of the instance.
 func recordOperation(status *windowsv1alpha1.WindowsInstanceStatus, t windowsv1alpha1.OperationType, now time.Time) error {
-	o := windowsv1alpha1.NewOperation(t, rand.String(windowsv1alpha1.OperationIDLength), windowsv1alpha1.ControllerRequester, now)
+	o := windowsv1alpha1.NewOperation(t, rand.String(windowsv1alpha1.OperationIDLength), windowsv1alpha1.OriginController, windowsv1alpha1.ControllerRequester, now)
 	if t == windowsv1alpha1.OperationReconfigure {
 		// Known before it begins, so that one that does not get far counts as an attempt at it.
 		o.Revision = status.DesiredRevision

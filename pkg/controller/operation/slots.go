@@ -40,7 +40,7 @@ func (e *execution) takeDisruptionSlot(ctx context.Context) error {
 // the end of the execution, when it is known whether the host works with the change.
 func (e *execution) takeRestartSlot(ctx context.Context) error {
 	op := e.operation()
-	if op.RequestedBy != windowsv1alpha1.ControllerRequester || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
+	if !op.ByController() || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
 		return nil
 	}
 	return e.waitForSlot(ctx, e.restarts)

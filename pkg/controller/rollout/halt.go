@@ -18,7 +18,7 @@ import (
 // first, and how the halt ends: nothing more is out of service because of that.
 // What a person asks for is never kept from a host. Nor do hosts count that are being deleted.
 func haltedBy(instance *windowsv1alpha1.WindowsInstance, all []windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.Operation) {
-	if instance.Status.Operation.RequestedBy != windowsv1alpha1.ControllerRequester || instance.Spec.PoolRef == nil || brokenBy(&instance.Status) != nil {
+	if !instance.Status.Operation.ByController() || instance.Spec.PoolRef == nil || brokenBy(&instance.Status) != nil {
 		return nil, nil
 	}
 	for i := range all {

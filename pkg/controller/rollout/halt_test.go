@@ -145,6 +145,9 @@ func TestHaltedBy(t *testing.T) {
 		want     bool
 	}{
 		{"the same pool", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)), brokenNeighbor(), true},
+		{"a user who is called as the controller is", newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester), func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.Operation.Origin = windowsv1alpha1.OriginUser
+		}), brokenNeighbor(), false},
 		{"a person asks", newInstance(reconfigureOperation(), inPool("pool")), brokenNeighbor(), false},
 		{"another pool", newInstance(reconfigureOperation(), inPool("other"), askedForBy(windowsv1alpha1.ControllerRequester)), brokenNeighbor(), false},
 		{"no pool", newInstance(reconfigureOperation(), askedForBy(windowsv1alpha1.ControllerRequester)), brokenNeighbor(), false},

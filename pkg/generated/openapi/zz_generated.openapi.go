@@ -1290,6 +1290,14 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"origin": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a release that did not know this field; see requestedBy, which is windows-controller for operations of the controller.\n\nPossible enum values:\n - `\"Controller\"` means that the controller recorded the operation, as the host needed it.\n - `\"User\"` means that a user requested the operation, whatever their name is.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Controller", "User"},
+						},
+					},
 					"requestedAt": {
 						SchemaProps: spec.SchemaProps{
 							Description: "When it was asked for.",

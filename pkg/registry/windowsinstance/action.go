@@ -181,7 +181,7 @@ func newOperation(t v1alpha1.OperationType, fill func(*windows.Operation)) func(
 	random := rand.String(v1alpha1.OperationIDLength)
 	return func(instance *windows.WindowsInstance, user string, now time.Time) error {
 		o := &windows.Operation{}
-		if err := v1alpha1.Convert_v1alpha1_Operation_To_windows_Operation(v1alpha1.NewOperation(t, random, user, now), o, nil); err != nil {
+		if err := v1alpha1.Convert_v1alpha1_Operation_To_windows_Operation(v1alpha1.NewOperation(t, random, v1alpha1.OriginUser, user, now), o, nil); err != nil {
 			return apierrors.NewInternalError(fmt.Errorf("converting the operation: %w", err))
 		}
 		if fill != nil {

@@ -54,6 +54,7 @@ func TestEnums(t *testing.T) {
 		{"WindowsInstanceStatus", "phase", []any{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"}},
 		{"Operation", "type", []any{"Drain", "Reboot", "Reconfigure", "Remove", "Uncordon"}},
 		{"Operation", "phase", []any{"Canceled", "Failed", "Pending", "Running", "Succeeded"}},
+		{"Operation", "origin", []any{"Controller", "User"}},
 		{"OperationStep", "state", []any{"Canceled", "Failed", "Pending", "Running", "Skipped", "Succeeded"}},
 		{"RebootOptions", "mode", []any{"Force", "Graceful", "IfPending"}},
 		{"Operation", "impact", []any{"Drain", "None", "Reboot", "Restart"}},

@@ -58,9 +58,19 @@ func (s *WindowsInstanceStatus) NewestOperation(t OperationType) *Operation {
 	return nil
 }
 
-// ControllerRequester is who asks for the operations that the controller records by itself.
-// Those of people have the name of a user, and those of programs that of an account.
+// ControllerRequester is who requests the operations that the controller records by itself.
+// A user may have the same name: see [Operation.ByController].
 const ControllerRequester = "windows-controller"
+
+// ByController says whether the controller recorded the operation by itself, as opposed to
+// one that a user requested. Operations that an earlier release recorded have no origin:
+// those are told by the name of their requester.
+func (o *Operation) ByController() bool {
+	if o.Origin == "" {
+		return o.RequestedBy == ControllerRequester
+	}
+	return o.Origin == OriginController
+}
 
 // MaxHistory is how many operations an instance keeps besides the newest; see
 // status.history. Of an instance with that many, those before are not known.
@@ -72,12 +82,13 @@ const OperationIDLength = 8
 
 // NewOperation returns an operation that waits to be carried out. Its ID is one that people
 // can say and type: the type, and random, which has [OperationIDLength] characters.
-func NewOperation(t OperationType, random, requestedBy string, now time.Time) *Operation {
+func NewOperation(t OperationType, random string, origin OperationOrigin, requestedBy string, now time.Time) *Operation {
 	return &Operation{
 		ID:          strings.ToLower(string(t)) + "-" + random,
 		Type:        t,
 		Phase:       OperationPending,
 		RequestedBy: requestedBy,
+		Origin:      origin,
 		RequestedAt: metav1.NewTime(now.Truncate(time.Second)),
 	}
 }

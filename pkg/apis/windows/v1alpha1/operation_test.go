@@ -19,11 +19,11 @@ func TestRecord(t *testing.T) {
 	var s WindowsInstanceStatus
 	var want []string
 	for n := range MaxHistory + 3 {
-		if err := s.Record(NewOperation(OperationDrain, fmt.Sprint(n), "alice", noon)); err != nil {
+		if err := s.Record(NewOperation(OperationDrain, fmt.Sprint(n), OriginUser, "alice", noon)); err != nil {
 			t.Fatal(err)
 		}
 		before := *s.DeepCopy()
-		if err := s.Record(NewOperation(OperationReboot, "x", "bob", noon)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("drain-%d, which alice asked for at 2026-01-02T12:00:00Z, is pending", n)) {
+		if err := s.Record(NewOperation(OperationReboot, "x", OriginUser, "bob", noon)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("drain-%d, which alice asked for at 2026-01-02T12:00:00Z, is pending", n)) {
 			t.Errorf("a second one: got %v", err)
 		}
 		if diff := cmp.Diff(before, s); diff != "" {
@@ -39,14 +39,35 @@ func TestRecord(t *testing.T) {
 	if diff := cmp.Diff(want[:MaxHistory+1], got); diff != "" {
 		t.Errorf("operations (-want +got):\n%s", diff)
 	}
-	first := &Operation{ID: "drain-0", Type: OperationDrain, Phase: OperationPending, RequestedBy: "alice", RequestedAt: metav1.NewTime(noon.Truncate(time.Second))}
-	if diff := cmp.Diff(first, NewOperation(OperationDrain, "0", "alice", noon)); diff != "" {
+	first := &Operation{ID: "drain-0", Type: OperationDrain, Phase: OperationPending, RequestedBy: "alice", Origin: OriginUser, RequestedAt: metav1.NewTime(noon.Truncate(time.Second))}
+	if diff := cmp.Diff(first, NewOperation(OperationDrain, "0", OriginUser, "alice", noon)); diff != "" {
 		t.Errorf("a new operation (-want +got):\n%s", diff)
 	}
 }
 
+// TestByController: a user may be called as they like, and what an earlier release recorded
+// is told by the name.
+func TestByController(t *testing.T) {
+	for _, tt := range []struct {
+		origin      OperationOrigin
+		requestedBy string
+		want        bool
+	}{
+		{OriginController, ControllerRequester, true},
+		{OriginController, "renamed", true},
+		{OriginUser, "alice", false},
+		{OriginUser, ControllerRequester, false},
+		{"", ControllerRequester, true},
+		{"", "alice", false},
+	} {
+		if got := (&Operation{Origin: tt.origin, RequestedBy: tt.requestedBy}).ByController(); got != tt.want {
+			t.Errorf("%q by %s: got %v", tt.origin, tt.requestedBy, got)
+		}
+	}
+}
+
 func TestCancel(t *testing.T) {
-	s := WindowsInstanceStatus{Operation: NewOperation(OperationDrain, "1", "alice", noon)}
+	s := WindowsInstanceStatus{Operation: NewOperation(OperationDrain, "1", OriginUser, "alice", noon)}
 	for _, by := range []string{"bob", "carol"} {
 		if err := s.Cancel("drain-1", by, noon.Add(time.Minute)); err != nil {
 			t.Fatal(err)
@@ -59,7 +80,7 @@ func TestCancel(t *testing.T) {
 		"never had any":                  {},
 		"has ended already: failed":      {Operation: &Operation{ID: "drain-1", Phase: OperationFailed}},
 		"nor does any other":             {Operation: &Operation{ID: "drain-2", Phase: OperationFailed}},
-		"drain-2, which alice asked for": {Operation: NewOperation(OperationDrain, "2", "alice", noon)},
+		"drain-2, which alice asked for": {Operation: NewOperation(OperationDrain, "2", OriginUser, "alice", noon)},
 	} {
 		if err := s.Cancel("drain-1", "bob", noon); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -43,6 +43,17 @@ const (
 	OperationCanceled OperationPhase = "Canceled"
 )
 
+// OperationOrigin says who wanted an operation.
+// +enum
+type OperationOrigin string
+
+const (
+	// OriginController means that the controller recorded the operation, as the host needed it.
+	OriginController OperationOrigin = "Controller"
+	// OriginUser means that a user requested the operation, whatever their name is.
+	OriginUser OperationOrigin = "User"
+)
+
 // OperationStepState says how far a step of an operation is.
 // +enum
 type OperationStepState string
@@ -73,6 +84,11 @@ type Operation struct {
 	Phase OperationPhase `json:"phase"`
 	// User who asked for it.
 	RequestedBy string `json:"requestedBy"`
+	// Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a
+	// release that did not know this field; see requestedBy, which is windows-controller for
+	// operations of the controller.
+	// +optional
+	Origin OperationOrigin `json:"origin,omitempty"`
 	// When it was asked for.
 	RequestedAt metav1.Time `json:"requestedAt"`
 	// When it began. Empty: it has not begun.

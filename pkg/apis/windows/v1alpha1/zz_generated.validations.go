@@ -501,6 +501,7 @@ func Validate_Operation(
 	// field Operation.Type has no validation
 	// field Operation.Phase has no validation
 	// field Operation.RequestedBy has no validation
+	// field Operation.Origin has no validation
 	// field Operation.RequestedAt has no validation
 	// field Operation.StartedAt has no validation
 	// field Operation.FinishedAt has no validation

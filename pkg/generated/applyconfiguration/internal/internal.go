@@ -208,6 +208,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: node
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.OperationNode
+    - name: origin
+      type:
+        scalar: string
     - name: phase
       type:
         scalar: string

@@ -24,6 +24,10 @@ type OperationApplyConfiguration struct {
 	Phase *windowsv1alpha1.OperationPhase `json:"phase,omitempty"`
 	// User who asked for it.
 	RequestedBy *string `json:"requestedBy,omitempty"`
+	// Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a
+	// release that did not know this field; see requestedBy, which is windows-controller for
+	// operations of the controller.
+	Origin *windowsv1alpha1.OperationOrigin `json:"origin,omitempty"`
 	// When it was asked for.
 	RequestedAt *v1.Time `json:"requestedAt,omitempty"`
 	// When it began. Empty: it has not begun.
@@ -93,6 +97,14 @@ func (b *OperationApplyConfiguration) WithPhase(value windowsv1alpha1.OperationP
 // If called multiple times, the RequestedBy field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithRequestedBy(value string) *OperationApplyConfiguration {
 	b.RequestedBy = &value
+	return b
+}
+
+// WithOrigin sets the Origin field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Origin field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithOrigin(value windowsv1alpha1.OperationOrigin) *OperationApplyConfiguration {
+	b.Origin = &value
 	return b
 }
 
