@@ -75,6 +75,7 @@ type Operation struct {
 	BootID            string
 	Revision          string
 	Impact            ChangeImpact
+	HostChanged       bool
 	CancelRequestedBy string
 	CancelRequestedAt *metav1.Time
 }

@@ -292,6 +292,11 @@ func TestAbandon(t *testing.T) {
 				o.Steps = []windowsv1alpha1.OperationStep{{Name: windowsv1alpha1.StepApply, State: windowsv1alpha1.StepFailed, StartedAt: ago(time.Hour)}}
 			}))(i)
 		}, false},
+		{"of a host that was begun to be set up before the operation that is known in full", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = ""
+			ops(op(reconfigure, failed, time.Hour, at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed)),
+				op(reconfigure, failed, 2*time.Hour, func(o *windowsv1alpha1.Operation) { o.HostChanged = true }))(i)
+		}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			changes := []change{has(revision1), held, func(i *windowsv1alpha1.WindowsInstance) {

@@ -164,10 +164,7 @@ func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 		return true // what the history does not have any more is not known
 	}
 	for _, o := range status.Operations() {
-		if o.Type != windowsv1alpha1.OperationReconfigure {
-			continue
-		}
-		if apply := o.FindStep(windowsv1alpha1.StepApply); apply != nil && apply.StartedAt != nil {
+		if o.Type == windowsv1alpha1.OperationReconfigure && o.MayHaveChangedHost() {
 			return true
 		}
 	}

@@ -147,12 +147,11 @@ func (e *execution) orWhyNot(ctx context.Context, done string, do func(context.C
 // fail ends the operation without success. It says why, in what state the host was left
 // and what to do.
 func (e *execution) fail(ctx context.Context, cause error) error {
-	text := message.Sentence(cause.Error())
 	note, err := e.aftermath(ctx)
 	if err != nil {
 		return err
 	}
-	return e.conclude(ctx, windowsv1alpha1.OperationFailed, text+note)
+	return e.conclude(ctx, windowsv1alpha1.OperationFailed, withNote(message.Sentence(cause.Error()), note))
 }
 
 // aftermath says in what state an operation that failed leaves the host.

@@ -83,6 +83,7 @@ func (r *stored) update(ctx context.Context, change func(*windowsv1alpha1.Operat
 		for {
 			changed := r.instance.DeepCopy()
 			change(changed.Status.Operation)
+			boundMessages(changed.Status.Operation)
 			if equality.Semantic.DeepEqual(changed.Status, r.instance.Status) {
 				return nil
 			}

@@ -47,7 +47,7 @@ func brokenBy(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Op
 		case windowsv1alpha1.OperationSucceeded:
 			return nil
 		case windowsv1alpha1.OperationFailed:
-			if apply := op.FindStep(windowsv1alpha1.StepApply); op.Node != nil && op.Impact != windowsv1alpha1.ImpactNone && apply != nil && apply.StartedAt != nil {
+			if op.Node != nil && op.Impact != windowsv1alpha1.ImpactNone && op.MayHaveChangedHost() {
 				return op
 			}
 			oldest = op

@@ -70,6 +70,8 @@ func TestBrokenBy(t *testing.T) {
 		succeeded = windowsv1alpha1.OperationSucceeded
 		drain     = windowsv1alpha1.ImpactDrain
 	)
+	archived := reconfigured(failed, drain)
+	archived.HostChanged, archived.Steps = true, nil
 	inTheDrain := reconfigured(failed, drain)
 	inTheDrain.FindStep(windowsv1alpha1.StepApply).StartedAt = nil
 	joining := reconfigured(failed, windowsv1alpha1.ImpactReboot)
@@ -98,6 +100,7 @@ func TestBrokenBy(t *testing.T) {
 		{"a reboot that somebody asked for", []windowsv1alpha1.Operation{reboot}, ""},
 		{"it is tried again", []windowsv1alpha1.Operation{reconfigured(windowsv1alpha1.OperationRunning, drain), reconfigured(failed, drain)}, "op-failed"},
 		{"it cannot be reached since", []windowsv1alpha1.Operation{unreached(), unreached(), reconfigured(failed, drain)}, "op-failed"},
+		{"it cannot be reached since, as the history has it", []windowsv1alpha1.Operation{unreached(), archived}, "op-failed"},
 		{"it cannot be reached for so long that the rest is forgotten", slices.Repeat([]windowsv1alpha1.Operation{unreached()}, windowsv1alpha1.MaxHistory+1), "op-unreached"},
 		{"it never could be reached", slices.Repeat([]windowsv1alpha1.Operation{unreached()}, windowsv1alpha1.MaxHistory), ""},
 		{"it cannot be reached and nobody cordoned it", slices.Repeat([]windowsv1alpha1.Operation{open}, windowsv1alpha1.MaxHistory+1), ""},

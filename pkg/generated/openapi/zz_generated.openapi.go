@@ -1339,7 +1339,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The steps, in their order.",
+							Description: "The steps, in their order. Operations of status.history have none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1406,6 +1406,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},
+						},
+					},
+					"hostChanged": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Of an operation in status.history: whether it began to change what the host is configured with. Before, its steps say so.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 					"cancelRequestedBy": {
@@ -3463,7 +3470,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "The operations before it, newest first, at most ten.",
+							Description: "The operations before it, newest first, at most ten. They have no steps.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -76,6 +76,11 @@ func (o *Operation) ByController() bool {
 // status.history. Of an instance with that many, those before are not known.
 const MaxHistory = 10
 
+// MaxOperationMessage is how long each message of an operation may be, in bytes: that of the
+// operation, of a step and of a pod that blocks it. An object keeps many of them, and an
+// error of a host or of a server may have any length.
+const MaxOperationMessage = 4096
+
 // OperationIDLength is how many random characters the ID of an operation has besides its
 // type: enough for the few operations that one instance ever has.
 const OperationIDLength = 8
@@ -94,7 +99,7 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 }
 
 // Record makes o the operation of the instance. The one before goes to the history, which
-// keeps [MaxHistory] of them. It fails while another one is active, as both would work on
+// keeps [MaxHistory] of them, and no steps. It fails while another one is active, as both would work on
 // the same host, and changes nothing then.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
@@ -102,12 +107,28 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 		return fmt.Errorf("operation %s, which %s asked for at %s, is %s: wait until it has ended, or cancel it",
 			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
 	}
-	if last != nil {
-		history := append([]Operation{*last}, s.History...)
-		s.History = history[:min(len(history), MaxHistory)]
+	var history []Operation
+	for _, before := range s.Operations() {
+		if len(history) < MaxHistory {
+			history = append(history, before.archived())
+		}
 	}
-	s.Operation = o
+	s.Operation, s.History = o, history
 	return nil
+}
+
+// archived is the operation as the history keeps it.
+func (o *Operation) archived() Operation {
+	out := *o
+	out.HostChanged, out.Steps = o.MayHaveChangedHost(), nil
+	return out
+}
+
+// MayHaveChangedHost says whether the operation has begun to change what the host is configured
+// with. It is known of operations in the history, too, which have no steps.
+func (o *Operation) MayHaveChangedHost() bool {
+	apply := o.FindStep(StepApply)
+	return o.HostChanged || apply != nil && apply.StartedAt != nil
 }
 
 // Cancel requests the end of the operation with this ID. To do so twice is the same as to do

@@ -45,6 +45,35 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// TestHistoryHasNoSteps: but what is decided by them is still known, also of operations that
+// an earlier release put there with their steps.
+func TestHistoryHasNoSteps(t *testing.T) {
+	at := func(step string) Operation {
+		return Operation{ID: step, Phase: OperationFailed, Message: "why", Steps: []OperationStep{{Name: StepConnect}, {Name: step, StartedAt: new(metav1.NewTime(noon))}, {Name: StepApply}}}
+	}
+	s := WindowsInstanceStatus{Operation: new(at(StepPlan)), History: []Operation{at(StepCordon)}}
+	applied := at(StepApply)
+	applied.Steps = applied.Steps[:2]
+	s.History = append(s.History, applied)
+	before := s.DeepCopy()
+	if err := s.Record(NewOperation(OperationDrain, "1", OriginUser, "alice", noon)); err != nil {
+		t.Fatal(err)
+	}
+	want := []Operation{
+		{ID: StepPlan, Phase: OperationFailed, Message: "why"},
+		{ID: StepCordon, Phase: OperationFailed, Message: "why"},
+		{ID: StepApply, Phase: OperationFailed, Message: "why", HostChanged: true},
+	}
+	if diff := cmp.Diff(want, s.History); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+	for i, o := range before.Operations() {
+		if got := s.History[i].MayHaveChangedHost(); got != o.MayHaveChangedHost() || got != (o.ID == StepApply) {
+			t.Errorf("%s: changed the host: %v", o.ID, got)
+		}
+	}
+}
+
 // TestByController: a user may be called as they like, and what an earlier release recorded
 // is told by the name.
 func TestByController(t *testing.T) {

@@ -103,7 +103,7 @@ type Operation struct {
 	// How much of the step that runs is done, where that can be counted.
 	// +optional
 	Progress *OperationProgress `json:"progress,omitempty"`
-	// The steps, in their order.
+	// The steps, in their order. Operations of status.history have none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -134,6 +134,10 @@ type Operation struct {
 	// restarted), Drain or Reboot. Empty: not known yet.
 	// +optional
 	Impact ChangeImpact `json:"impact,omitempty"`
+	// Of an operation in status.history: whether it began to change what the host is
+	// configured with. Before, its steps say so.
+	// +optional
+	HostChanged bool `json:"hostChanged,omitempty"`
 	// User who asked for its end. Empty: nobody.
 	// +optional
 	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`

@@ -227,7 +227,7 @@ type WindowsInstanceStatus struct {
 	// +optional
 	// +k8s:optional
 	Operation *Operation `json:"operation,omitempty"`
-	// The operations before it, newest first, at most ten.
+	// The operations before it, newest first, at most ten. They have no steps.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

@@ -574,6 +574,7 @@ func Validate_Operation(
 	// field Operation.BootID has no validation
 	// field Operation.Revision has no validation
 	// field Operation.Impact has no validation
+	// field Operation.HostChanged has no validation
 	// field Operation.CancelRequestedBy has no validation
 	// field Operation.CancelRequestedAt has no validation
 	return errs

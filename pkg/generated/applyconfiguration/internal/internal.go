@@ -195,6 +195,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: finishedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: hostChanged
+      type:
+        scalar: boolean
     - name: id
       type:
         scalar: string

@@ -38,7 +38,7 @@ type OperationApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// How much of the step that runs is done, where that can be counted.
 	Progress *OperationProgressApplyConfiguration `json:"progress,omitempty"`
-	// The steps, in their order.
+	// The steps, in their order. Operations of status.history have none.
 	Steps []OperationStepApplyConfiguration `json:"steps,omitempty"`
 	// Pods whose eviction is refused at the moment, at most sixteen of them.
 	BlockedBy []BlockedPodApplyConfiguration `json:"blockedBy,omitempty"`
@@ -56,6 +56,9 @@ type OperationApplyConfiguration struct {
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
+	// Of an operation in status.history: whether it began to change what the host is
+	// configured with. Before, its steps say so.
+	HostChanged *bool `json:"hostChanged,omitempty"`
 	// User who asked for its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
 	// When its end was asked for. Empty: it was not.
@@ -219,6 +222,14 @@ func (b *OperationApplyConfiguration) WithRevision(value string) *OperationApply
 // If called multiple times, the Impact field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithImpact(value windowsv1alpha1.ChangeImpact) *OperationApplyConfiguration {
 	b.Impact = &value
+	return b
+}
+
+// WithHostChanged sets the HostChanged field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HostChanged field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithHostChanged(value bool) *OperationApplyConfiguration {
+	b.HostChanged = &value
 	return b
 }
 

@@ -43,7 +43,7 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
 	// The operation that is being carried out or waits to be, or else the last one.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
-	// The operations before it, newest first, at most ten.
+	// The operations before it, newest first, at most ten. They have no steps.
 	History []OperationApplyConfiguration `json:"history,omitempty"`
 }
 
