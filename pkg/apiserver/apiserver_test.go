@@ -453,7 +453,7 @@ func testGuards(t *testing.T, s *testServer) {
 		t.Errorf("collection deleted by a person: %v", err)
 	}
 	setKeys := []byte(`{"spec":{"hostKeys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJXl0Yl1n9ZeKS5YSsDF1PAI1oRCiK9qXh1n3yXkQ0k6"]}}`)
-	if _, err := people.Patch(t.Context(), "a", types.MergePatchType, setKeys, metav1.PatchOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "trust-host-key") {
+	if _, err := people.Patch(t.Context(), "a", types.MergePatchType, setKeys, metav1.PatchOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `"trust" on windowshostkeys`) {
 		t.Errorf("keys set by jane: %v", err)
 	}
 	if _, err := people.Patch(t.Context(), "a", types.ApplyPatchType, []byte(`{"apiVersion":"windows.openshift.io/v1alpha1","kind":"WindowsInstance","metadata":{"name":"a"},`+string(setKeys[1:])), metav1.PatchOptions{FieldManager: "x"}); !apierrors.IsForbidden(err) {

@@ -83,7 +83,7 @@ func newTestServer(t *testing.T) *testServer {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: r.Header.Get("X-Test-User"), Groups: []string{"system:authenticated"}}}, true, nil
 	})
 	config.Generic.Authorization.Authorizer = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-		if a.GetVerb() == "trust-host-key" && a.GetUser().GetName() != admin {
+		if a.GetResource() == "windowshostkeys" && a.GetUser().GetName() != admin {
 			return authorizer.DecisionNoOpinion, "", nil
 		}
 		if a.GetUser().GetName() == mallory && (a.GetVerb() == "use" || a.GetResource() == "secrets") {

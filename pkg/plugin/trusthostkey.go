@@ -39,7 +39,7 @@ set up anew, whose condition HostKeyTrusted says HostKeyChanged.
 
 Compare the fingerprint with that on the console of the host before
 (ssh-keygen -l -f C:\ProgramData\ssh\ssh_host_ed25519_key.pub): if it is not the same, somebody
-else answers in its place. It needs the verb trust-host-key on windowsinstances.`,
+else answers in its place. It needs the verb trust on windowshostkeys.windows.openshift.io.`,
 		Example: `  kubectl windows trust-host-key win-6
 
   # In a script that knows the key of the host from elsewhere

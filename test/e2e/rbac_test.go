@@ -106,7 +106,6 @@ var roleTable = []struct {
 }{
 	{"windowsinstances", readVerbs, readersMay},
 	{"windowsinstances", writeVerbs, hostAdminMay},
-	{"windowsinstances", []string{"trust-host-key", "abandon"}, hostAdminMay},
 	{"windowsinstances/status", []string{"get"}, readersMay},
 	{"windowsinstances/status", []string{"update", "patch"}, nobodyMay}, // the controller only
 	{"windowsinstances/log", []string{"get"}, logsMay},
@@ -126,14 +125,20 @@ var roleTable = []struct {
 	{"windowsnodepools/status", []string{"update", "patch"}, nobodyMay}, // the controller only
 	{"windowsnodepools/scale", []string{"get"}, readersMay},
 	{"windowsnodepools/scale", []string{"update", "patch"}, operatorsMay},
-	// In rules only: the right to have the cluster-wide key used.
+	// In rules only: the rights to have the cluster-wide key used, to decide about host keys,
+	// and to leave hosts as they are.
 	{credentialsResource, []string{"use"}, hostAdminMay},
+	{"windowshostkeys", []string{"trust"}, hostAdminMay},
+	{"windowshosts", []string{"abandon"}, hostAdminMay},
 }
 
 const credentialsResource = "windowscredentials"
 
+// inRulesOnly are the resources that nobody serves.
+var inRulesOnly = []string{credentialsResource, "windowshostkeys", "windowshosts"}
+
 // everyVerb is each verb that is asked about, on each resource.
-var everyVerb = slices.Concat(readVerbs, writeVerbs, []string{"trust-host-key", "abandon", "use", "connect", "*"})
+var everyVerb = slices.Concat(readVerbs, writeVerbs, []string{"trust", "abandon", "use", "connect", "*"})
 
 // mayDo is the table for one role: resource, then verb.
 func mayDo(role string) map[string]map[string]bool {
@@ -164,7 +169,7 @@ func TestRolesCoverEverything(t *testing.T) {
 	}
 	served := slices.Concat(readVerbs, writeVerbs)
 	for _, row := range roleTable {
-		if row.resource == credentialsResource {
+		if slices.Contains(inRulesOnly, row.resource) {
 			continue
 		}
 		for _, verb := range row.verbs {
@@ -247,7 +252,7 @@ var methods = map[string]string{
 func tryRequest(t *testing.T, front http.RoundTripper, user, namespace, resource, verb string, allowed bool) {
 	t.Helper()
 	method, ok := methods[verb]
-	if !ok || resource == credentialsResource {
+	if !ok || slices.Contains(inRulesOnly, resource) {
 		return
 	}
 	name, sub, _ := strings.Cut(resource, "/")
@@ -334,19 +339,40 @@ func TestForgedIdentity(t *testing.T) {
 	}
 }
 
-// TestHostKeysNeedTheirOwnVerb changes the trusted keys as somebody who may change
-// instances, and as somebody who may decide about keys.
-func TestHostKeysNeedTheirOwnVerb(t *testing.T) {
+// TestHostKeysNeedTheirOwnRight changes the trusted keys as somebody who has every verb on
+// instances, as somebody who may decide about the keys of another host or of this one as
+// well, and as somebody who has the role for it.
+func TestHostKeysNeedTheirOwnRight(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	kubectlIn(t, fmt.Sprintf(pausedInstance, "w", "127.0.3.1", "p"), "create", "-n", ns, "-f", "-").ok(t)
 	key := strings.TrimSpace(string(marshalKey(hostSigner.PublicKey())))
 	patch := []string{"patch", "wi", "w", "-n", ns, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"hostKeys":[%q]}}`, key)}
-	writer := grant(t, "writer-"+ns, ns, ours([]string{"get", "update", "patch"}, "windowsinstances"))
+	writer := grant(t, "writer-"+ns, ns, ours([]string{"*"}, "windowsinstances"))
 	eventually(t, "the writer may change instances", func() error {
 		return kubectlAs(t, writer, "", "patch", "wi", "w", "-n", ns, "--type=merge", "-p", `{"metadata":{"labels":{"rack":"r1"}}}`).err
 	})
-	kubectlAs(t, writer, "", patch...).fails(t, "Forbidden", "trust-host-key")
+	refusal := fmt.Sprintf(`"trust" on windowshostkeys.windows.openshift.io "w" in namespace %q`, ns)
+	kubectlAs(t, writer, "", patch...).fails(t, "Forbidden", refusal)
+	trust := func(name string) rbacv1.PolicyRule {
+		rule := ours([]string{"trust"}, "windowshostkeys")
+		rule.ResourceNames = []string{name}
+		return rule
+	}
+	patchNothing := append(slices.Clone(patch), "--dry-run=server")
+	grant(t, "writer-"+ns, ns, trust("w"))
+	eventually(t, "the writer may change the keys of this host", func() error {
+		r := kubectlAs(t, writer, "", patchNothing...)
+		if r.err != nil {
+			return fmt.Errorf("%w: %s", r.err, r.stderr)
+		}
+		return nil
+	})
+	other := grant(t, "other-"+ns, ns, ours([]string{"*"}, "windowsinstances"), trust("another"))
+	eventually(t, "the other one may change instances", func() error {
+		return kubectlAs(t, other, "", "patch", "wi", "w", "-n", ns, "--type=merge", "-p", `{"metadata":{"labels":{"rack":"r2"}}}`).err
+	})
+	kubectlAs(t, other, "", patchNothing...).fails(t, "Forbidden", refusal)
 	admin := bind(t, "hostadmin-"+ns, "windows-host-admin", ns)
 	eventually(t, "the host admin may change keys", func() error {
 		r := kubectlAs(t, admin, "", patch...)

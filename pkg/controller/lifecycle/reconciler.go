@@ -60,7 +60,8 @@ func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler,
 //
 // RBAC it needs, in all namespaces:
 //
-//	windows.openshift.io  windowsinstances         get list watch patch abandon
+//	windows.openshift.io  windowsinstances         get list watch patch
+//	windows.openshift.io  windowshosts             abandon
 //	windows.openshift.io  windowsinstances/status  update
 //	windows.openshift.io  windowsnodepools         get list watch
 //	(core)                namespaces               get

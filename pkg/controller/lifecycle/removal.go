@@ -91,8 +91,9 @@ func (w world) hold(reason, message string, again time.Time) action {
 	if w.terminating {
 		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be made anew.", w.instance.Namespace))
 	}
-	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb abandon on windowsinstances: "+
-		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`, w.instance.Name, w.instance.Namespace))
+	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb %s on %s.%s: "+
+		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,
+		windowsv1alpha1.VerbAbandon, windowsv1alpha1.ResourceHosts, windowsv1alpha1.GroupName, w.instance.Name, w.instance.Namespace))
 	removed := &metav1.Condition{
 		Type: windowsv1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(parts, " "),
 	}

@@ -1840,7 +1840,7 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 				Properties: map[string]spec.Schema{
 					"policy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Clean (default): the Node is drained, everything that was put on the host is taken off it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. Abandon needs the verb abandon on windowsinstances besides update or create.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted.\n - `\"Clean\"` takes everything off the host that was put on it, before the object goes.",
+							Description: "Clean (default): the Node is drained, everything that was put on the host is taken off it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. Abandon needs, besides update or create, the verb abandon on windowshosts with the name of the instance.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted.\n - `\"Clean\"` takes everything off the host that was put on it, before the object goes.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Abandon", "Clean"},
@@ -3282,7 +3282,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Public host keys the host may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64. Set, they are the only keys that are trusted. Empty, the first key that the host presents is recorded in status.hostKeys before anything else is done, and from then on only that key is trusted. Changing this field of an existing instance needs the verb trust-host-key on windowsinstances besides update.",
+							Description: "Public host keys the host may present, each as in an OpenSSH known_hosts or authorized_keys line: type, space, base64. Set, they are the only keys that are trusted. Empty, the first key that the host presents is recorded in status.hostKeys before anything else is done, and from then on only that key is trusted. Changing this field of an existing instance needs, besides update, the verb trust on windowshostkeys with the name of the instance.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -15,15 +15,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// The right to have the cluster-wide key used is the verb use on this resource, which
-// exists in RBAC rules only, as the key itself may not be named: whoever could get the
-// Secret would have the key.
-const (
-	ResourceCredentials        = "windowscredentials"
-	ClusterWideCredentials     = "cluster"
-	VerbUseOfTheClusterWideKey = "use"
-)
-
 // Credential is what a host is logged in with: a Secret in the namespace of whoever
 // names it, or, with an empty name, the cluster-wide key.
 type Credential struct {
@@ -62,10 +53,10 @@ func (c CredentialAuthorizer) Authorize(ctx context.Context, resource schema.Gro
 	}
 	right := fmt.Sprintf("its hosts would be logged in to with Secret %q: that needs the verb get on secrets %q in namespace %q", credential.Secret, credential.Secret, namespace)
 	if credential.Secret == "" {
-		wanted.Verb, wanted.APIGroup, wanted.APIVersion = VerbUseOfTheClusterWideKey, v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version
-		wanted.Resource, wanted.Name = ResourceCredentials, ClusterWideCredentials
+		wanted.Verb, wanted.APIGroup, wanted.APIVersion = v1alpha1.VerbUse, v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version
+		wanted.Resource, wanted.Name = v1alpha1.ResourceCredentials, v1alpha1.CredentialsCluster
 		right = fmt.Sprintf("its hosts would be logged in to with the cluster-wide key: that needs the verb use on %s.%s %q in namespace %q; or name a Secret of the namespace in credentialsSecretRef",
-			ResourceCredentials, v1alpha1.GroupName, ClusterWideCredentials, namespace)
+			v1alpha1.ResourceCredentials, v1alpha1.GroupName, v1alpha1.CredentialsCluster, namespace)
 	}
 	forbidden := func(why string) error {
 		return apierrors.NewForbidden(resource, name, fmt.Errorf("%s (%s)", right, why))

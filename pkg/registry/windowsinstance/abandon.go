@@ -5,13 +5,10 @@ package windowsinstance
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -19,11 +16,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// verbAbandon is the RBAC verb on windowsinstances.
-const verbAbandon = "abandon"
+// abandonRight is the right to leave a host as it is.
+var abandonRight = right{verb: v1alpha1.VerbAbandon, resource: v1alpha1.ResourceHosts}
 
-// abandonGuard asks for the verb abandon before a host may be left behind as it is,
-// with the services and the credentials of a node on it: by its removal policy, or by
+// abandonGuard asks for a right of its own before a host may be left behind as it is, with the services and the credentials of a node on it: by its removal policy, or by
 // taking the finalizer away that waits until the host is clean.
 type abandonGuard struct {
 	authorizer authorizer.Authorizer
@@ -58,13 +54,7 @@ func mayAbandon(instance *windows.WindowsInstance) bool {
 	return removal != nil && (removal.Policy == windows.RemovalAbandon || removal.After != nil)
 }
 
-// authorize fails closed: without a user or an answer nobody may.
 func (g abandonGuard) authorize(ctx context.Context, instance *windows.WindowsInstance, what string) error {
-	forbidden := func(why string) error {
-		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
-			"%s leaves the host as it is, with what was put on it, and needs the verb %q on windowsinstances in namespace %q: %s",
-			what, verbAbandon, instance.Namespace, why))
-	}
-	who, _ := genericapirequest.UserFrom(ctx)
-	return base.Require(ctx, g.authorizer, verbOn(instance, who, verbAbandon), "asking whether the host may be abandoned", forbidden)
+	return abandonRight.require(ctx, g.authorizer, instance,
+		what+" leaves the host as it is, with what was put on it, and", "asking whether the host may be abandoned")
 }

@@ -60,8 +60,13 @@ func TestAbandonGuard(t *testing.T) {
 				if called == refused || (err != nil) != refused {
 					t.Errorf("with the verb %v: got %v, further checks were made: %v", may, err, called)
 				}
-				if refused && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `"abandon"`)) {
+				if refused && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), `"abandon" on windowshosts.windows.openshift.io "win-1"`)) {
 					t.Errorf("got %v, want 403 with %q", err, test.want)
+				}
+				for _, a := range asked.asked {
+					if got := a.GetVerb() + " " + a.GetNamespace() + "/" + a.GetResource() + "/" + a.GetName(); got != "abandon default/windowshosts/win-1" {
+						t.Errorf("asked for %q", got)
+					}
 				}
 				if (len(asked.asked) > 0) != (test.want != "") {
 					t.Errorf("asked %v", asked.asked)

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -56,44 +55,20 @@ func (g sourceGuard) check(ctx context.Context, instance *windows.WindowsInstanc
 		source, v1alpha1.SourceAnnotation))
 }
 
-// keyGuard asks for the verb trust-host-key before the keys that a host may
-// present are changed: whoever changes them decides which machine our key logs in to.
+// keyGuard asks for a right of its own before the keys that a host may present are
+// changed: whoever changes them decides which machine our key logs in to.
 type keyGuard struct {
 	authorizer authorizer.Authorizer
 }
 
-// verbTrustHostKey is the RBAC verb on windowsinstances.
-const verbTrustHostKey = "trust-host-key"
+// trustRight is the right to change the keys.
+var trustRight = right{verb: v1alpha1.VerbTrust, resource: v1alpha1.ResourceHostKeys}
 
 func (g keyGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
 	return base.GuardUpdate(func(ctx context.Context, instance, old *windows.WindowsInstance) error {
 		if slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys) {
 			return nil
 		}
-		return g.authorize(ctx, instance)
+		return trustRight.require(ctx, g.authorizer, instance, "changing spec.hostKeys", "asking whether the host key may be changed")
 	}, next)
-}
-
-// authorize fails closed: without a user or an answer nobody may.
-func (g keyGuard) authorize(ctx context.Context, instance *windows.WindowsInstance) error {
-	forbidden := func(why string) error {
-		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
-			"changing spec.hostKeys needs the verb %q on windowsinstances in namespace %q: %s", verbTrustHostKey, instance.Namespace, why))
-	}
-	who, _ := genericapirequest.UserFrom(ctx)
-	return base.Require(ctx, g.authorizer, verbOn(instance, who, verbTrustHostKey), "asking whether the host key may be changed", forbidden)
-}
-
-// verbOn is the question whether a user has a verb on an instance.
-func verbOn(instance *windows.WindowsInstance, who user.Info, verb string) authorizer.AttributesRecord {
-	return authorizer.AttributesRecord{
-		User:            who,
-		Verb:            verb,
-		Namespace:       instance.Namespace,
-		APIGroup:        v1alpha1.GroupName,
-		APIVersion:      v1alpha1.SchemeGroupVersion.Version,
-		Resource:        "windowsinstances",
-		Name:            instance.Name,
-		ResourceRequest: true,
-	}
 }

@@ -108,8 +108,8 @@ func TestKeyGuard(t *testing.T) {
 		{"set, allowed", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow}, true, "", 0},
 		{"set, no opinion", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionNoOpinion}, true, "no role grants it", 403},
 		{"replaced, denied", as("jane"), keys("a"), keys("b"), recordingAuthorizer{decision: authorizer.DecisionDeny, reason: "policy says no"}, true, "policy says no", 403},
-		{"removed, denied", as("jane"), keys("a"), keys(), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "trust-host-key", 403},
-		{"added to, denied", as("jane"), keys("a"), keys("a", "b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "trust-host-key", 403},
+		{"removed, denied", as("jane"), keys("a"), keys(), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, `"trust" on windowshostkeys.windows.openshift.io "win-1" in namespace "default"`, 403},
+		{"added to, denied", as("jane"), keys("a"), keys("a", "b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, `"trust" on windowshostkeys.windows.openshift.io "win-1" in namespace "default"`, 403},
 		{"nobody", context.Background(), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "no user", 403},
 		{"the authorizer fails", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow, err: errors.New("webhook is gone")}, true, "webhook is gone", 500},
 	} {
@@ -139,8 +139,8 @@ func TestKeyGuard(t *testing.T) {
 				return
 			}
 			want := []authorizer.Attributes{authorizer.AttributesRecord{
-				User: &user.DefaultInfo{Name: "jane"}, Verb: "trust-host-key", Namespace: "default",
-				APIGroup: "windows.openshift.io", APIVersion: "v1alpha1", Resource: "windowsinstances", Name: "win-1", ResourceRequest: true,
+				User: &user.DefaultInfo{Name: "jane"}, Verb: "trust", Namespace: "default",
+				APIGroup: "windows.openshift.io", APIVersion: "v1alpha1", Resource: "windowshostkeys", Name: "win-1", ResourceRequest: true,
 			}}
 			if diff := cmp.Diff(want, test.authorizer.asked, cmp.AllowUnexported(authorizer.AttributesRecord{})); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)

@@ -164,7 +164,7 @@ const (
 const (
 	// HostFinalizer is on every instance whose host has something of ours on it: the
 	// object stays until the host is clean, or is given up. Removing it by hand needs the
-	// verb abandon on windowsinstances.
+	// verb abandon on windowshosts with the name of the instance.
 	HostFinalizer = "windows.openshift.io/host"
 	// SourceAnnotation is on every instance that a source asks for. Its value names
 	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".

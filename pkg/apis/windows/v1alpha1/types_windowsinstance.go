@@ -62,8 +62,8 @@ type WindowsInstanceSpec struct {
 	// authorized_keys line: type, space, base64. Set, they are the only keys that
 	// are trusted. Empty, the first key that the host presents is recorded in
 	// status.hostKeys before anything else is done, and from then on only that key
-	// is trusted. Changing this field of an existing instance needs the verb
-	// trust-host-key on windowsinstances besides update.
+	// is trusted. Changing this field of an existing instance needs, besides update, the
+	// verb trust on windowshostkeys with the name of the instance.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional
@@ -121,8 +121,8 @@ type RemovalOptions struct {
 	// Clean (default): the Node is drained, everything that was put on the host is taken
 	// off it, and the Node is deleted; until that is done the object stays, with the
 	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
-	// as it is, services and credentials included. Abandon needs the verb abandon on
-	// windowsinstances besides update or create.
+	// as it is, services and credentials included. Abandon needs, besides update or
+	// create, the verb abandon on windowshosts with the name of the instance.
 	// +optional
 	// +k8s:optional
 	Policy RemovalPolicy `json:"policy,omitempty"`

@@ -43,7 +43,8 @@ const lookupDelay = time.Second
 //	""                    events                    create patch
 //	windows.openshift.io  windowsnodepools          get list watch (all namespaces) create patch delete
 //	windows.openshift.io  windowsnodepools/status   patch
-//	windows.openshift.io  windowsinstances          get list watch create patch delete trust-host-key
+//	windows.openshift.io  windowsinstances          get list watch create patch delete
+//	windows.openshift.io  windowshostkeys           trust
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	o.setDefaults()
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}

@@ -18,8 +18,8 @@ type RemovalOptionsApplyConfiguration struct {
 	// Clean (default): the Node is drained, everything that was put on the host is taken
 	// off it, and the Node is deleted; until that is done the object stays, with the
 	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
-	// as it is, services and credentials included. Abandon needs the verb abandon on
-	// windowsinstances besides update or create.
+	// as it is, services and credentials included. Abandon needs, besides update or
+	// create, the verb abandon on windowshosts with the name of the instance.
 	Policy *windowsv1alpha1.RemovalPolicy `json:"policy,omitempty"`
 	// How long a host that cannot be reached is waited for after the deletion, before it
 	// is given up as with Abandon. Needs the same verb. Empty: for ever.

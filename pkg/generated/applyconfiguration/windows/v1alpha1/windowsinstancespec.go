@@ -21,8 +21,8 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// authorized_keys line: type, space, base64. Set, they are the only keys that
 	// are trusted. Empty, the first key that the host presents is recorded in
 	// status.hostKeys before anything else is done, and from then on only that key
-	// is trusted. Changing this field of an existing instance needs the verb
-	// trust-host-key on windowsinstances besides update.
+	// is trusted. Changing this field of an existing instance needs, besides update, the
+	// verb trust on windowshostkeys with the name of the instance.
 	HostKeys []string `json:"hostKeys,omitempty"`
 	// Secret in the namespace of the instance with the credentials to log in: key
 	// private-key.pem (with passphrase when it is encrypted), or key password.
