@@ -24,8 +24,8 @@ type PoolGetter interface {
 
 // credentialGuard asks for the right to the credentials that a host is logged in to
 // with, when an instance is made and whenever it is changed where they go or which
-// they are. Otherwise whoever may write instances could make himself a host, have our
-// programs log in to it, and so use a key that he was never given.
+// they are. Otherwise whoever may write instances could make themselves a host, have our
+// programs log in to it, and so use a key that they were never given.
 type credentialGuard struct {
 	credentials base.CredentialAuthorizer
 	pools       PoolGetter
@@ -69,7 +69,7 @@ func (g credentialGuard) authorize(ctx context.Context, instance *windows.Window
 // credentialOf finds the credentials of an instance as those do who log in: its own,
 // else those of its pool, else the cluster-wide key. An instance of a pool that is not
 // there is not logged in to at all; whoever makes the pool later decides about the
-// credentials of hosts that he may not know of, so the most is asked for here.
+// credentials of hosts that they may not know of, so the most is asked for here.
 func (g credentialGuard) credentialOf(ctx context.Context, instance *windows.WindowsInstance) (base.Credential, error) {
 	if ref := instance.Spec.CredentialsSecretRef; ref != nil {
 		return base.Credential{Secret: ref.Name}, nil
