@@ -78,11 +78,3 @@ func (b *Bundle) Revision() string { return b.builds[windows].revision() }
 // revision is as much of the digest as names a build beyond doubt and still fits
 // into a file name and a table.
 func (b agentBuild) revision() string { return b.sha256[:16] }
-
-// Revision names the build that has this digest, in the form of [Bundle.Revision].
-func Revision(sha256 string) string {
-	if len(sha256) < 16 {
-		return ""
-	}
-	return sha256[:16]
-}

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // ResolveFunc says what is known of a DNS name. It MUST NOT BLOCK: one slow name
@@ -110,22 +108,4 @@ func findHost(hosts map[netip.AddrPort]string, entry *Entry) (host netip.AddrPor
 		}
 	}
 	return netip.AddrPort{}, "", false
-}
-
-// EntryForNode returns the entry whose host has the addresses of a Node: an IP
-// address that the entry stands for, or the very name it is written with. WMCO
-// tells by it which of its Nodes are still wanted.
-func EntryForNode(entries []Entry, addresses []corev1.NodeAddress) (Entry, bool) {
-	for _, entry := range entries {
-		for _, address := range addresses {
-			if entry.Address != "" && entry.Address == strings.ToLower(strings.TrimSuffix(address.Address, ".")) {
-				return entry, true
-			}
-			addr, err := netip.ParseAddr(address.Address)
-			if err == nil && slices.Contains(entry.Resolution.Addresses, addr) {
-				return entry, true
-			}
-		}
-	}
-	return Entry{}, false
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
 )
 
 var compareAddrs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -115,39 +114,6 @@ func TestParse(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.wantProblems, lines, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestEntryForNode(t *testing.T) {
-	entries, problems := Parse(map[string]string{
-		"10.0.0.1":      "username=ip",
-		"a.example.com": "username=name",
-		"b.example.com": "username=unresolved",
-	}, nil, table(map[string][]string{"a.example.com": {"10.0.0.2", "fd00::2"}}))
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	tests := []struct {
-		name      string
-		addresses []corev1.NodeAddress
-		want      string
-	}{
-		{name: "no addresses"},
-		{name: "other addresses", addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.9"}, {Type: corev1.NodeHostName, Address: "c"}}},
-		{name: "the address", addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}, want: "ip"},
-		{name: "address of any type", addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "x"}, {Type: corev1.NodeExternalIP, Address: "10.0.0.1"}}, want: "ip"},
-		{name: "what a name resolves to", addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.2"}}, want: "name"},
-		{name: "IPv6 in another spelling", addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "FD00:0::2"}}, want: "name"},
-		{name: "the name itself", addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalDNS, Address: "B.example.com."}}, want: "unresolved"},
-		{name: "part of a name", addresses: []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "b"}}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			entry, ok := EntryForNode(entries, tt.addresses)
-			if entry.Username != tt.want || ok != (tt.want != "") {
-				t.Errorf("got %q, %v, want %q", entry.Username, ok, tt.want)
 			}
 		})
 	}
