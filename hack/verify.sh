@@ -27,6 +27,7 @@ readonly checks=(
   "api-reference|run: make generate, and commit docs/api-reference.md"
   "generated|run: make generate, and commit the result"
   "manifests|mend what kustomize says about artifacts"
+  "deadcode|remove what no program calls, or move it to the test that calls it; see hack/deadcode-allowed.txt"
   "lint|mend what golangci-lint says; make fmt helps with some of it"
   "dependencies|update them, or say in hack/lagging-dependencies.txt why not"
 )
@@ -97,6 +98,9 @@ verify_manifests() {
   return "$status"
 }
 
+# What no program of any platform reaches.
+verify_deadcode() { go run ./hack/deadcode "$deadcode/deadcode"; }
+
 verify_lint() { hack/lint.sh run; }
 
 # Says which direct dependencies have a newer patch release. Only says so: what was
@@ -125,6 +129,9 @@ wanted() { (($# == 1)) || [[ " ${*:2} " == *" $1 "* ]]; }
 # What takes minutes says so while it lasts; the checks below are quick then.
 if wanted manifests "$@"; then
   controlplane=$(hack/build-controlplane.sh)
+fi
+if wanted deadcode "$@"; then
+  deadcode=$(build_tools golang.org/x/tools/cmd/deadcode)
 fi
 if wanted lint "$@"; then
   build_tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint >/dev/null
