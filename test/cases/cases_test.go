@@ -147,7 +147,7 @@ func checkListCase(t *testing.T, c listCase, got result) {
 	switch c.Verdict {
 	case "", "agree", "agree-with-caveat":
 	case "peer-defect":
-		t.Fatal("the peer is wrong here, and this test does not say what is right")
+		t.Fatal("WMCO is wrong here, and this test does not say what is right")
 	default:
 		t.Fatalf("unknown verdict %q", c.Verdict)
 	}
@@ -201,7 +201,7 @@ func TestPlatformFacts(t *testing.T) {
 		case "sshUserForMachines":
 			delete(got.Output.(map[string]any), "None")
 		case "kubeletHostnameOverride":
-			// The file tells in prose how the peer finds the name; the kind of place counts.
+			// The file tells in prose how WMCO finds the name; the kind of place counts.
 			want = kindsOfPlace(t, want.(map[string]any))
 		}
 		if diff := cmp.Diff(want, got.Output); diff != "" {
@@ -270,7 +270,7 @@ func checkDecision(t *testing.T, decision string, c map[string]any, got result) 
 	var want any
 	switch decision {
 	case "addressChoice":
-		// What the peer takes for the address of a Node has no counterpart: hosts are
+		// What WMCO takes for the address of a Node has no counterpart: hosts are
 		// reached by the address of their instance.
 		if c["peerMachineIPError"] != "" {
 			if got.Error == "" {

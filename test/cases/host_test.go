@@ -34,10 +34,10 @@ type wanted struct {
 	check func(t *testing.T, output any)
 }
 
-// peerError says whether the peer returned an error.
+// peerError says whether WMCO returned an error.
 func (c hostCase) peerError() bool { return c.text("peerError") != "" }
 
-// hostKinds says for each kind what its cases ask for. A case where the peer is wrong
+// hostKinds says for each kind what its cases ask for. A case where WMCO is wrong
 // must be among corrections.
 var hostKinds = map[string]func(c hostCase) wanted{
 	"csr-content": func(c hostCase) wanted {
@@ -74,7 +74,7 @@ func rootOf(file string, lines ...string) func(t *testing.T, output any) {
 	}
 }
 
-// corrections are the cases where the peer is wrong, with what is right.
+// corrections are the cases where WMCO is wrong, with what is right.
 var corrections = map[string]wanted{
 	"nm-03": {output: false}, // a part of a name is not the name
 	"ht-04-idms-never": {check: rootOf(`registry.access.redhat.com\hosts.toml`,
@@ -109,7 +109,7 @@ func TestHostCases(t *testing.T) {
 					if c.text("verdict") == "peer-defect" {
 						var ok bool
 						if w, ok = corrections[id]; !ok {
-							t.Fatal("the peer is wrong here, and this test does not say what is right")
+							t.Fatal("WMCO is wrong here, and this test does not say what is right")
 						}
 					}
 					w.entries = surfaced[id]

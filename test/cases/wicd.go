@@ -14,7 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
-// wicd runs a file that is about the daemon of the peer on a host: one object, each
+// wicd runs a file that is about the daemon of WMCO on a host: one object, each
 // member a list of cases about one of its jobs.
 func wicd(file []byte) ([]result, error) {
 	var members struct {

@@ -39,23 +39,23 @@ var (
 	askConfirm     = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionFalse, windowsv1alpha1.ReasonConfirmationNeeded}
 )
 
-// legacyMap is the ConfigMap that lists hosts. There is one in a cluster, so tests
+// instancesMap is the ConfigMap that lists hosts. There is one in a cluster, so tests
 // that use it are not parallel.
-type legacyMap struct {
+type instancesMap struct {
 	t *testing.T
 }
 
-// newLegacyMap makes the ConfigMap. When the test ends, it and everything that was
+// newInstancesMap makes the ConfigMap. When the test ends, it and everything that was
 // made from it is gone.
-func newLegacyMap(t *testing.T, data map[string]string) *legacyMap {
+func newInstancesMap(t *testing.T, data map[string]string) *instancesMap {
 	t.Helper()
-	m := &legacyMap{t}
+	m := &instancesMap{t}
 	t.Cleanup(m.clean)
 	m.create(data)
 	return m
 }
 
-func (m *legacyMap) create(data map[string]string) {
+func (m *instancesMap) create(data map[string]string) {
 	m.t.Helper()
 	_, err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Create(m.t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: sourceName}, Data: data,
@@ -66,7 +66,7 @@ func (m *legacyMap) create(data map[string]string) {
 }
 
 // set replaces all of the entries.
-func (m *legacyMap) set(data map[string]string, binary map[string][]byte) {
+func (m *instancesMap) set(data map[string]string, binary map[string][]byte) {
 	m.t.Helper()
 	client := sys.Kube.CoreV1().ConfigMaps(system.Namespace)
 	current, err := client.Get(m.t.Context(), sourceName, metav1.GetOptions{})
@@ -79,7 +79,7 @@ func (m *legacyMap) set(data map[string]string, binary map[string][]byte) {
 	}
 }
 
-func (m *legacyMap) delete() {
+func (m *instancesMap) delete() {
 	m.t.Helper()
 	if err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Delete(m.t.Context(), sourceName, metav1.DeleteOptions{}); err != nil {
 		m.t.Fatalf("deleting the ConfigMap: %v", err)
@@ -87,7 +87,7 @@ func (m *legacyMap) delete() {
 }
 
 // clean runs after the test, when its context is over.
-func (m *legacyMap) clean() {
+func (m *instancesMap) clean() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Delete(ctx, sourceName, metav1.DeleteOptions{})
@@ -115,7 +115,7 @@ func (m *legacyMap) clean() {
 }
 
 // events returns the notes of the events of a reason on the ConfigMap.
-func (m *legacyMap) events(reason string) []string {
+func (m *instancesMap) events(reason string) []string {
 	m.t.Helper()
 	current, err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Get(m.t.Context(), sourceName, metav1.GetOptions{})
 	if err != nil {
@@ -140,7 +140,7 @@ func eventsOn(t *testing.T, namespace string, uid types.UID, reason string) []st
 }
 
 // pool waits until the pool of the ConfigMap has a verdict, and returns it.
-func (m *legacyMap) pool(want verdict) *windowsv1alpha1.WindowsNodePool {
+func (m *instancesMap) pool(want verdict) *windowsv1alpha1.WindowsNodePool {
 	m.t.Helper()
 	return waitForPool(m.t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
 		return want.among(pool.Status.Conditions)
@@ -163,7 +163,7 @@ func waitForPool(t *testing.T, namespace, name string, condition func(*windowsv1
 
 // instances waits until the instances of the ConfigMap have exactly these names, and
 // returns them by name.
-func (m *legacyMap) instances(names ...string) map[string]*windowsv1alpha1.WindowsInstance {
+func (m *instancesMap) instances(names ...string) map[string]*windowsv1alpha1.WindowsInstance {
 	m.t.Helper()
 	slices.Sort(names)
 	var found map[string]*windowsv1alpha1.WindowsInstance
@@ -200,7 +200,7 @@ func TestSourceConfigMap(t *testing.T) {
 		a.Address(): entryFor(a),
 		b.Address(): entryFor(b, "name=rack1-b", "hostKey="+key),
 	}
-	m := newLegacyMap(t, data)
+	m := newInstancesMap(t, data)
 	first := m.instances(a.Address(), "rack1-b")
 	pool := m.pool(sourceSynced)
 
@@ -370,7 +370,7 @@ func TestSourceConfigMapBadEntries(t *testing.T) {
 	})
 	good, spoiled := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	data := map[string]string{good.Address(): entryFor(good), spoiled.Address(): entryFor(spoiled)}
-	m := newLegacyMap(t, data)
+	m := newInstancesMap(t, data)
 	before := m.instances(good.Address(), spoiled.Address())
 	m.pool(sourceSynced)
 
@@ -453,7 +453,7 @@ func TestSourceConfigMapBadEntries(t *testing.T) {
 // TestSourceConfigMapOneHostTwice names one host by its address and by a DNS name.
 func TestSourceConfigMapOneHostTwice(t *testing.T) {
 	host := startHost(t, winhost.Options{Address: "127.0.0.1"})
-	m := newLegacyMap(t, map[string]string{host.Address(): entryFor(host), "localhost": entryFor(host)})
+	m := newInstancesMap(t, map[string]string{host.Address(): entryFor(host), "localhost": entryFor(host)})
 	m.instances(host.Address())
 	pool := m.pool(invalidEntries)
 	mustSay(t, meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message,
@@ -473,7 +473,7 @@ func TestSourceConfigMapOneHostTwice(t *testing.T) {
 func TestSourceConfigMapDeleted(t *testing.T) {
 	a, b := startHost(t, winhost.Options{}), startHost(t, winhost.Options{})
 	data := map[string]string{a.Address(): entryFor(a), b.Address(): entryFor(b)}
-	m := newLegacyMap(t, data)
+	m := newInstancesMap(t, data)
 	first := m.instances(a.Address(), b.Address())
 	m.pool(sourceSynced)
 	same := func() {

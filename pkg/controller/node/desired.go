@@ -41,13 +41,13 @@ type metadata struct {
 	labels, annotations map[string]string
 }
 
-// desiredMetadata returns what the Node of an instance shall have. Template is nil when the
+// desiredMetadata returns what the Node of an instance should have. Template is nil when the
 // instance is in no pool.
 //
-// Of the annotations that the peer operator knows, only those are written that tools read
-// on Nodes: which version configured the Node, and which one shall. They lead to the
-// ConfigMap windows-services-<version>. The others (user, hash of the public key, host
-// key) are what that operator tells itself.
+// Of the annotations that WMCO knows, only those are written that tools read on Nodes:
+// which version configured the Node, and which one is to. They lead to the ConfigMap
+// windows-services-<version>. The others (user, hash of the public key, host key) are
+// what WMCO records for itself.
 func desiredMetadata(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node, version string) metadata {
 	m := metadata{labels: map[string]string{}, annotations: map[string]string{wmco.DesiredVersionAnnotation: version}}
 	if template != nil {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package services publishes the services of hosts as the peer operator does: in the
-// immutable ConfigMap windows-services-<version> in the namespace of the operator. Tools
-// read it, and find the version of a Node in its annotations; nothing of ours does.
+// Package services publishes the services of hosts as the Windows Machine Config Operator
+// (WMCO) does: in the immutable ConfigMap windows-services-<version> in the namespace of the
+// controller. Tools read it, and find the version of a Node in its annotations; no program of
+// this project does.
 //
 // As the ConfigMap is immutable, one with other content is deleted and made anew. Those of
 // other versions are removed when no Node has the version any more, if they are ours, which

@@ -394,7 +394,7 @@ func (s service) references() []string {
 	return names
 }
 
-// published returns the service in the schema of the peer.
+// published returns the service in the schema of WMCO.
 func (s service) published() PublishedService {
 	p := PublishedService{
 		Name: s.name, Scripts: s.scripts, Dependencies: s.dependencies, Bootstrap: s.bootstrap, Priority: uint(s.priority),

@@ -195,7 +195,7 @@ func TestDecide(t *testing.T) {
 		}, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNames},
 		{name: "serving as a client", content: serving(), change: func(c *content) { c.spec.Usages = client().spec.Usages }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonUsages},
 
-		// The daemon of the peer.
+		// The daemon of WMCO.
 		{name: "daemon", content: wicd(), instances: []policy.Instance{host()}, want: approve, reason: policy.ReasonApproved},
 		{name: "daemon of another node", content: wicd(), change: func(c *content) { c.spec.Username = "system:wicd-node:win-2" }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNotJoining},
 		{name: "daemon with a prefix of a prefix", content: wicd(), change: func(c *content) { c.spec.Username = "system:wicd-nodewin-1" }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNotJoining},

@@ -274,7 +274,7 @@ func handMade(name string) *windowsv1alpha1.WindowsInstance {
 	}
 }
 
-// twoHosts is the ConfigMap as the documentation of the peer has it.
+// twoHosts is the ConfigMap as the documentation of WMCO has it.
 func twoHosts() map[string]string {
 	return map[string]string{"10.1.42.1": "username=Administrator", "instance.example.com": "username=core\n"}
 }

@@ -611,7 +611,7 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// The MachineSet as the documentation of the peer has it.
+// The MachineSet as the documentation of WMCO has it.
 const vSphereMachineSet = `
 apiVersion: machine.openshift.io/v1beta1
 kind: MachineSet
