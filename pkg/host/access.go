@@ -130,17 +130,13 @@ func (a *Access) Revision() (release, revision string) {
 	return version.Version, a.options.Agents.Revision()
 }
 
-// AgentPath is where this process puts the agent on Windows hosts, which is the program of
-// their service windows-node-agent. Empty: there is no build for Windows.
+// AgentPath is where this process puts the agent on hosts, which is the program of their
+// service windows-node-agent. Empty: there is no build.
 func (a *Access) AgentPath() string {
 	if a.options.Agents == nil {
 		return ""
 	}
-	build, ok := a.options.Agents.builds[windows]
-	if !ok {
-		return ""
-	}
-	return commandPath(windows, agentName(windows, build))
+	return commandPath(a.options.Agents.build.name())
 }
 
 // address is the target without what is needed to log in.

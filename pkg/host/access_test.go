@@ -62,7 +62,7 @@ func (s *site) newAccess(t *testing.T) *Access {
 // agentPath is where the agent of the site is on this machine.
 func (s *site) agentPath(t *testing.T) string {
 	t.Helper()
-	path, err := s.Host.LocalPath(commandPath(windows, agentName(windows, s.access.options.Agents.builds[windows])))
+	path, err := s.Host.LocalPath(s.access.AgentPath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -367,7 +367,7 @@ func TestAgentErrors(t *testing.T) {
 		want  string
 	}{
 		{"disk full", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{DiskFull: true}) }, StepUpload, "is the disk full?"},
-		{"read only", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{SFTPReadOnly: true}) }, StepUpload, agentDirs[windows]},
+		{"read only", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{SFTPReadOnly: true}) }, StepUpload, agentDir},
 		{"our copy was replaced", func(t *testing.T, s *site) {
 			path := filepath.Join(s.AgentDir, "windows-node-agent.exe")
 			content, err := os.ReadFile(path)

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"regexp"
 	"strings"
 	"time"
@@ -22,19 +21,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// Where the agent lives on a host. The paths have no space, so that they can be
-// run from cmd.exe and from PowerShell alike, as they are. Below C:\Windows only
+// agentDir is where the agent lives on a host. The path has no space, so that it can be
+// run from cmd.exe and from PowerShell alike, as it is. Below C:\Windows only
 // administrators can create anything: in C:\ProgramData or in the root of the drive
-// any user could make the directory first and put a program of his own into it,
+// any user could make the directory first and put a program of their own into it,
 // which we would then run as administrator.
-var agentDirs = map[platform]string{
-	windows: `C:\Windows\windows-node-agent`,
-	unix:    "/var/lib/windows-node-agent",
-}
-
-// unixDrive is the directory that is drive C on a host that runs no Windows; see package
-// hostagent/platform. What is sent to such a host goes below it.
-const unixDrive = "/var/lib/windows-node-agent/c"
+const agentDir = api.Root
 
 const (
 	// uploadTimeout bounds putting the agent, a few MiB, on a host.
@@ -96,58 +88,51 @@ func (a *Access) placeAgent(ctx context.Context, target ssh.Target) (string, err
 	}
 	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	p, build, err := a.buildFor(client)
-	if err != nil {
+	if err := checkWindows(client); err != nil {
 		return "", err
 	}
-	name := agentName(p, build)
-	command := commandPath(p, name)
-	remote := sftpPath(p, name)
+	build := a.options.Agents.build
+	command := commandPath(build.name())
+	remote := overSFTP(command)
 
 	if info, err := client.Stat(remote); err == nil && info.Size() == build.size {
 		if a.verifyAgent(ctx, a.options.Pool, target, command, build) == nil {
 			return command, nil
 		}
 	}
-	if err := a.uploadAgent(ctx, target, client, p, build); err != nil {
+	if err := a.uploadAgent(ctx, target, client, build); err != nil {
 		return "", err
 	}
 	return command, nil
 }
 
-// buildFor returns the build of the agent for the host's operating system.
-func (a *Access) buildFor(client *ssh.SFTP) (platform, agentBuild, error) {
+// checkWindows fails on a host that is no Windows, before anything is put there.
+func checkWindows(client *ssh.SFTP) error {
 	home, err := client.RealPath(".")
 	if err != nil {
-		return "", agentBuild{}, &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+		return &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
 	}
-	p := unix
-	if drivePath.MatchString(home) {
-		p = windows
+	if !drivePath.MatchString(home) {
+		return &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
 	}
-	build, ok := a.options.Agents.builds[p]
-	if !ok {
-		return "", agentBuild{}, &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
-	}
-	return p, build, nil
+	return nil
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its
 // digest, and only then gives it its name.
-func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, p platform, build agentBuild) error {
+func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build agentBuild) error {
 	fail := func(doing string, err error) error {
 		return &AgentError{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
 	}
-	dir := sftpPath(p, "")
-	if err := client.MkdirAll(dir); err != nil {
-		return fail("creating "+agentDirs[p], err)
+	if err := client.MkdirAll(overSFTP(agentDir)); err != nil {
+		return fail("creating "+agentDir, err)
 	}
 	suffix := make([]byte, 4)
 	if _, err := rand.Read(suffix); err != nil {
 		return fail("choosing a temporary name", err)
 	}
-	temporary := "upload-" + hex.EncodeToString(suffix) + "-" + agentName(p, build)
-	remote := sftpPath(p, temporary)
+	temporary := commandPath("upload-" + hex.EncodeToString(suffix) + "-" + build.name())
+	remote := overSFTP(temporary)
 	// A failure here leaves a file behind that the next upload does not stumble over.
 	defer func() { _ = client.Remove(remote) }()
 
@@ -158,24 +143,19 @@ func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 	defer local.Close()
 	file, err := client.OpenFile(remote, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
-		return fail("creating a file in "+agentDirs[p], err)
+		return fail("creating a file in "+agentDir, err)
 	}
 	if _, err := file.ReadFrom(local); err != nil {
 		_ = file.Close()
-		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDir), err)
 	}
 	if err := file.Close(); err != nil {
-		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDirs[p]), err)
+		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDir), err)
 	}
-	if p == unix {
-		if err := client.Chmod(remote, 0o755); err != nil {
-			return fail("making it executable", err)
-		}
-	}
-	if err := a.verifyAgent(ctx, a.options.Pool, target, commandPath(p, temporary), build); err != nil {
+	if err := a.verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
 		return err
 	}
-	final := sftpPath(p, agentName(p, build))
+	final := overSFTP(commandPath(build.name()))
 	if err := client.PosixRename(remote, final); err != nil {
 		// Another replica was faster: a program that runs cannot be replaced on
 		// Windows, and need not be, as its name is that of its content.
@@ -255,27 +235,11 @@ func isAgentError(err error) bool {
 	return errors.As(err, &failed)
 }
 
-func agentName(p platform, build agentBuild) string {
-	name := "windows-node-agent-" + build.revision()
-	if p == windows {
-		name += ".exe"
-	}
-	return name
-}
+// name is that of the file on a host.
+func (b agentBuild) name() string { return "windows-node-agent-" + b.revision() + ".exe" }
 
 // commandPath is the path of a file of ours as the shell of the host wants it.
-func commandPath(p platform, name string) string {
-	if p == windows {
-		return agentDirs[p] + `\` + name
-	}
-	return path.Join(agentDirs[p], name)
-}
+func commandPath(name string) string { return agentDir + `\` + name }
 
-// sftpPath is the same as SFTP wants it.
-func sftpPath(p platform, name string) string {
-	dir := agentDirs[p]
-	if p == windows {
-		dir = "/" + strings.ReplaceAll(dir, `\`, "/")
-	}
-	return path.Join(dir, name)
-}
+// overSFTP is a path of a host as SFTP has it.
+func overSFTP(hostPath string) string { return "/" + strings.ReplaceAll(hostPath, `\`, "/") }

@@ -119,15 +119,12 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 // useRealAgent has the site put the agent on the host that is built from this tree.
 func (s *site) useRealAgent(t *testing.T) {
 	t.Helper()
-	for p, name := range agentFiles {
-		pkg := map[platform]string{windows: "cmd/agent", unix: "test/agenthost/program"}[p]
-		program, err := winhost.BuildProgram(t.Context(), pkg, string(p), runtime.GOARCH)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(s.AgentDir, name), program, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	program, err := winhost.BuildProgram(t.Context(), "cmd/agent", "windows", runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.AgentDir, bundledAgent), program, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	s.access = s.newAccess(t)
 }

@@ -11,9 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -50,12 +48,9 @@ func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if err != nil {
 		return err
 	}
-	program, err := a.ensureAgent(ctx, target)
-	if err != nil {
+	// The agent checks and unpacks what is sent.
+	if _, err := a.ensureAgent(ctx, target); err != nil {
 		return err
-	}
-	for i := range items {
-		items[i].HostPath = toHost(platformOf(program), items[i].HostPath)
 	}
 	watchedContext, watch := newWatch(ctx, a.patience.silence, 0)
 	defer watch.end()
@@ -175,31 +170,6 @@ func (c contextReader) Read(b []byte) (int, error) {
 	return c.r.Read(b)
 }
 
-// platformOf is the operating system of a host on which the agent has this path.
-func platformOf(program string) platform {
-	if drivePath.MatchString(program) {
-		return windows
-	}
-	return unix
-}
-
-// toHost is where a path of drive C is on a host: on Windows there, elsewhere below the
-// directory that is the drive.
-func toHost(p platform, windowsPath string) string {
-	if p == windows {
-		return windowsPath
-	}
-	return path.Join(unixDrive, strings.ReplaceAll(windowsPath[len(`C:\`):], `\`, "/"))
-}
-
-// toAgent is the path of drive C, as the agent has it on every host, for what toHost returned.
-func toAgent(hostPath string) string {
-	if rest, ok := strings.CutPrefix(hostPath, unixDrive+"/"); ok {
-		return `C:\` + strings.ReplaceAll(rest, "/", `\`)
-	}
-	return hostPath
-}
-
 // remote does with the agent what a transfer needs done on a host.
 type remote struct{ a *Access }
 
@@ -226,7 +196,7 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer
 		var request api.FilesRequest
 		var size int64
 		for _, f := range some {
-			request.Files = append(request.Files, api.WantedFile{Path: toAgent(f.Path), Size: f.Size})
+			request.Files = append(request.Files, api.WantedFile{Path: f.Path, Size: f.Size})
 			size += f.Size
 		}
 		var answer api.FilesAnswer
@@ -246,7 +216,7 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer
 
 // Commit implements [transfer.Remote].
 func (r remote) Commit(ctx context.Context, target ssh.Target, c transfer.Commit) error {
-	request := api.CommitRequest{Temporary: toAgent(c.Temporary), Path: toAgent(c.Path), Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
+	request := api.CommitRequest{Temporary: c.Temporary, Path: c.Path, Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
 	var answer api.CommitAnswer
 	q := question{command: api.CommandCommit, request: request, timeout: reading(c.Size)}
 	if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {

@@ -233,19 +233,10 @@ func TestDeliverSilence(t *testing.T) {
 	}
 }
 
-// TestUnixDrive: on a host that runs no Windows, drive C is a directory, for SFTP too.
-func TestUnixDrive(t *testing.T) {
-	path := api.PayloadPath(config.Digest(nil))
-	for _, tt := range []struct {
-		p    platform
-		want string
-	}{
-		{windows, path},
-		{unix, "/var/lib/windows-node-agent/c/Windows/windows-node-agent/payload/" + strings.TrimPrefix(config.Digest(nil), digestPrefix)},
-	} {
-		got := toHost(tt.p, path)
-		if got != tt.want || toAgent(got) != path {
-			t.Errorf("%s: got %s, and back %s", tt.p, got, toAgent(got))
-		}
+// TestOverSFTP: drive C is a directory for SFTP.
+func TestOverSFTP(t *testing.T) {
+	want := "/C:/Windows/windows-node-agent/payload/" + strings.TrimPrefix(config.Digest(nil), digestPrefix)
+	if got := overSFTP(api.PayloadPath(config.Digest(nil))); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

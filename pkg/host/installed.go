@@ -33,12 +33,12 @@ func (a *Access) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Targe
 	}
 	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	p, build, err := a.buildFor(client)
-	if err != nil {
+	if err := checkWindows(client); err != nil {
 		return Installed{}, err
 	}
-	i := Installed{Digest: build.revision(), pool: pool, target: target, command: commandPath(p, agentName(p, build))}
-	info, err := client.Stat(sftpPath(p, agentName(p, build)))
+	build := a.options.Agents.build
+	i := Installed{Digest: build.revision(), pool: pool, target: target, command: commandPath(build.name())}
+	info, err := client.Stat(overSFTP(i.command))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return i, fs.ErrNotExist

@@ -55,20 +55,20 @@ func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 	}
 	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	p, build, err := a.buildFor(client)
-	if err != nil {
+	if err := checkWindows(client); err != nil {
 		return nil, err
 	}
-	name := agentName(p, build)
-	change := &v1alpha1.PlannedChange{Kind: string(api.KindFile), Name: commandPath(p, name), Impact: v1alpha1.ImpactNone}
-	info, err := client.Stat(sftpPath(p, name))
+	build := a.options.Agents.build
+	command := commandPath(build.name())
+	change := &v1alpha1.PlannedChange{Kind: string(api.KindFile), Name: command, Impact: v1alpha1.ImpactNone}
+	info, err := client.Stat(overSFTP(command))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		change.Action = string(api.ActionCreate)
 		change.Message = fmt.Sprintf("The agent of revision %s, %d bytes, is not on the host.", build.revision(), build.size)
 	case err != nil:
 		return nil, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
-	case info.Size() != build.size || a.verifyAgent(ctx, a.options.Pool, target, commandPath(p, name), build) != nil:
+	case info.Size() != build.size || a.verifyAgent(ctx, a.options.Pool, target, command, build) != nil:
 		change.Action = string(api.ActionUpdate)
 		change.Message = fmt.Sprintf("What is there is not the agent of revision %s: it has %d bytes of %d, or another digest.", build.revision(), info.Size(), build.size)
 	default:

@@ -47,20 +47,12 @@ func (a *Access) removeAgent(ctx context.Context, target ssh.Target) error {
 	}
 	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	p, _, err := a.buildFor(client)
-	if err != nil {
+	if err := checkWindows(client); err != nil {
 		return err
 	}
 	r := &remover{ctx: ctx, client: client, until: time.Now().Add(a.patience.removal)}
-	root := toHost(p, api.Root)
-	r.directory(toHost(p, api.PayloadDirectory), payloadFile, true)
-	if p == windows {
-		r.directory(root, agentFile, true)
-	} else {
-		// Drive C is in the directory of the agent there, so that one stays.
-		r.directory(root, agentFile, true)
-		r.directory(agentDirs[p], agentFile, false)
-	}
+	r.directory(api.PayloadDirectory, payloadFile)
+	r.directory(agentDir, agentFile)
 	if r.err != nil {
 		return &AgentError{Step: StepRemove, Err: r.err}
 	}
@@ -76,9 +68,8 @@ type remover struct {
 	err   error
 }
 
-// directory removes the files of a directory whose names match, and if whole, the
-// directory as well.
-func (r *remover) directory(hostPath string, ours *regexp.Regexp, whole bool) {
+// directory removes the files of a directory whose names match, and the directory as well.
+func (r *remover) directory(hostPath string, ours *regexp.Regexp) {
 	if r.err != nil {
 		return
 	}
@@ -104,7 +95,6 @@ func (r *remover) directory(hostPath string, ours *regexp.Regexp, whole bool) {
 		}
 	}
 	switch {
-	case !whole:
 	case len(left) > maxLeft:
 		r.err = fmt.Errorf("%s stays because of %d files or directories that are not ours, among them %s", hostPath, len(left), strings.Join(left[:maxLeft], ", "))
 	case len(left) > 0:
@@ -132,12 +122,4 @@ func (r *remover) try(remove func() error) error {
 		case <-time.After(removePause):
 		}
 	}
-}
-
-// overSFTP is a path of a host as SFTP has it.
-func overSFTP(hostPath string) string {
-	if drivePath.MatchString(hostPath) {
-		return "/" + strings.ReplaceAll(hostPath, `\`, "/")
-	}
-	return hostPath
 }

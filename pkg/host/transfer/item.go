@@ -17,7 +17,7 @@ import (
 type Item struct {
 	// Name is for people: it appears in progress and in errors.
 	Name string
-	// HostPath is where it goes: an absolute path, with a drive and backslashes on Windows.
+	// HostPath is where it goes: an absolute path of Windows, with a drive.
 	// Its directory is created.
 	HostPath string
 	// SHA256 is the digest of the content in lower-case hexadecimal, Size its size in bytes.
@@ -75,10 +75,7 @@ var drivePath = regexp.MustCompile(`^[A-Za-z]:[\\/]`)
 // sftpPath is a path of the host as SFTP has it: with slashes, a drive being a directory
 // below the root.
 func sftpPath(hostPath string) string {
-	if drivePath.MatchString(hostPath) {
-		return path.Clean("/" + strings.ReplaceAll(hostPath, `\`, "/"))
-	}
-	return path.Clean(hostPath)
+	return path.Clean("/" + strings.ReplaceAll(hostPath, `\`, "/"))
 }
 
 // validate reports everything that is wrong with the items.
@@ -90,7 +87,7 @@ func validate(items []Item) error {
 		bad := func(format string, args ...any) {
 			errs = append(errs, &Error{Name: item.Name, HostPath: item.HostPath, Err: fmt.Errorf(format, args...)})
 		}
-		if !drivePath.MatchString(item.HostPath) && !path.IsAbs(item.HostPath) {
+		if !drivePath.MatchString(item.HostPath) {
 			bad("the path on the host is not absolute")
 		}
 		// Windows does not tell upper from lower case.
