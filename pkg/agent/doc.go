@@ -26,8 +26,7 @@
 //	run      is the service that keeps the host as it was applied, and rotates logs
 //
 // [Main] is the whole program. Everything it needs of the operating system comes
-// through [Host], so that the same code runs on Windows, on the Unix hosts of
-// the test tiers, and inside a stand-in within one process.
+// through [Host], so that the same code runs on Windows and on the hosts of tests.
 //
 // What it says to servers, and they to it, is in package api, which is all that they
 // import of it. It imports the standard library and its own sub-packages only.

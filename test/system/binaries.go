@@ -32,7 +32,6 @@ var builds = []struct {
 	{"windows-apiserver", "./cmd/apiserver", nil},
 	{"windows-controller", "./cmd/controller", nil},
 	{"agent/windows-node-agent.exe", "./cmd/agent", []string{"GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}},
-	{"agent/windows-node-agent", "./test/agenthost/program", []string{"CGO_ENABLED=0"}},
 	{"plugin/kubectl-windows", "./cmd/kubectl-windows", nil},
 }
 

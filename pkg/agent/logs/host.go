@@ -12,8 +12,8 @@ import (
 // Host is what the log engine needs of the operating system. Implementations
 // must be safe for concurrent use.
 type Host interface {
-	// LogRoot is the directory whose files may be read: C:\var\log on
-	// Windows, /var/log elsewhere. It need not exist yet.
+	// LogRoot is the directory whose files may be read: C:\var\log
+	// on Windows. It need not exist yet.
 	LogRoot() string
 
 	// Now is the clock of the host. Its location is the host's time zone, in
