@@ -77,7 +77,7 @@ var layers = map[string][]string{
 	"pkg/controller/source/configmap": {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/source/machine":   {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/rollout":          {"pkg/apis", "pkg/generated", "pkg/controller/internal"},
-	"pkg/controller/instance":         {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent/api", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/internal"},
+	"pkg/controller/instance":         {"pkg/apis", "pkg/controller/csr/identity", "pkg/generated", "pkg/wmco", "pkg/host", "pkg/agent/api", "pkg/host/preflight", "pkg/host/ssh", "pkg/controller/internal"},
 	"pkg/controller/operation":        {"pkg/apis", "pkg/generated", "pkg/drain", "pkg/host", "pkg/agent/api", "pkg/desired/document", "pkg/wmco", "pkg/host/preflight", "pkg/host/ssh", "pkg/host/transfer", "pkg/controller/internal"},
 	// Which Node is that of a host, by what others than its kubelet say.
 	"pkg/controller/csr/identity": {"pkg/apis", "pkg/controller/csr/policy", "pkg/controller/internal"},

@@ -188,21 +188,19 @@ func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.
 	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
+	nodes := identity.Nodes{Reader: r.client, Resolver: r.Resolver}
 	var hosts []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]
 		if !instance.DeletionTimestamp.IsZero() {
 			continue
 		}
-		machine, err := identity.Machine(ctx, r.client, instance)
+		h, err := nodes.Host(ctx, instance, nodeName)
 		if err != nil {
 			return nil, err
 		}
-		h := identity.New(instance, machine)
-		if h.Disputed(nodeName) {
-			// What is not confirmed is refused with a reason that says so, and tried again.
-			h.LookUp(ctx, r.Resolver, nodeName)
-		} else if !h.IsNamed(nodeName) {
+		// What is not confirmed is refused with a reason that says so, and tried again.
+		if !h.IsNamed(nodeName) && !h.Disputed(nodeName) {
 			continue
 		}
 		if err := r.dropNamesOfOthers(ctx, h, nodeName); err != nil {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
 func TestFindNode(t *testing.T) {
@@ -59,7 +60,7 @@ func TestFindNode(t *testing.T) {
 			if test.knownUID != "" {
 				instance.Status.Node = &windowsv1alpha1.NodeReference{Name: "twin-b", UID: "uid-of-twin-b"}
 			}
-			node, err := findNode(context.Background(), f.client, instance)
+			node, _, err := identity.Nodes{Reader: f.client, Namespace: homeNamespace}.Find(t.Context(), instance)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +92,7 @@ func TestPrecedes(t *testing.T) {
 		{"the older of two of the operator", at(homeNamespace, "b", 2*time.Hour), at(homeNamespace, "a", time.Hour)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if !precedes(test.a, test.b, homeNamespace) || precedes(test.b, test.a, homeNamespace) || precedes(test.a, test.a, homeNamespace) {
+			if !identity.Precedes(test.a, test.b, homeNamespace) || identity.Precedes(test.b, test.a, homeNamespace) || identity.Precedes(test.a, test.a, homeNamespace) {
 				t.Errorf("%s/%s does not precede %s/%s, or not only", test.a.Namespace, test.a.Name, test.b.Namespace, test.b.Name)
 			}
 		})
@@ -189,7 +190,7 @@ func TestStandsFor(t *testing.T) {
 		{"deleted, and never stood for the host", other(deleted, held, duplicate), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := standsFor(test.other, mine, homeNamespace); got != test.want {
+			if got := identity.StandsFor(test.other, mine, homeNamespace); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
 const (
@@ -178,22 +179,14 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 		}
 	}
 	if w.duplicate == "" {
-		node, err := findNode(ctx, r.client, instance)
+		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
 		if err != nil {
 			return world{}, err
 		}
-		w.node = node
-	}
-	if w.node != nil {
-		owner, err := findOwner(ctx, r.client, w.node, instance, r.Namespace)
-		if err != nil {
-			return world{}, err
-		}
-		if owner != nil {
-			w.node = nil
-			if w.paused == "" {
-				w.duplicate = describeOwned(instance, owner)
-			}
+		if owner == nil {
+			w.node = node
+		} else if w.paused == "" {
+			w.duplicate = describeOwned(instance, owner)
 		}
 	}
 	r.want(ctx, &w, pool)

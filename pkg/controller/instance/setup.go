@@ -23,6 +23,7 @@ import (
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
@@ -77,8 +78,8 @@ func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconc
 	for _, at := range endpoints(instance, nil) {
 		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexEndpoint: at})...)
 	}
-	for _, id := range instanceIdentities(instance) {
-		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexInstanceIdentity: id})...)
+	for _, id := range identity.OfInstance(instance) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{identity.InstanceIndex: id})...)
 	}
 	seen := map[types.NamespacedName]bool{client.ObjectKeyFromObject(instance): true}
 	return slices.DeleteFunc(out, func(req reconcile.Request) bool {
@@ -105,8 +106,8 @@ func (r *Reconciler) hostsOf(ctx context.Context, object client.Object) []reconc
 		return nil
 	}
 	var out []reconcile.Request
-	for _, id := range nodeIdentities(node) {
-		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexInstanceIdentity: id})...)
+	for _, id := range identity.OfNode(node) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{identity.InstanceIndex: id})...)
 	}
 	return out
 }

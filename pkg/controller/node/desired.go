@@ -19,7 +19,7 @@ const workerLabel = "node-role.kubernetes.io/worker"
 
 // owned says whether the Node of an instance is ours to write to.
 func owned(instance *windowsv1alpha1.WindowsInstance, node *corev1.Node) bool {
-	if !mayOwn(instance) {
+	if !identity.MayOwn(instance) {
 		return false
 	}
 	if configured(instance) {
@@ -28,12 +28,6 @@ func owned(instance *windowsv1alpha1.WindowsInstance, node *corev1.Node) bool {
 	// The condition is not true while the host is configured anew, or when that failed.
 	_, once := node.Annotations[ManagedTaintsAnnotation]
 	return once
-}
-
-// mayOwn says whether the Node of an instance can be ours, whatever the Node is like.
-func mayOwn(instance *windowsv1alpha1.WindowsInstance) bool {
-	return instance.DeletionTimestamp.IsZero() && !instance.Spec.Paused && instance.Status.Node != nil &&
-		slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer)
 }
 
 // metadata is what is applied to a Node.

@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.reporter.Forget(req.NamespacedName)
 		return reconcile.Result{}, nil
 	}
-	if !mayOwn(instance) {
+	if !identity.MayOwn(instance) {
 		return reconcile.Result{}, nil
 	}
 	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: instance.Status.Node.Name}, &corev1.Node{})
@@ -77,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if node == nil || node.UID != instance.Status.Node.UID || !node.DeletionTimestamp.IsZero() || !owned(instance, node) {
 		return reconcile.Result{}, nil
 	}
-	problem, err := r.doubt(ctx, instance, node.Name)
+	problem, err := r.refusal(ctx, instance, node.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -118,32 +118,22 @@ func (r *Reconciler) template(ctx context.Context, instance *windowsv1alpha1.Win
 // problem is why a Node is left alone.
 type problem struct{ reason, message string }
 
-// doubt says why it is not certain that the Node is that of the host. Nil: it is.
-func (r *Reconciler) doubt(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*problem, error) {
-	machine, err := identity.Machine(ctx, r.client, instance)
+// refusal says why it is not certain that the Node is that of the host. Nil: it is.
+func (r *Reconciler) refusal(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*problem, error) {
+	nodes := identity.Nodes{Reader: r.client, Resolver: r.Resolver}
+	verdict, err := nodes.Verify(ctx, instance, nodeName, identity.Exclusive)
 	if err != nil {
 		return nil, err
 	}
-	host := identity.New(instance, machine)
-	if host.Disputed(nodeName) {
-		host.LookUp(ctx, r.Resolver, nodeName)
-	}
-	if host.Node != nodeName {
+	switch verdict {
+	case identity.Unconfirmed:
 		return &problem{reasonNodeNameUnknown, fmt.Sprintf("Labels and taints of node %s are left alone: the host has it by the addresses that the node reports, "+
 			"and by nothing else. The host does not call itself so, and DNS has no such name with the address of the host.", nodeName)}, nil
+	case identity.Shared:
+		// Those who see the event may not see instances of other namespaces.
+		return &problem{string(policy.ReasonAmbiguous), fmt.Sprintf("Labels and taints of node %s are left alone: another instance has it, too.", nodeName)}, nil
 	}
-	var instances windowsv1alpha1.WindowsInstanceList
-	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the instances: %w", err)
-	}
-	for i := range instances.Items {
-		other := &instances.Items[i]
-		if other.UID != instance.UID && mayOwn(other) && other.Status.Node.Name == nodeName {
-			// Those who see the event may not see instances of other namespaces.
-			return &problem{string(policy.ReasonAmbiguous), fmt.Sprintf("Labels and taints of node %s are left alone: another instance has it, too.", nodeName)}, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // there is no doubt
+	return nil, nil //nolint:nilnil // it is certain
 }
 
 // write makes the Node what it shall be, with one request for its spec and one for its

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package identity knows what hosts are called and where they are, from everybody but
-// their kubelets.
+// Package identity answers whose Node a Node is. It knows what hosts are called and where
+// they are, from everybody but their kubelets.
 //
-// The Node of an instance is found by its addresses, and those are written by the kubelet
-// itself: a kubelet could report the address of any host. So before something is done
-// with a Node in the name of an instance that a kubelet could profit from, the Node must
-// be confirmed here: somebody else has to know the host by the name of the Node. Those are
+// The Node of an instance is found by its provider ID and its addresses ([Nodes.Find]), and
+// the kubelet itself writes those: it could report the address of any host. So before
+// something is done with a Node in the name of an instance that a kubelet could profit from,
+// the Node must be confirmed here ([Nodes.Verify], [Nodes.Host]): somebody else has to know
+// the host by the name of the Node. Those are
 //
 //   - spec.address, which is written by whoever may make instances, and the addresses
 //     that it resolves to (status.addresses);

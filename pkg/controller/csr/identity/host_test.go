@@ -101,7 +101,7 @@ func TestNode(t *testing.T) {
 				t.Error("another node is disputed")
 			}
 			if tt.disputed {
-				h.LookUp(t.Context(), resolver, tt.node)
+				h.lookUp(t.Context(), resolver, tt.node)
 			}
 			if got := h.Node == tt.node; got != tt.confirmed {
 				t.Errorf("confirmed: %t", got)

@@ -32,10 +32,10 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// LookUp asks DNS whether the host has the name of the Node, which only the Node says so
+// lookUp asks DNS whether the host has the name of the Node, which only the Node says so
 // far: platforms name Nodes as their DNS does, whatever the host calls itself. DNS that
 // does not answer confirms nothing; ask again later.
-func (h *Host) LookUp(ctx context.Context, resolver Resolver, nodeName string) {
+func (h *Host) lookUp(ctx context.Context, resolver Resolver, nodeName string) {
 	name, ok := absolute(nodeName)
 	if !ok {
 		return

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package identity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// Nodes answers whose Node a Node is. How sure the answer is differs: [Nodes.Find] says
+// which Node an instance has by what the Node reports, and [Nodes.Verify] whether that is
+// enough for what is to be done with it.
+type Nodes struct {
+	// Reader is a cache. For Find it has the indexes [NodeIndex] and [InstanceIndex].
+	Reader client.Reader
+	// Resolver confirms names of Nodes. Find does not use it.
+	Resolver Resolver
+	// Namespace is that of the operator: of two instances of the same host, one in this
+	// namespace stands for it. Only Find uses it.
+	Namespace string
+}
+
+// Strictness is what it takes for a Node to be that of a host, besides that Find says so.
+type Strictness int
+
+const (
+	// Confirmed: somebody else than the kubelet knows the host by the name of the Node. See
+	// the comment of the package.
+	Confirmed Strictness = iota
+	// Exclusive: Confirmed, and no other instance has the Node.
+	Exclusive
+)
+
+// Verdict is the answer of [Nodes.Verify].
+type Verdict string
+
+const (
+	// Proven: the Node is that of the host, as sure as was asked for.
+	Proven Verdict = "Proven"
+	// Unconfirmed: the host has the Node by the addresses that the Node reports, and by
+	// nothing else.
+	Unconfirmed Verdict = "Unconfirmed"
+	// Shared: another instance has the Node, too. Those who see the one need not be allowed
+	// to see the other.
+	Shared Verdict = "Shared"
+)
+
+// Find returns the Node of an instance by what the Node reports of itself, nil if there is
+// none, and the instance that the Node belongs to before it does to this one, nil if there
+// is none.
+func (n Nodes) Find(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, *windowsv1alpha1.WindowsInstance, error) {
+	node, err := findNode(ctx, n.Reader, instance)
+	if err != nil || node == nil {
+		return nil, nil, err
+	}
+	owner, err := findOwner(ctx, n.Reader, node, instance, n.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	return node, owner, nil
+}
+
+// Host returns what is known of the host of an instance from others than its kubelet. Its
+// Node is set only if that is confirmed, for which DNS is asked if nodeName is [Host.Disputed].
+func (n Nodes) Host(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*Host, error) {
+	machine, err := Machine(ctx, n.Reader, instance)
+	if err != nil {
+		return nil, err
+	}
+	h := New(instance, machine)
+	if h.Disputed(nodeName) {
+		h.lookUp(ctx, n.Resolver, nodeName)
+	}
+	return h, nil
+}
+
+// Verify says whether the Node of an instance, which has that name, is that of its host.
+func (n Nodes) Verify(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string, strictness Strictness) (Verdict, error) {
+	h, err := n.Host(ctx, instance, nodeName)
+	if err != nil {
+		return "", err
+	}
+	if h.Node != nodeName {
+		return Unconfirmed, nil
+	}
+	if strictness < Exclusive {
+		return Proven, nil
+	}
+	var instances windowsv1alpha1.WindowsInstanceList
+	if err := n.Reader.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("listing the instances: %w", err)
+	}
+	for i := range instances.Items {
+		if other := &instances.Items[i]; other.UID != instance.UID && MayOwn(other) && other.Status.Node.Name == nodeName {
+			return Shared, nil
+		}
+	}
+	return Proven, nil
+}
+
+// MayOwn says whether the Node of an instance can be ours, whatever the Node is like.
+func MayOwn(instance *windowsv1alpha1.WindowsInstance) bool {
+	return instance.DeletionTimestamp.IsZero() && !instance.Spec.Paused && instance.Status.Node != nil &&
+		slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer)
+}
+
+// findNode returns the Node of an instance, nil if there is none: the one with its
+// provider ID, else the one with one of its addresses. A Node that belongs to
+// another machine of the provider is not it, even with the same address, which
+// may have been given to another machine since. Neither is one that does not run Windows,
+// whoever has its address or provider ID in an instance: what may be done with the Node of
+// an instance must not be possible with the control plane.
+func findNode(ctx context.Context, reader client.Reader, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, error) {
+	for _, id := range OfInstance(instance) {
+		var nodes corev1.NodeList
+		if err := reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: id}); err != nil {
+			return nil, fmt.Errorf("looking for the Node with %s: %w", id, err)
+		}
+		if node := chooseNode(nodes.Items, instance); node != nil {
+			return node, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // no Node is an ordinary answer
+}
+
+// chooseNode prefers the Node that was found before, else the first by name, so
+// that the answer does not change from call to call.
+func chooseNode(nodes []corev1.Node, instance *windowsv1alpha1.WindowsInstance) *corev1.Node {
+	var chosen *corev1.Node
+	for i := range nodes {
+		node := &nodes[i]
+		// Empty where the kubelet has not said yet.
+		if system := node.Status.NodeInfo.OperatingSystem; system != "" && system != string(corev1.Windows) {
+			continue
+		}
+		if wanted := instance.Spec.ProviderID; wanted != "" && node.Spec.ProviderID != "" && node.Spec.ProviderID != wanted {
+			continue
+		}
+		if known := instance.Status.Node; known != nil && known.UID == node.UID {
+			return node
+		}
+		if chosen == nil || node.Name < chosen.Name {
+			chosen = node
+		}
+	}
+	return chosen
+}
+
+// findOwner returns the instance that a Node belongs to before it does to the given one,
+// nil if there is none. Without it, one more instance for the address of a host, with
+// another port or through another name, would make its Node everybody's who may make
+// instances: to drain it, to configure its host twice, and to delete it.
+func findOwner(ctx context.Context, reader client.Reader, node *corev1.Node, instance *windowsv1alpha1.WindowsInstance, home string) (*windowsv1alpha1.WindowsInstance, error) {
+	for _, id := range OfNode(node) {
+		var others windowsv1alpha1.WindowsInstanceList
+		if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: id}); err != nil {
+			return nil, fmt.Errorf("looking for other instances with %s: %w", id, err)
+		}
+		for i := range others.Items {
+			other := &others.Items[i]
+			if known := other.Status.Node; other.UID != instance.UID && known != nil && known.UID == node.UID && StandsFor(other, instance, home) {
+				return other, nil
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // none is the ordinary answer
+}
