@@ -142,7 +142,7 @@ func (c *controllers) addCSR(context.Context) error {
 	return csr.SetupWithManager(c, o)
 }
 
-func (c *controllers) addInstance(ctx context.Context) error {
+func (c *controllers) addInstance(context.Context) error {
 	o := instance.Options{
 		Hosts:                c.hosts,
 		Recorder:             c.recorder,
@@ -156,5 +156,5 @@ func (c *controllers) addInstance(ctx context.Context) error {
 	if c.desired != nil {
 		o.Desired, o.Changed = c.desired, c.desired.Changed()
 	}
-	return instance.SetupWithManager(ctx, c, o)
+	return instance.SetupWithManager(c, o)
 }

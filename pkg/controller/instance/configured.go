@@ -31,13 +31,13 @@ type Desired interface {
 	Revision(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
 }
 
-// inputsRetry is when to ask again what a host shall be set up with after that could
-// not be said. What was missing usually wakes the reconciler when it comes.
+// inputsRetry is when to ask again for the desired configuration of a host after it could
+// not be worked out. What was missing usually wakes the reconciler when it comes.
 const inputsRetry = time.Minute
 
-// want asks what the host shall be set up with. Before anything is known of the host
+// readDesired asks for the desired configuration of the host. Before anything is known of the host
 // there is no answer, and of a host that another instance stands for none is needed.
-func (r *Reconciler) want(ctx context.Context, w *world, pool *windowsv1alpha1.WindowsNodePool) {
+func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *windowsv1alpha1.WindowsNodePool) {
 	if r.Desired == nil {
 		_, w.revision = r.Hosts.Revision()
 		return

@@ -74,72 +74,72 @@ func TestEvaluateConfigured(t *testing.T) {
 
 	for _, test := range []struct {
 		name      string
-		world     world
+		snapshot  snapshot
 		want      []string // Configured, UpToDate, Ready
 		wantText  []string // in the messages of Configured or UpToDate
 		wantPhase windowsv1alpha1.WindowsInstancePhase
 	}{
-		{"new", world{instance: newInstance("win-1", "10.1.42.1")},
+		{"new", snapshot{instance: newInstance("win-1", "10.1.42.1")},
 			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"waits for Resolved"}, windowsv1alpha1.InstancePending},
-		{"fit and not set up", world{instance: known(t), observation: setUpWith("", "")},
+		{"fit and not set up", snapshot{instance: known(t), observation: setUpWith("", "")},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"about to be set up", "not set up yet; revision 111111111111 is wanted"}, windowsv1alpha1.InstanceConnected},
-		{"not fit", world{instance: known(t), observation: notFit},
+		{"not fit", snapshot{instance: known(t), observation: notFit},
 			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"waits for PreflightPassed"}, windowsv1alpha1.InstanceFailed},
-		{"being set up for the first time", world{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", revision1)},
+		{"being set up for the first time", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", revision1)},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1 sets the host up"}, windowsv1alpha1.InstanceConfiguring},
-		{"waits for a place to be set up", world{instance: reconfigured(t, "", windowsv1alpha1.OperationPending), observation: setUpWith("", "")},
+		{"waits for a place to be set up", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationPending), observation: setUpWith("", "")},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1"}, windowsv1alpha1.InstanceConnected},
-		{"set up and looked at before the end of that", world{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: old},
+		{"set up and looked at before the end of that", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: old},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host is looked at again"}, windowsv1alpha1.InstanceConnected},
-		{"set up, no node yet", world{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
+		{"set up, no node yet", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NoNode"}, []string{"completely, with revision 111111111111."}, windowsv1alpha1.InstanceJoining},
-		{"set up, node not ready", world{instance: known(t), observation: setUpWith(revision1, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
+		{"set up, node not ready", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, windowsv1alpha1.InstanceJoining},
-		{"all is well", world{instance: known(t), observation: setUpWith(revision1, ""), node: ready},
+		{"all is well", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceReady},
-		{"services wait for the network", world{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"kube-proxy waits for the subnet of the Node"}},
+		{"services wait for the network", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"kube-proxy waits for the subnet of the Node"}},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"More is to come: kube-proxy waits for the subnet of the Node."}, windowsv1alpha1.InstanceReady},
-		{"another revision is wanted", world{instance: known(t), observation: setUpWith(revision2, ""), node: ready},
+		{"another revision is wanted", snapshot{instance: known(t), observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; 111111111111 is wanted"}, windowsv1alpha1.InstanceReady},
-		{"being brought to another revision", world{instance: reconfigured(t, revision2, windowsv1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
+		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, windowsv1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceConfiguring},
-		{"a node of others", world{instance: known(t), observation: setUpWith("", ""), node: ready},
+		{"a node of others", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"Others made the host Node win-1", "kubectl windows reconfigure"}, windowsv1alpha1.InstanceReady},
-		{"a node of others that is not ready", world{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
+		{"a node of others that is not ready", snapshot{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, windowsv1alpha1.InstanceConnected},
-		{"a node of others that somebody has us take over", world{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
+		{"a node of others that somebody has us take over", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, windowsv1alpha1.InstanceConfiguring},
-		{"our node that was set up anew", world{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
+		{"our node that was set up anew", snapshot{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, windowsv1alpha1.InstanceConnected},
-		{"interrupted", world{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
+		{"interrupted", snapshot{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
 			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted; it is taken up again"}, windowsv1alpha1.InstanceConnected},
-		{"failed", world{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
+		{"failed", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, windowsv1alpha1.InstanceFailed},
-		{"failed before a host could not be reached", world{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: unreachable},
+		{"failed before a host could not be reached", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: unreachable},
 			[]string{"False/ConfigurationFailed", "Unknown/NotTried", "False/ConnectionRefused"}, nil, windowsv1alpha1.InstanceUnreachable},
-		{"failed, something else since", world{instance: history, observation: setUpWith(revision2, ""), node: ready},
+		{"failed, something else since", snapshot{instance: history, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Disk full."}, windowsv1alpha1.InstanceFailed},
-		{"canceled", world{instance: reconfigured(t, "", windowsv1alpha1.OperationCanceled), observation: setUpWith("", "")},
+		{"canceled", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationCanceled), observation: setUpWith("", "")},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, windowsv1alpha1.InstanceFailed},
-		{"inputs are missing", world{instance: known(t), observation: setUpWith("", ""), inputs: missing},
+		{"inputs are missing", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: missing},
 			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{missing.Error()}, windowsv1alpha1.InstanceFailed},
-		{"inputs are missing for a host that is set up", world{instance: known(t), observation: setUpWith(revision1, ""), node: ready, inputs: missing},
+		{"inputs are missing for a host that is set up", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, inputs: missing},
 			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{missing.Error()}, windowsv1alpha1.InstanceReady},
-		{"unreachable", world{instance: known(t), observation: unreachable, node: ready},
+		{"unreachable", snapshot{instance: known(t), observation: unreachable, node: ready},
 			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/ConnectionRefused"}, nil, windowsv1alpha1.InstanceUnreachable},
-		{"duplicate", world{instance: known(t), duplicate: "Instance win-0 already stands for this host."},
+		{"duplicate", snapshot{instance: known(t), duplicate: "Instance win-0 already stands for this host."},
 			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/DuplicateHost"}, nil, windowsv1alpha1.InstanceFailed},
-		{"paused", world{instance: known(t), observation: setUpWith("", ""), paused: "Paused."},
+		{"paused", snapshot{instance: known(t), observation: setUpWith("", ""), paused: "Paused."},
 			[]string{"Unknown/Paused", "Unknown/Paused", "Unknown/Paused"}, nil, windowsv1alpha1.InstancePending},
-		{"being removed", world{instance: removing, observation: setUpWith(revision1, ""), node: ready},
+		{"being removed", snapshot{instance: removing, observation: setUpWith(revision1, ""), node: ready},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceRemoving},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.world.managed, test.world.now = true, testNow
-			if test.world.inputs == nil {
-				test.world.revision = revision1
+			test.snapshot.managed, test.snapshot.now = true, testNow
+			if test.snapshot.inputs == nil {
+				test.snapshot.revision = revision1
 			}
-			got := evaluate(test.world)
+			got := evaluate(test.snapshot)
 			var conditions []string
 			text := ""
 			for _, kind := range []string{windowsv1alpha1.ConditionConfigured, windowsv1alpha1.ConditionUpToDate, windowsv1alpha1.ConditionReady} {
@@ -165,12 +165,12 @@ func TestEvaluateConfigured(t *testing.T) {
 				t.Errorf("got phase %s, want %s", got.Phase, test.wantPhase)
 			}
 
-			again := test.world
-			again.instance = test.world.instance.DeepCopy()
+			again := test.snapshot
+			again.instance = test.snapshot.instance.DeepCopy()
 			again.instance.Status = got
 			again.now = testNow.Add(time.Hour)
 			if second := evaluate(again); !equality.Semantic.DeepEqual(got, second) {
-				t.Errorf("an unchanged world changed the status\n%s", cmp.Diff(got, second))
+				t.Errorf("an unchanged snapshot changed the status\n%s", cmp.Diff(got, second))
 			}
 		})
 	}
@@ -180,18 +180,18 @@ func TestEvaluateConfigured(t *testing.T) {
 // revisions of one kind compared with those of the other.
 func TestEvaluateSwitchBetweenWatchedAndManaged(t *testing.T) {
 	instance := known(t)
-	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
 	if instance.Status.CurrentRevision != testRevision {
 		t.Fatalf("got revision %q", instance.Status.CurrentRevision)
 	}
 
-	got := evaluate(world{instance: instance, managed: true, revision: revision1, now: testNow})
+	got := evaluate(snapshot{instance: instance, managed: true, revision: revision1, now: testNow})
 	if c := meta.FindStatusCondition(got.Conditions, windowsv1alpha1.ConditionConfigured); got.CurrentRevision != "" || got.DesiredRevision != revision1 || c.Reason != windowsv1alpha1.ReasonNotTried {
 		t.Errorf("with a payload: got current %q, desired %q, Configured %s", got.CurrentRevision, got.DesiredRevision, c.Reason)
 	}
-	instance.Status = evaluate(world{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
+	instance.Status = evaluate(snapshot{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
 
-	got = evaluate(world{instance: instance, revision: testRevision, now: testNow})
+	got = evaluate(snapshot{instance: instance, revision: testRevision, now: testNow})
 	if got.CurrentRevision != "" || meta.IsStatusConditionTrue(got.Conditions, windowsv1alpha1.ConditionUpToDate) {
 		t.Errorf("without a payload: got current %q, UpToDate true", got.CurrentRevision)
 	}
@@ -200,7 +200,7 @@ func TestEvaluateSwitchBetweenWatchedAndManaged(t *testing.T) {
 // The generation of the condition is how the next attempt knows that the spec has changed.
 func TestEvaluateFailureSpeaksOfTheGenerationThatFailed(t *testing.T) {
 	instance := reconfigured(t, "", windowsv1alpha1.OperationFailed)
-	w := world{instance: instance, managed: true, revision: revision1, observation: setUpWith("", ""), now: testNow}
+	w := snapshot{instance: instance, managed: true, revision: revision1, observation: setUpWith("", ""), now: testNow}
 	instance.Status = evaluate(w)
 	instance.Generation = 2
 	status := evaluate(w)
@@ -218,19 +218,19 @@ func TestEvaluateFailureSpeaksOfTheGenerationThatFailed(t *testing.T) {
 // What is desired can change while the host is not looked at.
 func TestEvaluateDesiredRevisionChangesWithoutALook(t *testing.T) {
 	instance := known(t)
-	instance.Status = evaluate(world{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
+	instance.Status = evaluate(snapshot{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
 
-	got := evaluate(world{instance: instance, managed: true, revision: revision2, now: testNow})
+	got := evaluate(snapshot{instance: instance, managed: true, revision: revision2, now: testNow})
 	if !slices.Contains(conditionsOf(&got), "UpToDate=False/RevisionOutdated") || !slices.Contains(conditionsOf(&got), "Configured=True/Configured") {
 		t.Errorf("got %v", conditionsOf(&got))
 	}
 	instance.Status = got
-	got = evaluate(world{instance: instance, managed: true, inputs: errors.New("nothing is known"), now: testNow})
+	got = evaluate(snapshot{instance: instance, managed: true, inputs: errors.New("nothing is known"), now: testNow})
 	if !slices.Contains(conditionsOf(&got), "UpToDate=Unknown/InputsMissing") || got.DesiredRevision != revision2 {
 		t.Errorf("got %v, desired %q", conditionsOf(&got), got.DesiredRevision)
 	}
 	instance.Status = got
-	got = evaluate(world{instance: instance, managed: true, revision: revision1, now: testNow})
+	got = evaluate(snapshot{instance: instance, managed: true, revision: revision1, now: testNow})
 	if !slices.Contains(conditionsOf(&got), "UpToDate=True/RevisionCurrent") {
 		t.Errorf("got %v", conditionsOf(&got))
 	}
@@ -244,7 +244,7 @@ func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
 	o := healthy(func(f *api.Facts) {
 		f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1, Drift: &api.Drift{Revision: revision1, Left: left}}
 	})
-	status := evaluate(world{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
+	status := evaluate(snapshot{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
 	if got := messageOf(t, &status, windowsv1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
 		t.Errorf("got %q", got)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
-// world is everything that decides about the status of an instance.
-type world struct {
+// snapshot has everything that decides about the status of an instance.
+type snapshot struct {
 	// instance is the object with the status that is recorded now.
 	instance *windowsv1alpha1.WindowsInstance
 	// paused says why the host is to be left alone. Empty: it is not.
@@ -66,7 +66,7 @@ var conditionOrder = append(slices.Clone(checks),
 
 // evaluation is a status in the making.
 type evaluation struct {
-	world
+	snapshot
 	status     windowsv1alpha1.WindowsInstanceStatus
 	generation int64
 	// failure is why the probe failed. Nil: it did not.
@@ -76,10 +76,10 @@ type evaluation struct {
 }
 
 // evaluate works out the status of an instance from what is known. It changes
-// nothing and depends on nothing else. With an unchanged world it returns the
+// nothing and depends on nothing else. With an unchanged snapshot it returns the
 // status that is recorded already.
-func evaluate(w world) windowsv1alpha1.WindowsInstanceStatus {
-	e := &evaluation{world: w, status: *w.instance.Status.DeepCopy()}
+func evaluate(w snapshot) windowsv1alpha1.WindowsInstanceStatus {
+	e := &evaluation{snapshot: w, status: *w.instance.Status.DeepCopy()}
 	if o := w.observation; o != nil && o.err != nil {
 		f := classify(o.failed, o.err, w.instance)
 		e.failure = &f
@@ -492,7 +492,7 @@ func unconfiguredPhase(c *metav1.Condition) windowsv1alpha1.WindowsInstancePhase
 // leaving is the status of an instance that was deleted and whose host is still to be
 // cleaned. All that is known of the host stays: it is needed to reach it.
 func leaving(instance *windowsv1alpha1.WindowsInstance, now time.Time) windowsv1alpha1.WindowsInstanceStatus {
-	e := &evaluation{world: world{instance: instance, now: now}, status: *instance.Status.DeepCopy(), generation: instance.Generation}
+	e := &evaluation{snapshot: snapshot{instance: instance, now: now}, status: *instance.Status.DeepCopy(), generation: instance.Generation}
 	e.set(windowsv1alpha1.ConditionReady, metav1.ConditionFalse, windowsv1alpha1.ReasonRemoving, "The instance was deleted, and its host is being removed.")
 	e.status.Phase = windowsv1alpha1.InstanceRemoving
 	return e.status

@@ -59,48 +59,48 @@ func TestEvaluate(t *testing.T) {
 
 	for _, test := range []struct {
 		name      string
-		world     world
+		snapshot  snapshot
 		want      []string
 		wantPhase windowsv1alpha1.WindowsInstancePhase
 	}{
 		{
-			name:  "new",
-			world: world{instance: newInstance("win-1", "10.1.42.1")},
+			name:     "new",
+			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1")},
 			want: []string{"Resolved=Unknown/NotTried", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=Unknown/NotTried"},
 			wantPhase: windowsv1alpha1.InstancePending,
 		},
 		{
-			name:  "all is well",
-			world: world{instance: known(t), observation: healthy(), node: readyNode},
+			name:     "all is well",
+			snapshot: snapshot{instance: known(t), observation: healthy(), node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=True/NodeReady", "Ready=True/AllChecksPassed"},
 			wantPhase: windowsv1alpha1.InstanceReady,
 		},
 		{
-			name:  "host key read and to be recorded",
-			world: world{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}},
+			name:     "host key read and to be recorded",
+			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
 			wantPhase: windowsv1alpha1.InstanceConnecting,
 		},
 		{
-			name:  "fit and no node",
-			world: world{instance: known(t), observation: healthy()},
+			name:     "fit and no node",
+			snapshot: snapshot{instance: known(t), observation: healthy()},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=False/NoNode", "Ready=False/NoNode"},
 			wantPhase: windowsv1alpha1.InstanceConnected,
 		},
 		{
-			name:  "node is not ready",
-			world: world{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)},
+			name:     "node is not ready",
+			snapshot: snapshot{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=False/NodeNotReady", "Ready=False/NodeNotReady"},
 			wantPhase: windowsv1alpha1.InstanceConnected,
 		},
 		{
 			name: "not fit, waiting for a restart, outdated",
-			world: world{instance: known(t), node: readyNode, observation: healthy(func(f *api.Facts) {
+			snapshot: snapshot{instance: known(t), node: readyNode, observation: healthy(func(f *api.Facts) {
 				f.System.Build = 14393
 				f.PendingReboot = api.PendingReboot{Pending: true, Reasons: []string{api.RebootWindowsUpdate}}
 				f.Agent.SHA256 = strings.Repeat("f", 64)
@@ -110,29 +110,29 @@ func TestEvaluate(t *testing.T) {
 			wantPhase: windowsv1alpha1.InstanceFailed,
 		},
 		{
-			name:  "restarted by an operation",
-			world: world{instance: operated(t, windowsv1alpha1.OperationReboot, windowsv1alpha1.OperationRunning), observation: refused, node: readyNode},
+			name:     "restarted by an operation",
+			snapshot: snapshot{instance: operated(t, windowsv1alpha1.OperationReboot, windowsv1alpha1.OperationRunning), observation: refused, node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
 			wantPhase: windowsv1alpha1.InstanceRebooting,
 		},
 		{
-			name:  "drained, and ready again",
-			world: world{instance: operated(t, windowsv1alpha1.OperationDrain, windowsv1alpha1.OperationSucceeded), observation: healthy(), node: readyNode},
+			name:     "drained, and ready again",
+			snapshot: snapshot{instance: operated(t, windowsv1alpha1.OperationDrain, windowsv1alpha1.OperationSucceeded), observation: healthy(), node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=True/NodeReady", "Ready=True/AllChecksPassed"},
 			wantPhase: windowsv1alpha1.InstanceReady,
 		},
 		{
-			name:  "nothing listens, while the node is ready",
-			world: world{instance: known(t), observation: refused, node: readyNode},
+			name:     "nothing listens, while the node is ready",
+			snapshot: snapshot{instance: known(t), observation: refused, node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
 			wantPhase: windowsv1alpha1.InstanceUnreachable,
 		},
 		{
 			name: "agent does not run",
-			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, verified: true, loggedIn: true,
+			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, verified: true, loggedIn: true,
 				failed: stepFacts, err: &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=Unknown/AgentNotInstalled",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/AgentNotInstalled"},
@@ -140,7 +140,7 @@ func TestEvaluate(t *testing.T) {
 		},
 		{
 			name: "no credentials, and whose key it is could not be verified without",
-			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newRSAKey(t),
+			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newRSAKey(t),
 				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=Unknown/NotTried", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/CredentialsMissing"},
@@ -148,7 +148,7 @@ func TestEvaluate(t *testing.T) {
 		},
 		{
 			name: "no credentials, and another host key",
-			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newKey(t, "other"),
+			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newKey(t, "other"),
 				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=False/HostKeyChanged", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/HostKeyChanged"},
@@ -156,30 +156,30 @@ func TestEvaluate(t *testing.T) {
 		},
 		{
 			name: "pin that cannot be read",
-			world: world{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"},
+			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"},
 				failed: stepHostKey, err: &unusableKeyError{errors.New("spec.hostKeys[0] is not a public key")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
 			wantPhase: windowsv1alpha1.InstanceConnecting,
 		},
 		{
-			name:  "new and paused",
-			world: world{instance: newInstance("win-1", "10.1.42.1"), paused: "Paused."},
+			name:     "new and paused",
+			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), paused: "Paused."},
 			want: []string{"Resolved=Unknown/Paused", "Reachable=Unknown/Paused", "HostKeyTrusted=Unknown/Paused", "Authenticated=Unknown/Paused", "PreflightPassed=Unknown/Paused",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/Paused", "UpToDate=Unknown/Paused", "NodeReady=Unknown/NotTried", "Ready=Unknown/Paused"},
 			wantPhase: windowsv1alpha1.InstancePending,
 		},
 		{
-			name:  "duplicate",
-			world: world{instance: newInstance("win-1", "10.1.42.1"), duplicate: "Instance win-0 already stands for this host."},
+			name:     "duplicate",
+			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), duplicate: "Instance win-0 already stands for this host."},
 			want: []string{"Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/DuplicateHost"},
 			wantPhase: windowsv1alpha1.InstanceFailed,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.world.revision, test.world.now = testRevision, testNow
-			got := evaluate(test.world)
+			test.snapshot.revision, test.snapshot.now = testRevision, testNow
+			got := evaluate(test.snapshot)
 			if diff := cmp.Diff(test.want, conditionsOf(&got)); diff != "" {
 				t.Errorf("conditions (-want +got)\n%s", diff)
 			}
@@ -192,13 +192,13 @@ func TestEvaluate(t *testing.T) {
 				}
 			}
 
-			// The same world later on gives the same status: nothing is to be written.
-			again := test.world
-			again.instance = test.world.instance.DeepCopy()
+			// The same snapshot later on gives the same status: nothing is to be written.
+			again := test.snapshot
+			again.instance = test.snapshot.instance.DeepCopy()
 			again.instance.Status = got
 			again.now = testNow.Add(time.Hour)
 			if second := evaluate(again); !equality.Semantic.DeepEqual(got, second) {
-				t.Errorf("an unchanged world changed the status\n%s", cmp.Diff(got, second))
+				t.Errorf("an unchanged snapshot changed the status\n%s", cmp.Diff(got, second))
 			}
 		})
 	}
@@ -206,10 +206,10 @@ func TestEvaluate(t *testing.T) {
 
 func TestEvaluateKeepsTransitionTimes(t *testing.T) {
 	instance := known(t)
-	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
 	later := testNow.Add(time.Hour)
 
-	got := evaluate(world{instance: instance, observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionTrue), revision: testRevision, now: later})
+	got := evaluate(snapshot{instance: instance, observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionTrue), revision: testRevision, now: later})
 
 	for _, c := range got.Conditions {
 		want := testNow
@@ -224,10 +224,10 @@ func TestEvaluateKeepsTransitionTimes(t *testing.T) {
 
 func TestEvaluatePausedKeepsWhatIsKnown(t *testing.T) {
 	instance := known(t)
-	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
 	before := conditionsOf(&instance.Status)
 
-	got := evaluate(world{instance: instance, paused: "Paused.", revision: testRevision, now: testNow})
+	got := evaluate(snapshot{instance: instance, paused: "Paused.", revision: testRevision, now: testNow})
 
 	want := slices.Clone(before)
 	want[len(want)-1] = "Ready=Unknown/Paused"
@@ -235,7 +235,7 @@ func TestEvaluatePausedKeepsWhatIsKnown(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	instance.Status = got
-	got = evaluate(world{instance: instance, revision: testRevision, now: testNow})
+	got = evaluate(snapshot{instance: instance, revision: testRevision, now: testNow})
 	if diff := cmp.Diff(before, conditionsOf(&got)); diff != "" {
 		t.Errorf("after the pause (-want +got)\n%s", diff)
 	}
@@ -244,14 +244,14 @@ func TestEvaluatePausedKeepsWhatIsKnown(t *testing.T) {
 // Until the host was contacted with the new spec, the status says which spec it speaks of.
 func TestEvaluateAfterASpecChange(t *testing.T) {
 	instance := known(t)
-	instance.Status = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
 	instance.Generation = 2
 
-	got := evaluate(world{instance: instance, revision: testRevision, now: testNow})
+	got := evaluate(snapshot{instance: instance, revision: testRevision, now: testNow})
 	if !equality.Semantic.DeepEqual(instance.Status, got) {
 		t.Errorf("the status changed before anything was found out\n%s", cmp.Diff(instance.Status, got))
 	}
-	got = evaluate(world{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	got = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
 	for _, c := range got.Conditions {
 		if c.ObservedGeneration != 2 {
 			t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
@@ -287,7 +287,7 @@ func TestEvaluateHostKeys(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
 			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.recorded
-			status := evaluate(world{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
+			status := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
 			names := map[string]string{recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, other), "", hourAgo)[0].Fingerprint: "other"}
 			var got []string
 			for _, key := range status.HostKeys {
@@ -324,7 +324,7 @@ func TestEvaluateAddresses(t *testing.T) {
 			instance.Generation = test.generation
 			instance.Status.ObservedGeneration = 1
 			instance.Status.Addresses = []string{"10.1.42.1", "10.1.42.2"}
-			got := evaluate(world{instance: instance, observation: test.observation, revision: testRevision, now: testNow}).Addresses
+			got := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow}).Addresses
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -333,7 +333,7 @@ func TestEvaluateAddresses(t *testing.T) {
 }
 
 func TestEvaluateNamesEveryFinding(t *testing.T) {
-	status := evaluate(world{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *api.Facts) {
+	status := evaluate(snapshot{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *api.Facts) {
 		f.Memory.TotalBytes, f.Disks[0].FreeBytes, f.Name.Hostname = gib, gib, "WIN-1"
 	})})
 	got := messageOf(t, &status, windowsv1alpha1.ConditionPreflightPassed)
@@ -345,25 +345,25 @@ func TestEvaluateNamesEveryFinding(t *testing.T) {
 }
 
 func TestTransitions(t *testing.T) {
-	status := func(w world) windowsv1alpha1.WindowsInstanceStatus {
+	status := func(w snapshot) windowsv1alpha1.WindowsInstanceStatus {
 		w.revision, w.now = testRevision, testNow
 		return evaluate(w)
 	}
 	node := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
-	fresh := status(world{instance: newInstance("win-1", "10.1.42.1")})
-	recorded := status(world{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}})
-	well := status(world{instance: known(t), observation: healthy()})
-	withNode := status(world{instance: known(t), observation: healthy(), node: node})
-	nodeDown := status(world{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)})
+	fresh := status(snapshot{instance: newInstance("win-1", "10.1.42.1")})
+	recorded := status(snapshot{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}})
+	well := status(snapshot{instance: known(t), observation: healthy()})
+	withNode := status(snapshot{instance: known(t), observation: healthy(), node: node})
+	nodeDown := status(snapshot{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)})
 	failing := func(reason ssh.Reason) windowsv1alpha1.WindowsInstanceStatus {
 		instance := known(t)
 		instance.Status = well
-		return status(world{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}}})
+		return status(snapshot{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}}})
 	}
 	refused, timedOut := failing(ssh.ReasonConnectionRefused), failing(ssh.ReasonConnectionTimedOut)
 	paused := known(t)
 	paused.Status = well
-	pausedStatus := status(world{instance: paused, paused: "Paused."})
+	pausedStatus := status(snapshot{instance: paused, paused: "Paused."})
 
 	for _, test := range []struct {
 		name          string

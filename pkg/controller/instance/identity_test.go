@@ -129,9 +129,9 @@ func TestNodeBelongsToOne(t *testing.T) {
 	first.Status.Node = &windowsv1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}
 	second.Spec.Port, second.CreationTimestamp = 2222, metav1.NewTime(testNow)
 	f := newFixture(t, first, second, newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
-	look := func(name string) world {
+	look := func(name string) snapshot {
 		t.Helper()
-		w, err := f.r.look(t.Context(), f.get(name), nil, remembered{})
+		w, err := f.r.snapshot(t.Context(), f.get(name), nil, remembered{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	known := r.remember(req.NamespacedName, instance, pool)
-	w, err := r.look(ctx, instance, pool, known)
+	w, err := r.snapshot(ctx, instance, pool, known)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -157,9 +157,9 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha
 	return known
 }
 
-// look gathers what decides about the status. It reads the cache only.
-func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known remembered) (world, error) {
-	w := world{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
+// snapshot gathers what decides about the status. It reads the cache only.
+func (r *Reconciler) snapshot(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
+	w := snapshot{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
 	if known.last != nil && applies(known.last, instance) {
 		w.observation = known.last
 	}
@@ -170,7 +170,7 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 		}
 		other, err := findDuplicate(ctx, r.client, instance, addresses, r.Namespace)
 		if err != nil {
-			return world{}, err
+			return snapshot{}, err
 		}
 		if other != nil {
 			w.duplicate = describeDuplicate(instance, other)
@@ -181,7 +181,7 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 	if w.duplicate == "" {
 		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
 		if err != nil {
-			return world{}, err
+			return snapshot{}, err
 		}
 		if owner == nil {
 			w.node = node
@@ -189,7 +189,7 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 			w.duplicate = describeOwned(instance, owner)
 		}
 	}
-	r.want(ctx, &w, pool)
+	r.readDesired(ctx, &w, pool)
 	return w, nil
 }
 
@@ -233,7 +233,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *windowsv1alpha1.
 
 // proceed has the host looked at if it is time, else says when it will be.
 // instance is the object as it is stored, with everything that was recorded.
-func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, w world, known remembered, before *windowsv1alpha1.WindowsInstanceStatus) reconcile.Result {
+func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, w snapshot, known remembered, before *windowsv1alpha1.WindowsInstanceStatus) reconcile.Result {
 	if w.paused != "" {
 		r.prober.cancel(key)
 		r.tracker.renew(key) // it is looked at as soon as the pause ends

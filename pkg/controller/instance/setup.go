@@ -31,14 +31,14 @@ import (
 const controllerName = "windows-instance"
 
 // SetupWithManager adds the controller to a manager: its indexes, its watches and
-// the runnable that does the I/O with hosts. ctx is that of the setup.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
+// the runnable that does the I/O with hosts.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	r, err := newReconciler(mgr.GetClient(), o)
 	if err != nil {
 		return err
 	}
 	for _, index := range indexes() {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, index.object, index.field, index.extract); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(context.Background(), index.object, index.field, index.extract); err != nil {
 			return fmt.Errorf("adding index %s: %w", index.field, err)
 		}
 	}

@@ -37,8 +37,8 @@ const (
 	changedPause = 10 * time.Second
 )
 
-// world is everything that decides about an instance.
-type world struct {
+// snapshot has everything that decides about an instance.
+type snapshot struct {
 	instance *windowsv1alpha1.WindowsInstance
 	// managed: hosts are set up, and not only watched.
 	managed bool
@@ -74,7 +74,7 @@ type action struct {
 	// operation is the type of the operation to record.
 	operation windowsv1alpha1.OperationType
 	// event tells of what was done. Nil: nothing is told.
-	event *happening
+	event *event
 	// removed is what the condition Removed shall say. Nil: nothing.
 	removed *metav1.Condition
 	// again is when to decide anew. Zero: when an object changes.
@@ -83,21 +83,21 @@ type action struct {
 	pending bool
 }
 
-// happening is an event to be.
-type happening struct {
+// event is an event about an instance that is to be sent.
+type event struct {
 	eventType, reason, note string
 }
 
-func normal(reason, format string, args ...any) *happening {
-	return &happening{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+func normal(reason, format string, args ...any) *event {
+	return &event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
 }
 
-func warning(reason, format string, args ...any) *happening {
-	return &happening{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+func warning(reason, format string, args ...any) *event {
+	return &event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
 }
 
 // decide says what to do about an instance. It depends on nothing else.
-func decide(w world) action {
+func decide(w snapshot) action {
 	if !w.instance.DeletionTimestamp.IsZero() {
 		return w.remove()
 	}
@@ -116,7 +116,7 @@ func decide(w world) action {
 }
 
 // configure decides about a host that stays.
-func (w world) configure() action {
+func (w snapshot) configure() action {
 	status := &w.instance.Status
 	if status.Operation.Active() {
 		return action{do: doNothing, pending: status.Operation.Type == windowsv1alpha1.OperationReconfigure && status.Operation.Phase == windowsv1alpha1.OperationPending}
@@ -132,7 +132,7 @@ func (w world) configure() action {
 }
 
 // lacks says why the host is to be set up, nil if it is not to be, or cannot be at the moment.
-func (w world) lacks() *happening {
+func (w snapshot) lacks() *event {
 	status := &w.instance.Status
 	c := w.configured()
 	switch {
@@ -157,7 +157,7 @@ func (w world) lacks() *happening {
 }
 
 // due is from when on the host may be set up. Zero: at any time.
-func (w world) due() time.Time {
+func (w snapshot) due() time.Time {
 	status := &w.instance.Status
 	last := status.NewestOperation(windowsv1alpha1.OperationReconfigure)
 	if last == nil || last.FinishedAt == nil {
@@ -183,19 +183,19 @@ func (w world) due() time.Time {
 }
 
 // held says whether the object has our finalizer.
-func (w world) held() bool {
+func (w snapshot) held() bool {
 	return slices.Contains(w.instance.Finalizers, windowsv1alpha1.HostFinalizer)
 }
 
 // duplicate says whether another instance stands for the host.
-func (w world) duplicate() bool {
+func (w snapshot) duplicate() bool {
 	c := meta.FindStatusCondition(w.instance.Status.Conditions, windowsv1alpha1.ConditionResolved)
 	return c != nil && c.Reason == windowsv1alpha1.ReasonDuplicateHost
 }
 
 // configured is the condition of that name, nil while nothing is known that it could
 // be decided by.
-func (w world) configured() *metav1.Condition {
+func (w snapshot) configured() *metav1.Condition {
 	c := meta.FindStatusCondition(w.instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
 	if c != nil && c.Reason == windowsv1alpha1.ReasonNotManaged {
 		return nil

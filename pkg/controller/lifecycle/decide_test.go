@@ -204,71 +204,71 @@ func TestDecideToConfigure(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		instance *windowsv1alpha1.WindowsInstance
-		world    world
+		snapshot snapshot
 		want     string
 	}{
 		// The first time.
-		{"fit: hold first", newInstance(), world{}, "Hold, pending"},
-		{"fit and held", newInstance(held), world{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
+		{"fit: hold first", newInstance(), snapshot{}, "Hold, pending"},
+		{"fit and held", newInstance(held), snapshot{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
 		{"only watched", newInstance(func(i *windowsv1alpha1.WindowsInstance) {
 			configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged)(i)
-		}), world{}, "Nothing"},
+		}), snapshot{}, "Nothing"},
 		{"payload is known, host not looked at since", newInstance(func(i *windowsv1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = revision2
 			configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged)(i)
-		}), world{}, "Nothing"},
-		{"not looked at", newInstance(held, configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried)), world{}, "Nothing"},
-		{"not fit", newInstance(held, condition(windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, windowsv1alpha1.ReasonFindings)), world{}, "Nothing"},
-		{"nothing is known", newInstance(func(i *windowsv1alpha1.WindowsInstance) { i.Status = windowsv1alpha1.WindowsInstanceStatus{} }), world{}, "Nothing"},
-		{"the spec has changed and the host was not looked at", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Generation = 2 }), world{}, "Nothing"},
-		{"inputs are missing", newInstance(held, inputsMissing), world{}, "Nothing"},
-		{"desired revision is not known", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" }), world{}, "Nothing"},
-		{"duplicate", newInstance(condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost), has(revision2)), world{}, "Nothing"},
-		{"paused", newInstance(held), world{paused: "spec.paused"}, "Nothing"},
-		{"paused and never touched", newInstance(), world{paused: "spec.paused"}, "Nothing"},
-		{"a drain goes on", newInstance(held, ops(op(drain, running, 0))), world{}, "Nothing"},
-		{"a drain has ended", newInstance(held, ops(op(drain, succeeded, 0))), world{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
+		}), snapshot{}, "Nothing"},
+		{"not looked at", newInstance(held, configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried)), snapshot{}, "Nothing"},
+		{"not fit", newInstance(held, condition(windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, windowsv1alpha1.ReasonFindings)), snapshot{}, "Nothing"},
+		{"nothing is known", newInstance(func(i *windowsv1alpha1.WindowsInstance) { i.Status = windowsv1alpha1.WindowsInstanceStatus{} }), snapshot{}, "Nothing"},
+		{"the spec has changed and the host was not looked at", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Generation = 2 }), snapshot{}, "Nothing"},
+		{"inputs are missing", newInstance(held, inputsMissing), snapshot{}, "Nothing"},
+		{"desired revision is not known", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" }), snapshot{}, "Nothing"},
+		{"duplicate", newInstance(condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost), has(revision2)), snapshot{}, "Nothing"},
+		{"paused", newInstance(held), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"paused and never touched", newInstance(), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"a drain goes on", newInstance(held, ops(op(drain, running, 0))), snapshot{}, "Nothing"},
+		{"a drain has ended", newInstance(held, ops(op(drain, succeeded, 0))), snapshot{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
 
 		// A host that is set up.
-		{"set up: hold", newInstance(has(revision1)), world{}, "Hold"},
-		{"set up, paused: hold", newInstance(has(revision1)), world{paused: "spec.paused"}, "Hold"},
-		{"set up and held", newInstance(has(revision1), held), world{}, "Nothing"},
-		{"a person reconfigures a host that is not held", newInstance(ops(op(reconfigure, pending, 0, byAlice))), world{}, "Hold, pending"},
-		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), world{}, "Nothing, pending"},
-		{"goes on", newInstance(held, ops(op(reconfigure, running, 0))), world{}, "Nothing"},
-		{"another revision", newInstance(has(revision2), held), world{}, "Record, Reconfigure, tell RevisionChanged, pending"},
-		{"another revision, paused", newInstance(has(revision2), held), world{paused: "spec.paused"}, "Nothing"},
-		{"interrupted", newInstance(has(revision1), held, interrupted), world{}, "Record, Reconfigure, tell Interrupted, pending"},
-		{"host was imaged anew", newInstance(held, ops(op(reconfigure, succeeded, 24*time.Hour))), world{}, "Record, Reconfigure, tell Interrupted, pending"},
+		{"set up: hold", newInstance(has(revision1)), snapshot{}, "Hold"},
+		{"set up, paused: hold", newInstance(has(revision1)), snapshot{paused: "spec.paused"}, "Hold"},
+		{"set up and held", newInstance(has(revision1), held), snapshot{}, "Nothing"},
+		{"a person reconfigures a host that is not held", newInstance(ops(op(reconfigure, pending, 0, byAlice))), snapshot{}, "Hold, pending"},
+		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, "Nothing, pending"},
+		{"goes on", newInstance(held, ops(op(reconfigure, running, 0))), snapshot{}, "Nothing"},
+		{"another revision", newInstance(has(revision2), held), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
+		{"another revision, paused", newInstance(has(revision2), held), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"interrupted", newInstance(has(revision1), held, interrupted), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
+		{"host was imaged anew", newInstance(held, ops(op(reconfigure, succeeded, 24*time.Hour))), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
 
 		// After a success the host is looked at before more is done.
-		{"just set up, not looked at since", newInstance(held, ops(op(reconfigure, succeeded, 10*time.Second))), world{}, "Nothing, again in 50s, pending"},
-		{"just changed, not looked at since", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, 10*time.Second))), world{}, "Nothing, again in 50s, pending"},
-		{"looked at, and more is wanted since", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, time.Second, to(revision2)))), world{}, "Record, Reconfigure, tell RevisionChanged, pending"},
-		{"more is wanted, and it was not looked at since", newInstance(has("0000000000000000"), held, ops(op(reconfigure, succeeded, time.Second, to(revision2)))), world{}, "Nothing, again in 9s, pending"},
-		{"succeeds again and again, and the host never has it", newInstance(has(revision2), held, many(4, op(reconfigure, succeeded, time.Minute))), world{}, "Nothing, again in 7m0s, pending"},
+		{"just set up, not looked at since", newInstance(held, ops(op(reconfigure, succeeded, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"just changed, not looked at since", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"looked at, and more is wanted since", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, time.Second, to(revision2)))), snapshot{}, "Record, Reconfigure, tell RevisionChanged, pending"},
+		{"more is wanted, and it was not looked at since", newInstance(has("0000000000000000"), held, ops(op(reconfigure, succeeded, time.Second, to(revision2)))), snapshot{}, "Nothing, again in 9s, pending"},
+		{"succeeds again and again, and the host never has it", newInstance(has(revision2), held, many(4, op(reconfigure, succeeded, time.Minute))), snapshot{}, "Nothing, again in 7m0s, pending"},
 
 		// After failures.
-		{"failed once", newInstance(held, failedCondition, ops(op(reconfigure, failed, 10*time.Second))), world{}, "Nothing, again in 50s, pending"},
-		{"failed once, a minute ago", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
-		{"failed twice", newInstance(held, failedCondition, many(2, op(reconfigure, failed, time.Minute))), world{}, "Nothing, again in 1m0s, pending"},
-		{"failed five times", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute))), world{}, "Nothing, again in 15m0s, pending"},
-		{"failed eleven times", newInstance(held, failedCondition, many(11, op(reconfigure, failed, time.Minute))), world{}, "Nothing, again in 29m0s, pending"},
-		{"failed twice, with a drain in between", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute), op(drain, succeeded, 2*time.Minute), op(reconfigure, failed, 3*time.Minute))), world{}, "Nothing, again in 1m0s, pending"},
-		{"failed once since it succeeded", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0), op(reconfigure, succeeded, time.Hour), op(reconfigure, failed, 2*time.Hour))), world{}, "Nothing, again in 1m0s, pending"},
-		{"failed when a person asked for it", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0, byAlice), op(reconfigure, failed, time.Hour))), world{}, "Nothing, again in 1m0s, pending"},
-		{"failed with another revision", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute, to(revision2)))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
-		{"failed with another revision this very moment", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0, to(revision2)))), world{}, "Nothing, again in 10s, pending"},
-		{"failed once with this revision after others", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0), op(reconfigure, failed, time.Hour, to(revision2)), op(reconfigure, failed, 2*time.Hour, to(revision2)))), world{}, "Nothing, again in 1m0s, pending"},
-		{"failed with another spec", newInstance(held, failedCondition, generation(2), many(5, op(reconfigure, failed, time.Minute))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
-		{"failed with another spec this very moment", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, failed, 0))), world{}, "Nothing, again in 10s, pending"},
-		{"failed, paused since", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Hour))), world{paused: "spec.paused"}, "Nothing"},
-		{"failed after it was set up", newInstance(has(revision1), held, failedCondition, ops(op(reconfigure, failed, time.Hour))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
-		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0))), world{}, "Nothing, again in 30m0s, pending"},
-		{"canceled by a person, who has changed the spec since", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, canceled, time.Minute))), world{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed once", newInstance(held, failedCondition, ops(op(reconfigure, failed, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"failed once, a minute ago", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed twice", newInstance(held, failedCondition, many(2, op(reconfigure, failed, time.Minute))), snapshot{}, "Nothing, again in 1m0s, pending"},
+		{"failed five times", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute))), snapshot{}, "Nothing, again in 15m0s, pending"},
+		{"failed eleven times", newInstance(held, failedCondition, many(11, op(reconfigure, failed, time.Minute))), snapshot{}, "Nothing, again in 29m0s, pending"},
+		{"failed twice, with a drain in between", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute), op(drain, succeeded, 2*time.Minute), op(reconfigure, failed, 3*time.Minute))), snapshot{}, "Nothing, again in 1m0s, pending"},
+		{"failed once since it succeeded", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0), op(reconfigure, succeeded, time.Hour), op(reconfigure, failed, 2*time.Hour))), snapshot{}, "Nothing, again in 1m0s, pending"},
+		{"failed when a person asked for it", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0, byAlice), op(reconfigure, failed, time.Hour))), snapshot{}, "Nothing, again in 1m0s, pending"},
+		{"failed with another revision", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute, to(revision2)))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed with another revision this very moment", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0, to(revision2)))), snapshot{}, "Nothing, again in 10s, pending"},
+		{"failed once with this revision after others", newInstance(held, failedCondition, ops(op(reconfigure, failed, 0), op(reconfigure, failed, time.Hour, to(revision2)), op(reconfigure, failed, 2*time.Hour, to(revision2)))), snapshot{}, "Nothing, again in 1m0s, pending"},
+		{"failed with another spec", newInstance(held, failedCondition, generation(2), many(5, op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed with another spec this very moment", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, failed, 0))), snapshot{}, "Nothing, again in 10s, pending"},
+		{"failed, paused since", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Hour))), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"failed after it was set up", newInstance(has(revision1), held, failedCondition, ops(op(reconfigure, failed, time.Hour))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0))), snapshot{}, "Nothing, again in 30m0s, pending"},
+		{"canceled by a person, who has changed the spec since", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, canceled, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := test.world
+			w := test.snapshot
 			w.instance, w.managed, w.now = test.instance, true, testNow
 			a := decide(w)
 			if got := describe(a); got != test.want {
@@ -304,56 +304,56 @@ func TestDecideToRemove(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		instance *windowsv1alpha1.WindowsInstance
-		world    world
+		snapshot snapshot
 		want     string
 		wantText []string
 	}{
-		{"not held", newInstance(deleted(0)), world{}, "Nothing", nil},
-		{"held by others", newInstance(deleted(0), func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }), world{}, "Nothing", nil},
-		{"set up", was(), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"about to be cleaned"}},
-		{"set up, and without a payload now", was(), world{managed: false}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
-		{"setting up was recorded and not begun", newInstance(held, deleted(0), ops(op(reconfigure, pending, 0, notBegun))), world{}, "Release, tell Removed", []string{"Nothing had been put"}},
-		{"setting up was not recorded", newInstance(held, deleted(0)), world{}, "Release, tell Removed", nil},
-		{"setting up had begun", newInstance(held, deleted(0), ops(op(reconfigure, failed, time.Hour))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
-		{"the history is too short to know", newInstance(held, deleted(0), ops(full...)), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
-		{"duplicate", was(duplicate), world{}, "Release, tell HostLeft", []string{"another instance stands for it"}},
+		{"not held", newInstance(deleted(0)), snapshot{}, "Nothing", nil},
+		{"held by others", newInstance(deleted(0), func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }), snapshot{}, "Nothing", nil},
+		{"set up", was(), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"about to be cleaned"}},
+		{"set up, and without a payload now", was(), snapshot{managed: false}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"setting up was recorded and not begun", newInstance(held, deleted(0), ops(op(reconfigure, pending, 0, notBegun))), snapshot{}, "Release, tell Removed", []string{"Nothing had been put"}},
+		{"setting up was not recorded", newInstance(held, deleted(0)), snapshot{}, "Release, tell Removed", nil},
+		{"setting up had begun", newInstance(held, deleted(0), ops(op(reconfigure, failed, time.Hour))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"the history is too short to know", newInstance(held, deleted(0), ops(full...)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"duplicate", was(duplicate), snapshot{}, "Release, tell HostLeft", []string{"another instance stands for it"}},
 
-		{"being set up", was(ops(op(reconfigure, running, 0))), world{}, "Cancel, Removed=False/Removing, pending", []string{"when operation reconfigure-1 has ended"}},
-		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), world{}, "Nothing, Removed=False/Removing, pending", nil},
-		{"setting up was canceled", was(ops(op(reconfigure, canceled, 0))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
-		{"about to be cleaned", was(ops(op(remove, pending, 0))), world{}, "Nothing, Removed=False/Removing", nil},
-		{"being cleaned", was(ops(op(remove, running, 0, at(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning)))), world{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
-		{"clean", was(ops(op(remove, succeeded, 0))), world{}, "Release, tell Removed", []string{"nothing of what was put on it is left"}},
-		{"clean, then drained", was(ops(op(drain, succeeded, 0), op(remove, succeeded, 0))), world{}, "Release, tell Removed", nil},
+		{"being set up", was(ops(op(reconfigure, running, 0))), snapshot{}, "Cancel, Removed=False/Removing, pending", []string{"when operation reconfigure-1 has ended"}},
+		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), snapshot{}, "Nothing, Removed=False/Removing, pending", nil},
+		{"setting up was canceled", was(ops(op(reconfigure, canceled, 0))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"about to be cleaned", was(ops(op(remove, pending, 0))), snapshot{}, "Nothing, Removed=False/Removing", nil},
+		{"being cleaned", was(ops(op(remove, running, 0, at(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning)))), snapshot{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
+		{"clean", was(ops(op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", []string{"nothing of what was put on it is left"}},
+		{"clean, then drained", was(ops(op(drain, succeeded, 0), op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", nil},
 
-		{"failed once", was(ops(dirty)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
+		{"failed once", was(ops(dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
 			[]string{"It did what it did. It is tried again at 2026-03-14T15:09:46Z.", `kubectl patch windowsinstance win-1 -n ns --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`, "verb abandon"}},
-		{"failed a while ago", was(ops(op(remove, failed, 30*time.Second))), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"is tried again: It did"}},
-		{"failed three times", was(ops(dirty, dirty, dirty)), world{}, "Nothing, tell RemovalFailed, again in 1m50s, Removed=False/RemovalFailed, pending", nil},
-		{"failed many times", was(ops(dirty, dirty, dirty, dirty, dirty, dirty, dirty)), world{}, "Nothing, tell RemovalFailed, again in 9m50s, Removed=False/RemovalFailed, pending", nil},
-		{"canceled", was(ops(op(remove, canceled, 0))), world{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"was canceled by"}},
-		{"the namespace goes", was(ops(dirty)), world{terminating: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
+		{"failed a while ago", was(ops(op(remove, failed, 30*time.Second))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"is tried again: It did"}},
+		{"failed three times", was(ops(dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 1m50s, Removed=False/RemovalFailed, pending", nil},
+		{"failed many times", was(ops(dirty, dirty, dirty, dirty, dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 9m50s, Removed=False/RemovalFailed, pending", nil},
+		{"canceled", was(ops(op(remove, canceled, 0))), snapshot{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"was canceled by"}},
+		{"the namespace goes", was(ops(dirty)), snapshot{terminating: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
 			[]string{"Namespace ns is being deleted and waits for this: Secrets with credentials"}},
 
-		{"abandon", was(removal(abandon, 0)), world{}, "Abandon, tell Abandoned", []string{"files and credentials of a node are still on it"}},
-		{"abandon a duplicate", was(removal(abandon, 0), duplicate), world{}, "Release, tell HostLeft", nil},
-		{"abandon what nothing was put on", newInstance(held, deleted(0), removal(abandon, 0)), world{}, "Release, tell Removed", nil},
-		{"abandon while it is being cleaned", was(removal(abandon, 0), ops(op(remove, running, 0))), world{}, "Abandon, tell Abandoned", nil},
-		{"abandon while it is paused", was(removal(abandon, 0)), world{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
-		{"unreachable", was(ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
-		{"unreachable, time is left", was(removal(clean, time.Hour), ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
+		{"abandon", was(removal(abandon, 0)), snapshot{}, "Abandon, tell Abandoned", []string{"files and credentials of a node are still on it"}},
+		{"abandon a duplicate", was(removal(abandon, 0), duplicate), snapshot{}, "Release, tell HostLeft", nil},
+		{"abandon what nothing was put on", newInstance(held, deleted(0), removal(abandon, 0)), snapshot{}, "Release, tell Removed", nil},
+		{"abandon while it is being cleaned", was(removal(abandon, 0), ops(op(remove, running, 0))), snapshot{}, "Abandon, tell Abandoned", nil},
+		{"abandon while it is paused", was(removal(abandon, 0)), snapshot{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
+		{"unreachable", was(ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"unreachable, time is left", was(removal(clean, time.Hour), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
 			[]string{"If it cannot be reached until 2026-03-14T16:08:26Z it is given up."}},
-		{"unreachable, time ends before the next attempt", was(removal(clean, 70*time.Second), ops(unreached)), world{}, "Nothing, tell RemovalFailed, again in 10s, Removed=False/RemovalFailed, pending", nil},
-		{"unreachable, time is over", was(removal(clean, time.Minute), ops(unreached)), world{}, "Abandon, tell Abandoned", []string{"within the 1m0s of spec.removal.after"}},
-		{"reachable and not clean, time is over", was(removal(clean, time.Minute), ops(dirty)), world{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
-		{"time is over before the first attempt", was(removal(clean, time.Second)), world{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"unreachable, time ends before the next attempt", was(removal(clean, 70*time.Second), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 10s, Removed=False/RemovalFailed, pending", nil},
+		{"unreachable, time is over", was(removal(clean, time.Minute), ops(unreached)), snapshot{}, "Abandon, tell Abandoned", []string{"within the 1m0s of spec.removal.after"}},
+		{"reachable and not clean, time is over", was(removal(clean, time.Minute), ops(dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"time is over before the first attempt", was(removal(clean, time.Second)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 
-		{"paused", was(), world{paused: "spec.paused of pool p"}, "Nothing, tell Paused, Removed=False/Paused, pending", []string{"as spec.paused of pool p is true", "Abandon"}},
-		{"paused, time is left", was(removal(clean, time.Hour)), world{paused: "spec.paused"}, "Nothing, tell Paused, again in 59m0s, Removed=False/Paused, pending", nil},
-		{"paused, time is over", was(removal(clean, time.Minute)), world{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
+		{"paused", was(), snapshot{paused: "spec.paused of pool p"}, "Nothing, tell Paused, Removed=False/Paused, pending", []string{"as spec.paused of pool p is true", "Abandon"}},
+		{"paused, time is left", was(removal(clean, time.Hour)), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, again in 59m0s, Removed=False/Paused, pending", nil},
+		{"paused, time is over", was(removal(clean, time.Minute)), snapshot{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := test.world
+			w := test.snapshot
 			w.instance, w.now = test.instance, testNow
 			a := decide(w)
 			if got := describe(a); got != test.want {

@@ -22,7 +22,7 @@ type standing struct {
 }
 
 // newStanding sums up what was decided about an instance.
-func newStanding(w world, a action) standing {
+func newStanding(w snapshot, a action) standing {
 	failed := func(t windowsv1alpha1.OperationType) bool { return w.instance.Status.NewestOperation(t).BrokenOff() }
 	if !w.instance.DeletionTimestamp.IsZero() {
 		return standing{removalWaits: a.pending, removalFailed: w.held() && failed(windowsv1alpha1.OperationRemove)}

@@ -14,23 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
-
-// controllerName names the controller in logs, metrics and events.
-const controllerName = "windows-configuration"
 
 // conflictDelay is when to try again after somebody else has changed the object. The
 // change itself usually wakes the reconciler before.
@@ -56,44 +47,6 @@ func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler,
 	return &Reconciler{Options: o, client: c, live: live, standings: newStandings()}, nil
 }
 
-// SetupWithManager adds the controller to a manager. It works while this process leads.
-//
-// RBAC it needs, in all namespaces:
-//
-//	windows.openshift.io  windowsinstances         get list watch patch
-//	windows.openshift.io  windowshosts             abandon
-//	windows.openshift.io  windowsinstances/status  update
-//	windows.openshift.io  windowsnodepools         get list watch
-//	(core)                namespaces               get
-//	(core)                nodes                    delete
-//	(core)                events                   create patch
-func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
-	if err != nil {
-		return err
-	}
-	if r.Registerer != nil {
-		if err := r.standings.register(r.Registerer); err != nil {
-			return err
-		}
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named(controllerName).
-		For(&windowsv1alpha1.WindowsInstance{}).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("adding the configuration controller: %w", err)
-	}
-	return nil
-}
-
-// membersOf maps a pool to its instances.
-func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return watch.MembersOf(ctx, r.client, pool)
-}
-
 // Reconcile decides about one instance and writes what was decided.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	instance := &windowsv1alpha1.WindowsInstance{}
@@ -104,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
 	}
-	w, err := r.look(ctx, instance)
+	w, err := r.snapshot(ctx, instance)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -124,9 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// look gathers what decides.
-func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (world, error) {
-	w := world{instance: instance, managed: r.Managed, now: r.clock.Now()}
+// snapshot gathers what decides.
+func (r *Reconciler) snapshot(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (snapshot, error) {
+	w := snapshot{instance: instance, managed: r.Managed, now: r.clock.Now()}
 	if instance.Spec.Paused {
 		w.paused = "spec.paused"
 	} else if ref := instance.Spec.PoolRef; ref != nil {
@@ -134,7 +87,7 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 		// One that is not there is as if it were not named: hosts are known to come before
 		// their pool, and to go after it.
 		if err := client.IgnoreNotFound(r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool)); err != nil {
-			return world{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
+			return snapshot{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
 		}
 		if pool.Spec.Paused {
 			w.paused = "spec.paused of pool " + pool.Name
@@ -152,7 +105,7 @@ func (r *Reconciler) look(ctx context.Context, instance *windowsv1alpha1.Windows
 }
 
 // act does what was decided.
-func (r *Reconciler) act(ctx context.Context, w world, a action) error {
+func (r *Reconciler) act(ctx context.Context, w snapshot, a action) error {
 	var written bool
 	var err error
 	switch a.do {
@@ -180,7 +133,7 @@ func (r *Reconciler) act(ctx context.Context, w world, a action) error {
 }
 
 // writeStatus records what was decided, if that is anything new.
-func (r *Reconciler) writeStatus(ctx context.Context, w world, a action) (bool, error) {
+func (r *Reconciler) writeStatus(ctx context.Context, w snapshot, a action) (bool, error) {
 	changed := w.instance.DeepCopy() // the one that was read belongs to the cache
 	var err error
 	switch a.do {

@@ -417,7 +417,7 @@ func TestWritesCarryTheResourceVersion(t *testing.T) {
 	f := newFixture(t, newInstance(held))
 	stale := f.get()
 	f.edit(func(i *windowsv1alpha1.WindowsInstance) { i.Labels = map[string]string{"a": "b"} })
-	w := world{instance: stale, managed: true, now: testNow}
+	w := snapshot{instance: stale, managed: true, now: testNow}
 	for _, a := range []action{{do: doRecord, operation: reconfigure}, {do: doRelease}} {
 		if err := f.r.act(t.Context(), w, a); !apierrors.IsConflict(err) {
 			t.Errorf("%s: got %v, want a conflict", a.do, err)
@@ -432,23 +432,23 @@ func TestMetrics(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		instance *windowsv1alpha1.WindowsInstance
-		world    world
+		snapshot snapshot
 		want     []string
 	}{
-		{"all is well", newInstance(has(revision1), held), world{}, nil},
-		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), world{}, []string{"windows_instance_configurations_waiting"}},
-		{"failed", newInstance(held, configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), world{},
+		{"all is well", newInstance(has(revision1), held), snapshot{}, nil},
+		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, []string{"windows_instance_configurations_waiting"}},
+		{"failed", newInstance(held, configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), snapshot{},
 			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
-		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), world{},
+		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{},
 			[]string{"windows_instance_removals_failed", "windows_instance_removals_waiting"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.world.instance, test.world.managed, test.world.now = test.instance, true, testNow
+			test.snapshot.instance, test.snapshot.managed, test.snapshot.now = test.instance, true, testNow
 			s, registry := newStandings(), prometheus.NewRegistry()
 			if err := s.register(registry); err != nil {
 				t.Fatal(err)
 			}
-			s.set(theInstance, newStanding(test.world, decide(test.world)))
+			s.set(theInstance, newStanding(test.snapshot, decide(test.snapshot)))
 			var got []string
 			families, err := registry.Gather()
 			if err != nil {

@@ -30,7 +30,7 @@ const (
 )
 
 // remove decides about a host whose instance was deleted.
-func (w world) remove() action {
+func (w snapshot) remove() action {
 	if !w.held() {
 		return action{do: doNothing}
 	}
@@ -72,7 +72,7 @@ func (w world) remove() action {
 const left = "Its services go on, so that its kubelet may register the Node again when it restarts, and the files and credentials of a node are still on it: stop the host, or reset it before you use it for anything else."
 
 // record has the host cleaned.
-func (w world) record(message string) action {
+func (w snapshot) record(message string) action {
 	return action{
 		do: doRecord, operation: windowsv1alpha1.OperationRemove, pending: true, removed: w.removing("%s", message),
 		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is taken off it."),
@@ -80,7 +80,7 @@ func (w world) record(message string) action {
 }
 
 // hold waits with the finalizer, and says what can be done about it.
-func (w world) hold(reason, message string, again time.Time) action {
+func (w snapshot) hold(reason, message string, again time.Time) action {
 	parts := []string{message}
 	if deadline := w.deadline(); !deadline.IsZero() && deadline.After(w.now) {
 		parts = append(parts, fmt.Sprintf("If it cannot be reached until %s it is given up.", timestamp(deadline)))
@@ -101,14 +101,14 @@ func (w world) hold(reason, message string, again time.Time) action {
 }
 
 // removing is the condition while the host is being cleaned.
-func (w world) removing(format string, args ...any) *metav1.Condition {
+func (w snapshot) removing(format string, args ...any) *metav1.Condition {
 	return &metav1.Condition{
 		Type: windowsv1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonRemoving,
 		Message: fmt.Sprintf(format, args...),
 	}
 }
 
-func (w world) policy() windowsv1alpha1.RemovalPolicy {
+func (w snapshot) policy() windowsv1alpha1.RemovalPolicy {
 	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.Policy == "" {
 		return windowsv1alpha1.RemovalClean
 	}
@@ -116,20 +116,20 @@ func (w world) policy() windowsv1alpha1.RemovalPolicy {
 }
 
 // deadline is when a host that cannot be reached is given up. Zero: never.
-func (w world) deadline() time.Time {
+func (w snapshot) deadline() time.Time {
 	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.After == nil {
 		return time.Time{}
 	}
 	return w.instance.DeletionTimestamp.Add(w.instance.Spec.Removal.After.Duration)
 }
 
-func (w world) overdue() bool {
+func (w snapshot) overdue() bool {
 	deadline := w.deadline()
 	return !deadline.IsZero() && !deadline.After(w.now)
 }
 
 // removeDue is when a host that could not be cleaned is tried again.
-func (w world) removeDue(last *windowsv1alpha1.Operation) time.Time {
+func (w snapshot) removeDue(last *windowsv1alpha1.Operation) time.Time {
 	if last.FinishedAt == nil {
 		return time.Time{}
 	}
