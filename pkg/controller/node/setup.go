@@ -5,16 +5,13 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,32 +33,6 @@ const (
 	// one of them must not hold up all others.
 	workers = 4
 )
-
-// Options configure the controller.
-type Options struct {
-	// Version is the release that hosts are configured by, as in the name of the
-	// ConfigMap windows-services-<version>. Required.
-	Version string
-	// Recorder takes the events. Required.
-	Recorder record.EventRecorder
-	// Resolver confirms names of Nodes. Default [net.DefaultResolver].
-	Resolver identity.Resolver
-}
-
-// complete fills in the defaults, or says everything that is wrong.
-func (o Options) complete() (Options, error) {
-	var errs []error
-	if o.Version == "" {
-		errs = append(errs, errors.New("Version is required"))
-	}
-	if o.Recorder == nil {
-		errs = append(errs, errors.New("Recorder is required"))
-	}
-	if o.Resolver == nil {
-		o.Resolver = net.DefaultResolver
-	}
-	return o, errors.Join(errs...)
-}
 
 // SetupWithManager adds the controller to mgr. It is for a controller that configures
 // hosts; one that only watches them must not add it.

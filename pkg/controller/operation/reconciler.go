@@ -6,28 +6,18 @@ package operation
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-// controllerName names the controller in logs, metrics and events.
-const controllerName = "windows-operation"
 
 // Reconciler has operations carried out. See the comment of the package.
 type Reconciler struct {
@@ -56,51 +46,6 @@ func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Op
 	}
 	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
 	return r, nil
-}
-
-// SetupWithManager adds the controller to a manager: its watch, and the runnable that
-// carries operations out.
-func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetLogger().WithName(controllerName), o)
-	if err != nil {
-		return err
-	}
-	if r.Registerer != nil {
-		if err := r.metrics.register(r.Registerer, r.runner); err != nil {
-			return err
-		}
-	}
-	if err := mgr.Add(r.runner); err != nil {
-		return fmt.Errorf("adding the runner of operations: %w", err)
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named(controllerName).
-		For(&windowsv1alpha1.WindowsInstance{}, builder.WithPredicates(operationChanged)).
-		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
-		Complete(r)
-	if err != nil {
-		return fmt.Errorf("adding the operation controller: %w", err)
-	}
-	return nil
-}
-
-// operationChanged lets pass what may begin or end an operation, and not its progress.
-var operationChanged = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
-		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
-		return okBefore && okAfter && (!equality.Semantic.DeepEqual(decisive(before), decisive(after)) ||
-			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
-	},
-}
-
-// decisive is the part of an operation that the reconciler decides by.
-func decisive(instance *windowsv1alpha1.WindowsInstance) [3]string {
-	op := instance.Status.Operation
-	if op == nil {
-		return [3]string{}
-	}
-	return [3]string{op.ID, string(op.Phase), strconv.FormatBool(op.CancelRequestedAt != nil)}
 }
 
 // Reconcile has the operation of an instance carried out, if there is one to be. It

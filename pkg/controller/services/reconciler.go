@@ -42,6 +42,14 @@ type Reconciler struct {
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
+func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, fmt.Errorf("options of the services controller: %w", err)
+	}
+	return &Reconciler{Options: o, live: live, client: c}, nil
+}
+
 // Reconcile makes the ConfigMap of this version what it should be, and removes those of
 // other versions that nobody needs.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

@@ -5,6 +5,7 @@ package configmap
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"time"
@@ -18,7 +19,7 @@ import (
 // and be safe for concurrent use.
 type LookupFunc func(ctx context.Context, name string) ([]netip.Addr, error)
 
-// Options are the settings of the controller.
+// Options configure the controller.
 type Options struct {
 	// Recorder takes the events. Required by [SetupWithManager].
 	Recorder record.EventRecorder
@@ -41,7 +42,15 @@ type Options struct {
 	LookupWorkers int
 }
 
-func (o *Options) setDefaults() {
+// complete fills in the defaults, or says what is wrong.
+func (o Options) complete() (Options, error) {
+	if o.Recorder == nil {
+		return o, errors.New("Recorder is required")
+	}
+	return o.withDefaults(), nil
+}
+
+func (o Options) withDefaults() Options {
 	if o.Namespace == "" {
 		o.Namespace = wmco.Namespace
 	}
@@ -62,4 +71,5 @@ func (o *Options) setDefaults() {
 	if o.LookupWorkers <= 0 {
 		o.LookupWorkers = 16
 	}
+	return o
 }

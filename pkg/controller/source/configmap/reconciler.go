@@ -17,8 +17,9 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -45,9 +46,9 @@ type names interface {
 	Retain(keep func(name string) bool)
 }
 
-// reconciler makes pool and instances what the ConfigMap says. Its requests are
+// Reconciler makes pool and instances what the ConfigMap says. Its requests are
 // pools by namespace and name; the pool of the ConfigMap is called like it.
-type reconciler struct {
+type Reconciler struct {
 	client    client.Client
 	applier   *apply.Applier
 	recorder  record.EventRecorder
@@ -59,27 +60,29 @@ type reconciler struct {
 	now       func() time.Time
 }
 
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
 // Reconcile makes one pass.
-func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
-	var result ctrl.Result
+	var result reconcile.Result
 	if req.NamespacedName == r.configMap {
 		err = r.sync(ctx, pool)
 	} else {
 		err = r.refuse(ctx, pool)
 	}
 	if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
-		klog.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
 		result.RequeueAfter, err = retryStale, nil
 	}
 	return result, err
 }
 
 // refuse tells a pool that was made by hand that its ConfigMap is not read.
-func (r *reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+func (r *Reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
 	if pool == nil || pool.Spec.Source.ConfigMap == nil {
 		return nil
 	}
@@ -88,7 +91,7 @@ func (r *reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNo
 }
 
 // sync makes one pass over the ConfigMap. A nil pool means that there is none yet.
-func (r *reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+func (r *Reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
 	cm, err := object.Get(ctx, r.client, r.configMap, &corev1.ConfigMap{})
 	if err != nil {
 		return err
@@ -124,7 +127,7 @@ func (r *reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNode
 
 // mayUse says whether the pool can be worked with. Where it cannot, its deletion
 // or its change is what brings the next pass.
-func (r *reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool) bool {
+func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool) bool {
 	conflict := pool != nil && !asksFor(pool, r.configMap)
 	if cm != nil {
 		var problems map[string]string
@@ -138,7 +141,7 @@ func (r *reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsN
 }
 
 // converge makes pool and instances what the plan says.
-func (r *reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool, p *plan, instances []windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool, p *plan, instances []windowsv1alpha1.WindowsInstance) error {
 	pool, err := r.ensurePool(ctx, pool)
 	if err != nil {
 		return err
@@ -156,7 +159,7 @@ func (r *reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *w
 }
 
 // ensurePool makes the pool what it shall be and returns it.
-func (r *reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
+func (r *Reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
 	want := poolFor(r.configMap)
 	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
 		return nil, err
@@ -164,7 +167,7 @@ func (r *reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.Windo
 	if pool != nil {
 		return pool, nil
 	}
-	klog.FromContext(ctx).Info("Created the pool of the ConfigMap", "pool", klog.KRef(r.configMap.Namespace, r.configMap.Name))
+	log.FromContext(ctx).Info("Created the pool of the ConfigMap", "pool", klog.KRef(r.configMap.Namespace, r.configMap.Name))
 	return &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.configMap.Namespace, Name: r.configMap.Name,
 		UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
@@ -173,7 +176,7 @@ func (r *reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.Windo
 
 // applyInstances makes the instances of entries what they shall be. It returns the
 // entries that the API refuses; an error of one of them holds up no other.
-func (r *reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []windowsv1alpha1.WindowsInstance) (refused []Problem, err error) {
+func (r *Reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []windowsv1alpha1.WindowsInstance) (refused []Problem, err error) {
 	current := make(map[string]*windowsv1alpha1.WindowsInstance, len(instances))
 	for i := range instances {
 		current[instances[i].Name] = &instances[i]
@@ -189,28 +192,28 @@ func (r *reconciler) applyInstances(ctx context.Context, pool types.UID, entries
 		case err != nil:
 			errs = append(errs, err)
 		case written:
-			klog.FromContext(ctx).Info("Applied the instance of an entry",
+			log.FromContext(ctx).Info("Applied the instance of an entry",
 				"instance", klog.KRef(r.configMap.Namespace, entry.Name), "entry", entry.Key, "created", have == nil)
 		}
 	}
 	return refused, errors.Join(errs...)
 }
 
-func (r *reconciler) removeInstances(ctx context.Context, instances []*windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) removeInstances(ctx context.Context, instances []*windowsv1alpha1.WindowsInstance) error {
 	var errs []error
 	for _, instance := range instances {
 		if err := object.Delete(ctx, r.client, instance.DeepCopy()); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		klog.FromContext(ctx).Info("Deleted an instance that the ConfigMap no longer asks for", "instance", klog.KObj(instance))
+		log.FromContext(ctx).Info("Deleted an instance that the ConfigMap no longer asks for", "instance", klog.KObj(instance))
 	}
 	return errors.Join(errs...)
 }
 
 // windDown removes what was made from a ConfigMap that is gone: the instances
 // first, because they may need the credentials of the pool until the end.
-func (r *reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, p *plan) error {
+func (r *Reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, p *plan) error {
 	if pool == nil {
 		return nil // the garbage collector takes what it left
 	}
@@ -227,12 +230,12 @@ func (r *reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.Windows
 	if err := object.Delete(ctx, r.client, pool); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Deleted the pool of a ConfigMap that is gone", "pool", klog.KObj(pool))
+	log.FromContext(ctx).Info("Deleted the pool of a ConfigMap that is gone", "pool", klog.KObj(pool))
 	return nil
 }
 
 // askConfirmation keeps everything as it is and says so.
-func (r *reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, found bool, p *plan) error {
+func (r *Reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, found bool, p *plan) error {
 	condition := confirmationCondition(r.configMap, found, p)
 	before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type)
 	if err := r.setStatus(ctx, pool, len(p.remove), condition); err != nil {
@@ -250,7 +253,7 @@ func confirmed(pool *windowsv1alpha1.WindowsNodePool) bool {
 
 // withdrawConfirmation takes a confirmation off that was used, or that nobody asked
 // for: left in place it would confirm the next removal, which nobody thought of.
-func (r *reconciler) withdrawConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+func (r *Reconciler) withdrawConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
 	without := pool.DeepCopy()
 	delete(without.Annotations, windowsv1alpha1.ConfirmRemovalAnnotation)
 	if err := r.client.Patch(ctx, without, client.MergeFrom(pool)); err != nil {
@@ -260,7 +263,7 @@ func (r *reconciler) withdrawConfirmation(ctx context.Context, pool *windowsv1al
 }
 
 // report tells of bad entries on the ConfigMap; nil means that it is gone.
-func (r *reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
+func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 	if cm == nil {
 		r.entries.Forget(r.configMap)
 		r.conflicts.Forget(r.configMap)
@@ -274,7 +277,7 @@ func (r *reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 }
 
 // setStatus applies the part of the status that the controller of a source owns.
-func (r *reconciler) setStatus(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, desired int, condition metav1.Condition) error {
+func (r *Reconciler) setStatus(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, desired int, condition metav1.Condition) error {
 	condition.ObservedGeneration = pool.Generation
 	_, err := r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(int32(desired)).

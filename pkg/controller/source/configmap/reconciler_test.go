@@ -24,11 +24,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -44,7 +44,7 @@ var theConfigMap = types.NamespacedName{Namespace: wmco.Namespace, Name: wmco.In
 type fixture struct {
 	*testing.T
 	client.WithWatch
-	r      *reconciler
+	r      *Reconciler
 	events *record.FakeRecorder
 	writes []string // what was written since they were last taken
 	fail   func(write string) error
@@ -117,7 +117,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			},
 		}).
 		Build()
-	f.r = &reconciler{
+	f.r = &Reconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: fieldManager},
 		recorder:  f.events,
@@ -131,14 +131,14 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 }
 
 // quiet is the context of a test with a logger that says nothing.
-func quiet(t *testing.T) context.Context { return klog.NewContext(t.Context(), logr.Discard()) }
+func quiet(t *testing.T) context.Context { return log.IntoContext(t.Context(), logr.Discard()) }
 
 // pass makes one pass over a pool.
 func (f *fixture) pass() { f.Helper(); f.passOver(theConfigMap) }
 
 func (f *fixture) passOver(pool types.NamespacedName) {
 	f.Helper()
-	if _, err := f.r.Reconcile(quiet(f.T), ctrl.Request{NamespacedName: pool}); err != nil {
+	if _, err := f.r.Reconcile(quiet(f.T), reconcile.Request{NamespacedName: pool}); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -516,7 +516,7 @@ func TestInstanceThatTheCacheDoesNotKnowIsNotTakenOver(t *testing.T) {
 	f.r.client = interceptor.NewClient(f.WithWatch, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
 	})
-	result, err := f.r.Reconcile(quiet(t), ctrl.Request{NamespacedName: theConfigMap})
+	result, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap})
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("got %+v, %v, want another pass soon", result, err)
 	}
@@ -537,7 +537,7 @@ func TestOneFailingWriteHoldsUpNoOther(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := f.r.Reconcile(quiet(t), ctrl.Request{NamespacedName: theConfigMap})
+	_, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap})
 	if !apierrors.IsInternalError(errors.Unwrap(err)) && !strings.Contains(fmt.Sprint(err), "etcd is slow") {
 		t.Errorf("got %v, want the failure, so that it is tried again", err)
 	}

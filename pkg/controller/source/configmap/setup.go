@@ -46,7 +46,10 @@ const lookupDelay = time.Second
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
 //	windows.openshift.io  windowshostkeys           trust
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	o.setDefaults()
+	o, err := o.complete()
+	if err != nil {
+		return fmt.Errorf("options of the ConfigMap controller: %w", err)
+	}
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 
 	lookups := make(chan event.GenericEvent, 1)
@@ -57,9 +60,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		}
 	})
 	if err := mgr.Add(resolver); err != nil {
-		return fmt.Errorf("add the resolver of the ConfigMap controller: %w", err)
+		return fmt.Errorf("adding the resolver of the ConfigMap controller: %w", err)
 	}
-	r := &reconciler{
+	r := &Reconciler{
 		client:    mgr.GetClient(),
 		applier:   &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 		recorder:  o.Recorder,
@@ -78,7 +81,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		pool, ok := obj.(*windowsv1alpha1.WindowsNodePool)
 		return ok && (pool.Spec.Source.ConfigMap != nil || client.ObjectKeyFromObject(pool) == configMap)
 	})
-	err := ctrl.NewControllerManagedBy(mgr).
+	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&corev1.ConfigMap{}, builder.WithPredicates(inNamespace, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == o.Name }))).
 		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, watch.DesiredStateChanged())).
@@ -90,7 +93,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		})).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("set up the ConfigMap controller: %w", err)
+		return fmt.Errorf("adding the ConfigMap controller: %w", err)
 	}
 	return nil
 }
@@ -98,7 +101,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 // CacheByObject returns what a manager should keep of ConfigMaps when nothing else
 // of it reads any: only the one that o names.
 func CacheByObject(o Options) map[client.Object]cache.ByObject {
-	o.setDefaults()
+	o = o.withDefaults()
 	return map[client.Object]cache.ByObject{
 		&corev1.ConfigMap{}: {
 			Namespaces: map[string]cache.Config{o.Namespace: {}},

@@ -12,8 +12,9 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -33,28 +34,30 @@ const (
 // retryStale is when to look again after the cache turned out to be behind.
 const retryStale = 2 * time.Second
 
-// machineReconciler makes the instance of each Machine what the Machine says. Its
+// Reconciler makes the instance of each Machine what the Machine says. Its
 // requests are Machines by namespace and name; instances are called like them.
-type machineReconciler struct {
+type Reconciler struct {
 	client    client.Client
 	applier   *apply.Applier
 	conflicts *message.Reporter // tells of an instance of that name that is not of the Machine
 	platform  func(context.Context) (configv1.PlatformType, error)
 }
 
+var _ reconcile.Reconciler = (*Reconciler)(nil)
+
 // Reconcile makes one pass.
-func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	machine, err := object.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.Machine{})
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
 	instance, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
 	if machine == nil {
 		r.conflicts.Forget(req.NamespacedName)
-		return ctrl.Result{}, r.remove(ctx, instance)
+		return reconcile.Result{}, r.remove(ctx, instance)
 	}
 	switch Decide(machine) {
 	case Remove:
@@ -65,13 +68,13 @@ func (r *machineReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		err = r.apply(ctx, machine, instance)
 	}
 	if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
-		klog.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
-		return ctrl.Result{RequeueAfter: retryStale}, nil
+		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+		return reconcile.Result{RequeueAfter: retryStale}, nil
 	}
-	return ctrl.Result{}, err
+	return reconcile.Result{}, err
 }
 
-func (r *machineReconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *windowsv1alpha1.WindowsInstance) error {
 	var problems map[string]string
 	if instance != nil && !belongs(instance) {
 		problems = map[string]string{"": fmt.Sprintf("A WindowsInstance %s exists and does not belong to this Machine. "+
@@ -100,13 +103,13 @@ func (r *machineReconciler) apply(ctx context.Context, machine *machinev1beta1.M
 		return err
 	}
 	if written {
-		klog.FromContext(ctx).Info("Applied the instance of a Machine", "instance", klog.KObj(machine), "created", instance == nil)
+		log.FromContext(ctx).Info("Applied the instance of a Machine", "instance", klog.KObj(machine), "created", instance == nil)
 	}
 	return nil
 }
 
 // pool returns the name of the pool that a Machine belongs to. Empty: none.
-func (r *machineReconciler) pool(ctx context.Context, machine *machinev1beta1.Machine) (string, error) {
+func (r *Reconciler) pool(ctx context.Context, machine *machinev1beta1.Machine) (string, error) {
 	name := setOf(machine)
 	if name == "" {
 		return "", nil
@@ -123,7 +126,7 @@ func (r *machineReconciler) pool(ctx context.Context, machine *machinev1beta1.Ma
 	return poolOf(set, pool), nil
 }
 
-func (r *machineReconciler) pause(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) pause(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
 	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -136,18 +139,18 @@ func (r *machineReconciler) pause(ctx context.Context, instance *windowsv1alpha1
 		return err
 	}
 	if written {
-		klog.FromContext(ctx).Info("Paused the instance of a Machine that shall be ignored", "instance", klog.KObj(instance))
+		log.FromContext(ctx).Info("Paused the instance of a Machine that shall be ignored", "instance", klog.KObj(instance))
 	}
 	return nil
 }
 
-func (r *machineReconciler) remove(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) remove(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
 	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if err := object.Delete(ctx, r.client, instance); err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Deleted the instance of a Machine that is gone or going", "instance", klog.KObj(instance))
+	log.FromContext(ctx).Info("Deleted the instance of a Machine that is gone or going", "instance", klog.KObj(instance))
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -26,26 +27,28 @@ import (
 // poolManager owns what is applied to pools. It must never change.
 const poolManager = "windows-controller-machineset"
 
-// setReconciler makes the pool of each MachineSet of Windows, and tells pools how
+// SetReconciler makes the pool of each MachineSet of Windows, and tells pools how
 // many hosts their MachineSet asks for. Its requests are pools by namespace and
 // name; a MachineSet has the name of its pool.
-type setReconciler struct {
+type SetReconciler struct {
 	client    client.Client
 	applier   *apply.Applier
 	conflicts *message.Reporter // tells of a pool of that name with another source
 	now       func() time.Time
 }
 
+var _ reconcile.Reconciler = (*SetReconciler)(nil)
+
 // Reconcile makes one pass. A pool whose MachineSet is gone is left to the garbage
 // collector, because its deletion may be meant to leave the pool.
-func (r *setReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	set, err := object.Get(ctx, r.client, req.NamespacedName, &machinev1beta1.MachineSet{})
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
 	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
 	if set == nil {
 		r.conflicts.Forget(req.NamespacedName)
@@ -53,26 +56,26 @@ func (r *setReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if set != nil && set.DeletionTimestamp.IsZero() && isWindows(set.Spec.Template.Labels) {
 		pool, err = r.ensurePool(ctx, set, pool)
 		if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
-			klog.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
-			return ctrl.Result{RequeueAfter: retryStale}, nil
+			log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+			return reconcile.Result{RequeueAfter: retryStale}, nil
 		}
 		if err != nil {
-			return ctrl.Result{}, err
+			return reconcile.Result{}, err
 		}
 	}
 	if pool == nil || pool.Spec.Source.MachineSet == nil || !pool.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
+		return reconcile.Result{}, nil
 	}
 	desired, condition := sourceStatus(pool, set)
 	_, err = r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(desired).
 		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
-	return ctrl.Result{}, err
+	return reconcile.Result{}, err
 }
 
 // ensurePool makes the pool of a MachineSet what it shall be and returns it. A pool
 // of that name with another source is left alone.
-func (r *setReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
+func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
 	var problems map[string]string
 	if pool != nil && !asksFor(pool, set.Name) {
 		problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
@@ -89,7 +92,7 @@ func (r *setReconciler) ensurePool(ctx context.Context, set *machinev1beta1.Mach
 	if pool != nil {
 		return pool, nil
 	}
-	klog.FromContext(ctx).Info("Created the pool of a MachineSet", "pool", klog.KObj(set))
+	log.FromContext(ctx).Info("Created the pool of a MachineSet", "pool", klog.KObj(set))
 	return &windowsv1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: set.Name,

@@ -24,11 +24,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -44,8 +44,8 @@ const namespace = "openshift-machine-api"
 type fixture struct {
 	*testing.T
 	client.WithWatch
-	machines *machineReconciler
-	sets     *setReconciler
+	machines *Reconciler
+	sets     *SetReconciler
 	events   *record.FakeRecorder
 	writes   []string // what was written since they were last taken
 }
@@ -84,13 +84,13 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		}).
 		Build()
 	platform := &platformReader{live: f}
-	f.machines = &machineReconciler{
+	f.machines = &Reconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
 		conflicts: message.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
 	}
-	f.sets = &setReconciler{
+	f.sets = &SetReconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: poolManager},
 		conflicts: message.NewReporter(f.events, scheme),
@@ -103,8 +103,8 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 // returns what all of them wrote.
 func (f *fixture) settle(name string) []string {
 	f.Helper()
-	ctx := klog.NewContext(f.Context(), logr.Discard())
-	req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	ctx := log.IntoContext(f.Context(), logr.Discard())
+	req := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	var all []string
 	for range 5 {
 		if _, err := f.sets.Reconcile(ctx, req); err != nil {
@@ -269,7 +269,7 @@ func TestPlatformCannotBeRead(t *testing.T) {
 			return broken
 		},
 	})}).Platform
-	_, err := f.machines.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "m"}})
+	_, err := f.machines.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "m"}})
 	if !errors.Is(err, broken) {
 		t.Errorf("got error %v, want %v: the wrong user must not be guessed", err, broken)
 	}

@@ -13,13 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -35,27 +34,6 @@ const (
 	setController     = "windows-machineset"
 )
 
-// Options are the settings of the controllers.
-type Options struct {
-	// Recorder takes the events. Required.
-	Recorder record.EventRecorder
-	// Workers is how many Machines, and how many MachineSets, are worked on at the
-	// same time. Default 4.
-	Workers int
-	// PollInterval is how often to look whether the Machine API is installed, as long
-	// as it is not. Default 30 seconds.
-	PollInterval time.Duration
-}
-
-func (o *Options) setDefaults() {
-	if o.Workers <= 0 {
-		o.Workers = 4
-	}
-	if o.PollInterval <= 0 {
-		o.PollInterval = 30 * time.Second
-	}
-}
-
 // SetupWithManager adds the controllers to mgr. They start as soon as the Machine
 // API is installed. The scheme of mgr must know machine.openshift.io/v1beta1 and
 // config.openshift.io/v1, and its cache must keep managed fields of
@@ -70,9 +48,12 @@ func (o *Options) setDefaults() {
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	o.setDefaults()
+	o, err := o.complete()
+	if err != nil {
+		return fmt.Errorf("options of the Machine controllers: %w", err)
+	}
 	if err := mgr.Add(&starter{mgr: mgr, options: o}); err != nil {
-		return fmt.Errorf("set up the Machine controllers: %w", err)
+		return fmt.Errorf("adding the Machine controllers: %w", err)
 	}
 	return nil
 }
@@ -90,20 +71,20 @@ func (s *starter) NeedLeaderElection() bool { return true }
 
 // Start waits for the Machine API, adds the controllers and returns.
 func (s *starter) Start(ctx context.Context) error {
-	log := klog.FromContext(ctx).WithName(machineController)
+	logger := log.FromContext(ctx).WithName(machineController)
 	waiting := false
-	look := func(context.Context) (bool, error) {
+	check := func(context.Context) (bool, error) {
 		found, err := installed(s.mgr.GetRESTMapper())
 		switch {
 		case err != nil:
-			log.Error(err, "Cannot tell whether the Machine API is installed, trying again")
+			logger.Error(err, "Cannot tell whether the Machine API is installed, trying again")
 		case !found && !waiting:
-			log.Info("The Machine API is not installed, waiting for it", "group", machinev1beta1.GroupName)
+			logger.Info("The Machine API is not installed, waiting for it", "group", machinev1beta1.GroupName)
 			waiting = true
 		}
 		return found, nil
 	}
-	if wait.PollUntilContextCancel(ctx, s.options.PollInterval, true, look) != nil {
+	if wait.PollUntilContextCancel(ctx, s.options.PollInterval, true, check) != nil {
 		return nil //nolint:nilerr // the manager ends, and so does the wait
 	}
 	if err := s.addMachines(); err != nil {
@@ -128,7 +109,7 @@ func installed(mapper meta.RESTMapper) (bool, error) {
 
 func (s *starter) addMachines() error {
 	platform := &platformReader{live: s.mgr.GetAPIReader()}
-	r := &machineReconciler{
+	r := &Reconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
 		conflicts: message.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
@@ -148,16 +129,16 @@ func (s *starter) addMachines() error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("set up the Machine controller: %w", err)
+		return fmt.Errorf("adding the Machine controller: %w", err)
 	}
 	return nil
 }
 
 // machinesOf returns the Machines that a MachineSet controls.
-func (r *machineReconciler) machinesOf(ctx context.Context, set types.NamespacedName) []reconcile.Request {
+func (r *Reconciler) machinesOf(ctx context.Context, set types.NamespacedName) []reconcile.Request {
 	var machines machinev1beta1.MachineList
 	if err := r.client.List(ctx, &machines, client.InNamespace(set.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot list the Machines of a MachineSet", "machineSet", set)
+		log.FromContext(ctx).Error(err, "Cannot list the Machines of a MachineSet", "machineSet", set)
 		return nil
 	}
 	var requests []reconcile.Request
@@ -170,7 +151,7 @@ func (r *machineReconciler) machinesOf(ctx context.Context, set types.Namespaced
 }
 
 func (s *starter) addSets() error {
-	r := &setReconciler{
+	r := &SetReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
 		conflicts: message.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
@@ -183,7 +164,7 @@ func (s *starter) addSets() error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("set up the MachineSet controller: %w", err)
+		return fmt.Errorf("adding the MachineSet controller: %w", err)
 	}
 	return nil
 }
