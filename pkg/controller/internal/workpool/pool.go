@@ -201,8 +201,8 @@ func (p *Pool) beginLocked(l *lane, j *job) {
 	l.running++
 	p.wg.Go(func() {
 		defer cancel(nil)
-		j.Run(ctx, func() bool { return p.detach(l, j) })
-		p.end(l, j)
+		j.Run(ctx, func() bool { return p.detach(l, j) }) //nolint:contextcheck // what gets the worker lives as long as the pool
+		p.end(l, j)                                       //nolint:contextcheck // likewise
 	})
 }
 

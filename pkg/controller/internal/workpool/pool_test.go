@@ -172,7 +172,8 @@ func TestDetach(t *testing.T) {
 	for i := range 4 {
 		p.Submit(Work{Key: keyOf(i), Lane: narrow, Run: func(_ context.Context, detach func() bool) {
 			s.began <- keyOf(i).Name
-			detached <- detach() && detach() // once is enough
+			first := detach()
+			detached <- first && detach() // once is enough
 			<-s.leave
 		}})
 	}
