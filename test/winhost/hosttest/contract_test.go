@@ -240,7 +240,7 @@ func sftpClient(t *testing.T, h winhost.Host, signer ssh.Signer) *sftp.Client {
 }
 
 // uploadDir is where the product puts the agent.
-func uploadDir(t *testing.T, h winhost.Host, files *sftp.Client) string {
+func uploadDir(t *testing.T, files *sftp.Client) string {
 	t.Helper()
 	const dir = "/C:/Windows/windows-node-agent"
 	if _, err := files.Stat(dir); err == nil {
@@ -286,7 +286,7 @@ func (c contract) files(t *testing.T) {
 	if got, err := files.RealPath("."); err != nil || got != home {
 		t.Errorf("RealPath(.) = %q, %v, want %q", got, err, home)
 	}
-	dir := uploadDir(t, c.host, files)
+	dir := uploadDir(t, files)
 	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<10) // 1 MiB
 	name, tmp := dir+"/payload", dir+"/payload.part"
 	upload(t, files, name, []byte("old"))
@@ -358,7 +358,7 @@ func installAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, dig
 	sum := sha256.Sum256(b)
 	digest = hex.EncodeToString(sum[:])
 	files := sftpClient(t, h, signer)
-	name := path.Join(uploadDir(t, h, files), "windows-node-agent-"+digest[:16]+".exe")
+	name := path.Join(uploadDir(t, files), "windows-node-agent-"+digest[:16]+".exe")
 	if _, err := files.Stat(name); err != nil {
 		upload(t, files, name+".part", b)
 		if err := files.PosixRename(name+".part", name); err != nil {

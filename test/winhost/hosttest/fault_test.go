@@ -146,7 +146,7 @@ func (c contract) cutAfterBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := files.Create(uploadDir(t, c.host, files) + "/cut")
+	f, err := files.Create(uploadDir(t, files) + "/cut")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (c contract) maxSessions(t *testing.T) {
 func (c contract) diskFull(t *testing.T) {
 	setFault(t, c.host, winhost.Fault{DiskFull: true}, nil)
 	files := sftpClient(t, c.host, c.signer)
-	name := uploadDir(t, c.host, files) + "/full"
+	name := uploadDir(t, files) + "/full"
 	f, err := files.Create(name)
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func (c contract) diskFull(t *testing.T) {
 
 func (c contract) readOnly(t *testing.T) {
 	files := sftpClient(t, c.host, c.signer)
-	name := uploadDir(t, c.host, files) + "/readable"
+	name := uploadDir(t, files) + "/readable"
 	upload(t, files, name, []byte("text"))
 	setFault(t, c.host, winhost.Fault{SFTPReadOnly: true}, nil)
 	files = sftpClient(t, c.host, c.signer)

@@ -41,7 +41,7 @@ func fakeAgent(t *testing.T, h winhost.Host, signer ssh.Signer) (program, digest
 	sum := sha256.Sum256(content)
 	digest = hex.EncodeToString(sum[:])
 	files := sftpClient(t, h, signer)
-	name := uploadDir(t, h, files) + "/windows-node-agent-" + digest[:16] + ".exe"
+	name := uploadDir(t, files) + "/windows-node-agent-" + digest[:16] + ".exe"
 	upload(t, files, name, content)
 	return strings.ReplaceAll(name[1:], "/", `\`), digest
 }
