@@ -4,7 +4,7 @@
 // Package apiserver builds the aggregated API server of windows.openshift.io: its
 // options, the group with its storage, which requests may run for ever, and how the
 // server stops. It knows nothing of how hosts are reached: that comes in through
-// [ExtraConfig]. It must not import hostaccess, sshpool or any controller.
+// [ExtraConfig]. It must not import package host or any controller.
 package apiserver
 
 import (

@@ -77,7 +77,7 @@ var arguments = []string{
 // TestExecArguments runs the quoted lines through shells. sh is the real one. Wine's cmd.exe is not that of Windows: it agrees
 // with it on how the quotes around the line, carets and the empty part of a variable are
 // read, which are what our lines use, and shows that a Windows program splits what is left as we mean it. It
-// does not show that nothing else is special to the real one; the models of package winshell say what is
+// does not show that nothing else is special to the real one; the models of package shell say what is
 // known of that. The made-up shells only show that the shell that was found is the one that is quoted for.
 func TestExecArguments(t *testing.T) {
 	for _, tt := range shells {

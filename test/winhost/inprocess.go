@@ -46,7 +46,7 @@ type InProcessOptions struct {
 	// exist. Nil: none exists.
 	Command func(ctx context.Context, c CommandLine) (exitCode uint32, exists bool)
 	// PowerShell makes Windows PowerShell the default shell instead of cmd.exe, as far as that can
-	// be told from how it answers package winshell's probe, reads the command lines of that package, and refuses a
+	// be told from how it answers package shell's probe, reads the command lines of that package, and refuses a
 	// command that does not exist.
 	PowerShell bool
 	// Services are what the programs of services do, by the name of the service. A service

@@ -224,7 +224,7 @@ func encodedCommand(line string) (script string, is bool) {
 }
 
 var (
-	// psCall matches the lines of package winshell.
+	// psCall matches the lines of package shell.
 	psCall = regexp.MustCompile(`^(?:\$\w+='Legacy';)?\$LASTEXITCODE=\$null;& (.*);\$s=\$\?;.*exit 1$`)
 	// psValue matches a value in them: a string, with characters by number or without, or a parameter.
 	psValue = regexp.MustCompile(`^(?:\('((?:[^']|'')*)'-f((?:\[char\][0-9]+,?)+)\)|'((?:[^']|'')*)'|(-[A-Za-z0-9]+))(?: |$)`)
@@ -234,7 +234,7 @@ var (
 var psQuotes = strings.NewReplacer("''", "'", "‘‘", "‘", "’’", "’", "‚‚", "‚", "‛‛", "‛")
 
 // readPowerShell makes a command line as Windows has it of the few forms of PowerShell that a stand-in knows: the
-// lines of package winshell, and plain words.
+// lines of package shell, and plain words.
 func readPowerShell(line string) (string, bool) {
 	match := psCall.FindStringSubmatch(line)
 	if match == nil {

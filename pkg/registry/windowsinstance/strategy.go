@@ -4,7 +4,7 @@
 // Package windowsinstance serves WindowsInstance and its subresources: the stored
 // object with its rules, the table that kubectl prints, and the live logs. What it
 // needs of hosts it declares as small interfaces of its own; it must not import
-// the packages that reach hosts (hostaccess, sshpool), nor any controller.
+// the packages that reach hosts (host and what is below it), nor any controller.
 package windowsinstance
 
 import (

@@ -148,7 +148,7 @@ func TestInProcessLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	Eventually(t, "the program has ended", func() bool {
-		return !strings.Contains(goroutinesOfHosts(), "hostagent.Main")
+		return !strings.Contains(goroutinesOfHosts(), "pkg/agent.Main")
 	})
 }
 
