@@ -29,12 +29,12 @@ const (
 
 // credential finds the credentials of an instance: its own, else those of its
 // pool, else the cluster-wide key.
-func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Credential, error) {
-	name, err := a.credentialName(ctx, instance)
+func (c *Connector) credential(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Credential, error) {
+	name, err := c.credentialName(ctx, instance)
 	if err != nil {
 		return ssh.Credential{}, err
 	}
-	data, err := a.options.ReadSecret(ctx, name.Namespace, name.Name)
+	data, err := c.options.ReadSecret(ctx, name.Namespace, name.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: errors.New("not found: create it with the key private-key.pem")}
@@ -43,7 +43,7 @@ func (a *Access) credential(ctx context.Context, instance *v1alpha1.WindowsInsta
 	case err != nil:
 		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: fmt.Errorf("reading: %w", err)}
 	}
-	credential, err := a.credentials.parse(data)
+	credential, err := c.credentials.parse(data)
 	if err != nil {
 		return ssh.Credential{}, &CredentialsError{Secret: name.String(), Err: err}
 	}
@@ -82,12 +82,12 @@ func (c *credentialCache) parse(data map[string][]byte) (ssh.Credential, error) 
 	return credential, nil
 }
 
-func (a *Access) credentialName(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, error) {
+func (c *Connector) credentialName(ctx context.Context, instance *v1alpha1.WindowsInstance) (types.NamespacedName, error) {
 	if ref := instance.Spec.CredentialsSecretRef; ref != nil {
 		return types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, nil
 	}
 	if ref := instance.Spec.PoolRef; ref != nil {
-		pool, err := a.options.ReadPool(ctx, instance.Namespace, ref.Name)
+		pool, err := c.options.ReadPool(ctx, instance.Namespace, ref.Name)
 		// The cluster-wide key is no substitute for that of a pool: whoever may delete
 		// the pool could have it sent to hosts that it was not meant for.
 		if apierrors.IsNotFound(err) {
@@ -103,7 +103,7 @@ func (a *Access) credentialName(ctx context.Context, instance *v1alpha1.WindowsI
 			return types.NamespacedName{Namespace: instance.Namespace, Name: pool.Spec.Template.CredentialsSecretRef.Name}, nil
 		}
 	}
-	return a.options.ClusterCredentials, nil
+	return c.options.ClusterCredentials, nil
 }
 
 // parseCredential reads the data of a Secret.

@@ -6,8 +6,6 @@ package host
 import (
 	"fmt"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -25,62 +23,6 @@ func (e *CredentialsError) Error() string { return fmt.Sprintf("Secret %s: %v", 
 
 // Unwrap returns what is wrong.
 func (e *CredentialsError) Unwrap() error { return e.Err }
-
-// Steps of an [AgentError].
-const (
-	// StepUpload is putting the agent on the host.
-	StepUpload = "Upload"
-	// StepVerify is comparing its digest on the host.
-	StepVerify = "Verify"
-	// StepRun is running it.
-	StepRun = "Run"
-	// StepRemove is taking it off the host.
-	StepRemove = "Remove"
-)
-
-// AgentError means that the agent could not be put on a host or failed there.
-type AgentError struct {
-	// Step is one of the Step constants.
-	Step string
-	// Err is the failure.
-	Err error
-}
-
-// Error implements error.
-func (e *AgentError) Error() string {
-	return fmt.Sprintf("agent: %s: %v", map[string]string{
-		StepUpload: "putting it on the host",
-		StepVerify: "verifying it on the host",
-		StepRun:    "running it on the host",
-		StepRemove: "removing it from the host",
-	}[e.Step], e.Err)
-}
-
-// Unwrap returns the failure.
-func (e *AgentError) Unwrap() error { return e.Err }
-
-// PayloadError means that a host needs a file that this process cannot send. Nothing was sent.
-type PayloadError struct {
-	// Name is that of the file in the payload.
-	Name string
-	// Err says why.
-	Err error
-}
-
-// Error implements error.
-func (e *PayloadError) Error() string { return fmt.Sprintf("the host needs %s, %v", e.Name, e.Err) }
-
-// Unwrap returns the reason.
-func (e *PayloadError) Unwrap() error { return e.Err }
-
-// LogRefusedError means that the host answered and refuses to show a log.
-type LogRefusedError struct {
-	// Refusal says why.
-	Refusal api.LogError
-}
-
-// Error implements error.
-func (e *LogRefusedError) Error() string { return e.Refusal.Error() }
 
 // ShellError means that the login shell of a host is none that we know how to quote for. Nothing was run but the question for it.
 type ShellError struct {

@@ -16,23 +16,23 @@ import (
 // itself, interactively. tty is the terminal to run it on; nil: none. No agent is needed on the host. The
 // session ends with ctx, and must be closed. Errors are [CredentialsError]s,
 // [ssh.Error]s, [ShellError]s and [CommandError]s.
-func (a *Access) Exec(ctx context.Context, instance *v1alpha1.WindowsInstance, command []string, tty *ssh.PTY) (*ssh.Session, error) {
-	target, err := a.target(ctx, instance)
+func (c *Connector) Exec(ctx context.Context, instance *v1alpha1.WindowsInstance, command []string, tty *ssh.PTY) (*ssh.Session, error) {
+	target, err := c.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
 	var line string
 	if len(command) > 0 {
-		if line, err = a.commandLine(ctx, target, command, tty); err != nil {
+		if line, err = c.commandLine(ctx, target, command, tty); err != nil {
 			return nil, err
 		}
 	}
-	return a.options.Pool.StartSession(ctx, target, line, tty)
+	return c.options.Pool.StartSession(ctx, target, line, tty)
 }
 
 // commandLine quotes the command for the shell of the host.
-func (a *Access) commandLine(ctx context.Context, target ssh.Target, command []string, tty *ssh.PTY) (string, error) {
-	name, err := a.shell(ctx, target)
+func (c *Connector) commandLine(ctx context.Context, target ssh.Target, command []string, tty *ssh.PTY) (string, error) {
+	name, err := c.shell(ctx, target)
 	if err != nil {
 		return "", err
 	}

@@ -40,7 +40,7 @@ var shells = []struct {
 
 func (s *site) exec(t *testing.T, ctx context.Context, tty *ssh.PTY, command ...string) *ssh.Session {
 	t.Helper()
-	session, err := s.access.Exec(ctx, s.Instance, command, tty)
+	session, err := s.connector.Exec(ctx, s.Instance, command, tty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			session, err := s.access.Exec(t.Context(), s.Instance, []string{"hostname"}, nil)
+			session, err := s.connector.Exec(t.Context(), s.Instance, []string{"hostname"}, nil)
 			if err != nil {
 				t.Error(err)
 				return
@@ -306,12 +306,12 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	if n := s.probes(); n != 1 {
 		t.Errorf("the host was asked %d times", n)
 	}
-	s.access.Forget(s.Instance)
+	s.connector.Forget(s.Instance)
 	finish(t, s.exec(t, t.Context(), nil, "hostname"))
 	if n := s.probes(); n != 2 {
 		t.Errorf("a host that was forgotten was asked %d times", n)
 	}
-	s.access.Forget(s.Instance)
+	s.connector.Forget(s.Instance)
 	session := s.exec(t, t.Context(), nil)
 	_ = session.Close()
 	if n := s.probes(); n != 2 {
@@ -319,22 +319,10 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	}
 }
 
-// TestExecWithoutAgent: a session is what repairs a host on which the agent cannot be put.
-func TestExecWithoutAgent(t *testing.T) {
-	s := newSite(t, winhost.InProcessOptions{})
-	s.SetFault(t, winhost.Fault{DiskFull: true})
-	if _, err := s.access.Facts(t.Context(), s.Instance); err == nil {
-		t.Fatal("the agent was put on a full disk, so this proves nothing")
-	}
-	if stdout, _, _ := finish(t, s.exec(t, t.Context(), nil, "hostname")); !strings.Contains(stdout, s.Host.Name()) {
-		t.Errorf("got %q", stdout)
-	}
-}
-
 func TestExecErrors(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	exec := func(command ...string) error {
-		session, err := s.access.Exec(t.Context(), s.Instance, command, nil)
+		session, err := s.connector.Exec(t.Context(), s.Instance, command, nil)
 		if err == nil {
 			_ = session.Close()
 		}
@@ -345,7 +333,7 @@ func TestExecErrors(t *testing.T) {
 		t.Errorf("a line break for cmd.exe: %v", err)
 	}
 
-	s.access.Forget(s.Instance)
+	s.connector.Forget(s.Instance)
 	s.SetFault(t, winhost.Fault{ExecExit: 5})
 	var shell *ShellError
 	if err := exec("hostname"); !errors.As(err, &shell) {
@@ -363,7 +351,7 @@ func TestExecErrors(t *testing.T) {
 	if err := exec(); !errors.As(err, &credentials) {
 		t.Errorf("without credentials: %v", err)
 	}
-	if _, err := s.access.Dial(t.Context(), s.Instance, 80); !errors.As(err, &credentials) {
+	if _, err := s.connector.Dial(t.Context(), s.Instance, 80); !errors.As(err, &credentials) {
 		t.Errorf("without credentials: %v", err)
 	}
 }
@@ -392,7 +380,7 @@ func TestDial(t *testing.T) {
 			s := newSiteOn(t, tt)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			conn, err := s.access.Dial(ctx, s.Instance, port)
+			conn, err := s.connector.Dial(ctx, s.Instance, port)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -415,14 +403,14 @@ func TestDial(t *testing.T) {
 			}
 			free := refused.Addr().(*net.TCPAddr).Port
 			refused.Close()
-			_, err = s.access.Dial(t.Context(), s.Instance, free)
+			_, err = s.connector.Dial(t.Context(), s.Instance, free)
 			var failed *PortError
 			if !errors.As(err, &failed) || failed.Port != free || hostsite.Reason(err) != ssh.ReasonConnectionRefused || !strings.Contains(err.Error(), fmt.Sprintf("port %d: nothing on the host", free)) {
 				t.Errorf("a port where nothing listens: %v", err)
 			}
 			var command *CommandError
 			for _, port := range []int{-1, 0, 65536} {
-				if _, err := s.access.Dial(t.Context(), s.Instance, port); !errors.As(err, &command) {
+				if _, err := s.connector.Dial(t.Context(), s.Instance, port); !errors.As(err, &command) {
 					t.Errorf("port %d: %v", port, err)
 				}
 			}

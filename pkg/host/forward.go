@@ -14,15 +14,15 @@ import (
 // Dial connects to a TCP port of the host of the instance, at 127.0.0.1 as the host sees it. It needs no
 // agent there. The connection ends with ctx, and must be closed. Errors are [CredentialsError]s,
 // [ssh.Error]s, and [PortError]s where the host is reached and the port is not.
-func (a *Access) Dial(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
+func (c *Connector) Dial(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, &CommandError{Err: errNoPort(port)}
 	}
-	target, err := a.target(ctx, instance)
+	target, err := c.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := a.options.Pool.Dial(ctx, target, port)
+	conn, err := c.options.Pool.Dial(ctx, target, port)
 	if err != nil {
 		return nil, portFailure(port, err)
 	}

@@ -30,24 +30,24 @@ type knownShell struct {
 
 // shell returns the login shell of the host. Callers for the same host share the question, which goes
 // on when the first of them leaves.
-func (a *Access) shell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
-	key := placeKey(target)
-	a.mu.Lock()
-	known, ok := a.shells[key]
-	a.mu.Unlock()
+func (c *Connector) shell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
+	key := target.Endpoint()
+	c.mu.Lock()
+	known, ok := c.shells[key]
+	c.mu.Unlock()
 	if ok && time.Now().Before(known.until) {
 		return known.shell, nil
 	}
-	done := a.probe.DoChan(key, func() (any, error) {
+	done := c.probe.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
-		shell, err := a.askShell(ctx, target)
+		shell, err := c.askShell(ctx, target)
 		if err != nil {
 			return nil, err
 		}
-		a.mu.Lock()
-		a.shells[key] = knownShell{shell, time.Now().Add(shellLifetime)}
-		a.mu.Unlock()
+		c.mu.Lock()
+		c.shells[key] = knownShell{shell, time.Now().Add(shellLifetime)}
+		c.mu.Unlock()
 		return shell, nil
 	})
 	select {
@@ -62,9 +62,9 @@ func (a *Access) shell(ctx context.Context, target ssh.Target) (shell.Shell, err
 }
 
 // askShell runs the probe. Its exit code does not matter: what counts is what the shell printed.
-func (a *Access) askShell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
+func (c *Connector) askShell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
 	var out tail
-	err := a.options.Pool.Run(ctx, target, shell.Probe(), nil, &out)
+	err := c.options.Pool.Run(ctx, target, shell.Probe(), nil, &out)
 	var exit *ssh.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return "", err

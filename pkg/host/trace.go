@@ -27,12 +27,12 @@ type Trace struct {
 
 // Trace tries each layer on the way to the host of the instance, up to an open session, over a
 // connection of its own. Without credentials it ends with the host key.
-func (a *Access) Trace(ctx context.Context, instance *v1alpha1.WindowsInstance) *Trace {
-	t := &Trace{Target: address(instance)}
+func (c *Connector) Trace(ctx context.Context, instance *v1alpha1.WindowsInstance) *Trace {
+	t := &Trace{Target: Address(instance)}
 	t.Target.HostKeys, t.KeysErr = trustedKeys(instance)
 	began := time.Now()
-	t.Target.Credential, t.CredentialErr = a.credential(ctx, instance)
+	t.Target.Credential, t.CredentialErr = c.credential(ctx, instance)
 	t.CredentialDuration = time.Since(began)
-	t.Trace = a.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutLogin: t.CredentialErr != nil})
+	t.Trace = c.options.Pool.Trace(ctx, t.Target, ssh.TraceOptions{WithoutLogin: t.CredentialErr != nil})
 	return t
 }

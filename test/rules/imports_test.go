@@ -54,7 +54,9 @@ var layers = map[string][]string{
 	"pkg/agent":     {}, // and its own api
 	"pkg/drain":     {"pkg/apis"},
 	// A server's way to a host, for the API server and the controller alike.
-	"pkg/host": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/version", "pkg/wmco"},
+	"pkg/host":             {"pkg/apis", "pkg/wmco"},
+	"pkg/host/agentclient": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/host", "pkg/version"},
+	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host"},
 	// The desired configuration of a host: a pure function, and what reads its inputs.
 	"pkg/desired/document": {"pkg/agent/api", "pkg/wmco"},
 	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},

@@ -69,16 +69,16 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for this server: %w", err)
 	}
-	access, closePool, err := newAccess(o.hosts, kube, own)
+	connector, agents, closePool, err := newHosts(o.hosts, kube, own)
 	if err != nil {
 		return err
 	}
 	defer closePool()
-	desired, err := newDesired(ctx, o, config.Generic.ClientConfig, own, access.AgentPath())
+	desired, err := newDesired(ctx, o, config.Generic.ClientConfig, own, agents.AgentPath())
 	if err != nil {
 		return err
 	}
-	config.Extra.Hosts = backend.NewHosts(access, desired)
+	config.Extra.Hosts = backend.NewHosts(connector, agents, desired)
 	sessionEvents, closeEvents := backend.NewSessionEvents(ctx, kube)
 	defer closeEvents()
 	config.Extra.SessionEvents = sessionEvents

@@ -18,6 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -27,20 +28,20 @@ import (
 // may read logs of one host.
 const connectionsPerHost = 16
 
-// newAccess makes what reaches hosts. The returned function ends all connections.
-func newAccess(o *hostoptions.Options, kube kubernetes.Interface, own versioned.Interface) (access *host.Access, closePool func(), err error) {
+// newHosts makes what reaches hosts. The returned function ends all connections.
+func newHosts(o *hostoptions.Options, kube kubernetes.Interface, own versioned.Interface) (connector *host.Connector, agents *agentclient.Client, closePool func(), err error) {
 	connections, err := o.Connections()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	connections.MaxConnsPerHost = connectionsPerHost
-	agents, err := o.Agents()
+	builds, err := o.Agents()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	pool := ssh.New(connections)
 	legacyregistry.RawMustRegister(metrics.NewCollector("windows_apiserver", pool.Stats))
-	access = host.New(host.Options{
+	connector = host.New(host.Options{
 		Pool: pool,
 		ReadSecret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 			secret, err := kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -51,9 +52,9 @@ func newAccess(o *hostoptions.Options, kube kubernetes.Interface, own versioned.
 		},
 		ReadPool:           poolReader(own),
 		ClusterCredentials: o.ClusterCredentials(),
-		Agents:             agents,
 	})
-	return access, func() {
+	agents = agentclient.New(agentclient.Options{Hosts: connector, Pool: pool, Agents: builds})
+	return connector, agents, func() {
 		if err := pool.Close(); err != nil {
 			klog.ErrorS(err, "Closing the connections to hosts")
 		}

@@ -4,15 +4,18 @@
 package app
 
 import (
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // hosts is the way to hosts as controllers want it.
 type hosts struct {
-	*host.Access
+	*host.Connector
+	*agentclient.Client
 	*diagnose.Checker
 }
 
@@ -20,3 +23,6 @@ var (
 	_ instance.Hosts  = hosts{}
 	_ operation.Hosts = hosts{}
 )
+
+// Forget implements [instance.Hosts] and [operation.Hosts].
+func (h hosts) Forget(instance *windowsv1alpha1.WindowsInstance) { h.Client.Forget(instance) }

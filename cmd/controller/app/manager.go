@@ -34,6 +34,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/metrics"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -86,15 +87,19 @@ func runManager(ctx context.Context, config *rest.Config, o *options, health *he
 		return err
 	}
 	defer shipped.close()
-	access := host.New(host.Options{
+	connector := host.New(host.Options{
 		Pool:               connections,
 		ReadSecret:         secretReader(mgr.GetAPIReader()),
 		ReadPool:           poolReader(mgr.GetClient()),
 		ClusterCredentials: o.Hosts.ClusterCredentials(),
-		Agents:             agents,
-		Payload:            shipped.payload,
-		Transfer:           shipped.limits,
-		TransferPool:       shipped.connections,
+	})
+	client := agentclient.New(agentclient.Options{
+		Hosts:        connector,
+		Pool:         connections,
+		Agents:       agents,
+		Payload:      shipped.payload,
+		Transfer:     shipped.limits,
+		TransferPool: shipped.connections,
 	})
 	kube, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -103,7 +108,7 @@ func runManager(ctx context.Context, config *rest.Config, o *options, health *he
 	recorder, closeRecorder := newRecorder(ctx, kube, mgr.GetScheme())
 	defer closeRecorder()
 	c := controllers{
-		Manager: mgr, hosts: hosts{access, diagnose.NewChecker(access)}, kube: kube, recorder: recorder, leads: leads(lease), options: o,
+		Manager: mgr, hosts: hosts{connector, client, diagnose.NewChecker(connector, client)}, kube: kube, recorder: recorder, leads: leads(lease), options: o,
 		disruptions: rollout.NewDisruptionSlots(o.MaxDisruptiveOperations),
 	}
 	if err := c.configure(ctx, shipped.payload); err != nil {

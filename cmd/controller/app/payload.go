@@ -11,7 +11,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -21,7 +21,7 @@ type shipment struct {
 	payload *payload.Payload
 	// connections are apart from those for everything else, which must not wait behind a file.
 	connections *ssh.Pool
-	limits      host.TransferLimits
+	limits      agentclient.TransferLimits
 }
 
 // openPayload opens the payload of the flags, if there is one.
@@ -38,7 +38,7 @@ func openPayload(ctx context.Context, connections ssh.Options, o *options) (*shi
 	return &shipment{
 		payload:     p,
 		connections: ssh.New(transfer.PoolOptions(connections)),
-		limits:      host.TransferLimits{HostBytesPerSecond: perHost, TotalBytesPerSecond: total},
+		limits:      agentclient.TransferLimits{HostBytesPerSecond: perHost, TotalBytesPerSecond: total},
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
@@ -22,27 +23,34 @@ type PoolReader = func(ctx context.Context, namespace, name string) (*v1alpha1.W
 
 // Hosts is the way to hosts, as the registry needs it. Its errors are those of the API.
 type Hosts struct {
-	access  *host.Access
-	checker *diagnose.Checker
+	connector *host.Connector
+	agents    *agentclient.Client
+	checker   *diagnose.Checker
 	// desired is nil when nothing but our agent is put on hosts.
 	desired *cluster.Live
 }
 
 var _ windowsinstance.Hosts = (*Hosts)(nil)
 
-// NewHosts returns the way to hosts through access. A nil desired: hosts are watched and
-// not configured.
-func NewHosts(access *host.Access, desired *cluster.Live) *Hosts {
-	return &Hosts{access: access, checker: diagnose.NewChecker(access), desired: desired}
+// NewHosts returns the way to hosts through connector and their agents. A nil desired: hosts
+// are watched and not configured.
+func NewHosts(connector *host.Connector, agents *agentclient.Client, desired *cluster.Live) *Hosts {
+	return &Hosts{connector: connector, agents: agents, checker: diagnose.NewChecker(connector, agents), desired: desired}
+}
+
+// answer passes on what a host gave, and an error as what an API client gets.
+func answer[T any](instance *v1alpha1.WindowsInstance, value T, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, diagnose.StatusError(instance.Name, err)
+	}
+	return value, nil
 }
 
 // OpenLog implements [windowsinstance.LogOpener].
 func (h *Hosts) OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (windowsinstance.LogStream, error) {
-	stream, err := h.access.Logs(ctx, instance, request)
-	if err != nil {
-		return nil, diagnose.StatusError(instance.Name, err)
-	}
-	return stream, nil
+	log, err := h.agents.Logs(ctx, instance, request)
+	return answer[windowsinstance.LogStream](instance, log, err)
 }
 
 // OpenSession implements [windowsinstance.SessionOpener]. The terminal gets its size from
@@ -52,25 +60,19 @@ func (h *Hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInsta
 	if options.TTY {
 		tty = &ssh.PTY{}
 	}
-	s, err := h.access.Exec(ctx, instance, options.Command, tty)
-	if err != nil {
-		return nil, diagnose.StatusError(instance.Name, err)
-	}
-	return session{s, instance.Name}, nil
+	s, err := h.connector.Exec(ctx, instance, options.Command, tty)
+	return answer[stream.Session](instance, session{s, instance}, err)
 }
 
 // DialPort implements [windowsinstance.SessionOpener].
 func (h *Hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
-	return h.access.Dial(ctx, instance, port)
+	return h.connector.Dial(ctx, instance, port)
 }
 
 // Inspect implements [windowsinstance.Inspector].
 func (h *Hosts) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
-	inspection, err := h.access.Inspect(ctx, instance)
-	if err != nil {
-		return nil, diagnose.StatusError(instance.Name, err)
-	}
-	return inspection, nil
+	inspection, err := h.agents.Inspect(ctx, instance)
+	return answer(instance, inspection, err)
 }
 
 // Check implements [windowsinstance.Checker].

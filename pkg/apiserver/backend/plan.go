@@ -19,7 +19,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
-	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -52,9 +51,10 @@ func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([
 			bundle, joins = &result.Bundle, unjoined
 		}
 	}
-	changes, err := h.access.Plan(ctx, instance, bundle)
+	planned, err := h.agents.Plan(ctx, instance, bundle)
+	changes, err := answer(instance, planned, err)
 	if err != nil {
-		return nil, diagnose.StatusError(instance.Name, err)
+		return nil, err
 	}
 	if joins {
 		changes = append(changes, v1alpha1.PlannedChange{

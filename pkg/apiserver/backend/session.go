@@ -6,14 +6,14 @@ package backend
 import (
 	"errors"
 
-	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // session is an SSH session whose errors are what an API client gets.
 type session struct {
 	*ssh.Session
-	instance string
+	instance *v1alpha1.WindowsInstance
 }
 
 // Wait implements [stream.Session].
@@ -23,8 +23,5 @@ func (s session) Wait() (exitCode int, err error) {
 	if errors.As(err, &exit) {
 		return exit.Code, nil
 	}
-	if err != nil {
-		return 0, diagnose.StatusError(s.instance, err)
-	}
-	return 0, nil
+	return answer(s.instance, 0, err)
 }

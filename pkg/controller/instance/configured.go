@@ -39,7 +39,7 @@ const inputsRetry = time.Minute
 // there is no answer, and of a host that another instance stands for none is needed.
 func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *windowsv1alpha1.WindowsNodePool) {
 	if r.Desired == nil {
-		_, w.revision = r.Hosts.Revision()
+		_, w.revision = r.Hosts.Agent()
 		return
 	}
 	w.managed = true

@@ -20,6 +20,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -133,7 +134,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "agent does not run",
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, verified: true, loggedIn: true,
-				failed: stepFacts, err: &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}}},
+				failed: stepFacts, err: &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=Unknown/AgentNotInstalled",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/AgentNotInstalled"},
 			wantPhase: windowsv1alpha1.InstanceFailed,

@@ -239,7 +239,7 @@ func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.Win
 	return &facts, verifyAs(h.key, instance)
 }
 
-func (s *scriptedHosts) Revision() (version, revision string) {
+func (s *scriptedHosts) Agent() (version, digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return "v0.1.0", s.revision

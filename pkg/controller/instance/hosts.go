@@ -28,9 +28,9 @@ type Hosts interface {
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
 	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error)
-	// Revision names the agent that Facts puts on hosts: its version for people, and its
+	// Agent names the agent that Facts puts on hosts: its version for people, and its
 	// content, which is the beginning of its SHA-256 digest in hexadecimal.
-	Revision() (version, revision string)
+	Agent() (version, digest string)
 	// Forget closes the connections to the host of the instance.
 	Forget(instance *windowsv1alpha1.WindowsInstance)
 }

@@ -32,6 +32,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -330,8 +331,8 @@ func TestReconcileFailures(t *testing.T) {
 		{"silent while logging in", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
 		{"no session", stepLogin, sshErr(ssh.LayerSession, ssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
 		{"lost", stepFacts, sshErr(ssh.LayerSession, ssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"no agent", stepFacts, &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"agent failed", stepFacts, &host.AgentError{Step: host.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"no agent", stepFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"agent failed", stepFacts, &agentclient.Error{Step: agentclient.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, newInstance("win-1", "10.1.42.1"))

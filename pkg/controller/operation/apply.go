@@ -22,7 +22,7 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
-	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
@@ -181,8 +181,8 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 // agentBroke says whether the agent ended without a result, as when it is killed, or was
 // in use when it was to be removed. Both may be gone the next time.
 func agentBroke(err error) bool {
-	var agent *host.AgentError
-	return errors.As(err, &agent) && (agent.Step == host.StepRun || agent.Step == host.StepRemove)
+	var agent *agentclient.Error
+	return errors.As(err, &agent) && (agent.Step == agentclient.StepRun || agent.Step == agentclient.StepRemove)
 }
 
 // changing records what the agent is doing.

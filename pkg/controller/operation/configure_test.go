@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,6 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // short writes the states of steps as one letter each, in their order: S succeeded,
@@ -195,7 +195,7 @@ func TestConfigure(t *testing.T) {
 		},
 		{
 			name: "the agent is killed again and again", set: func(f *fixture, _ *scriptedConfiguration) {
-				f.failWith("Apply", &host.AgentError{Step: host.StepRun, Err: errors.New("exit code 0xc0000005")})
+				f.failWith("Apply", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("exit code 0xc0000005")})
 			},
 			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"0xc0000005", "Node win-1 stays cordoned until"}, wantCordoned: true,
 		},

@@ -9,6 +9,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -33,7 +34,7 @@ func isTransient(err error) bool {
 // unsentFor says whether an error of a request to a host means that the request has
 // surely not been carried out: the host was not even logged in to, or it said no.
 func unsentFor(err error) bool {
-	var agent *host.AgentError
+	var agent *agentclient.Error
 	var credentials *host.CredentialsError
 	if e, ok := ssh.AsError(err); ok {
 		switch e.Layer {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -35,8 +36,8 @@ func TestErrorsOfHosts(t *testing.T) {
 		{"silent while logging in", failed(ssh.LayerAuth, ssh.ReasonTimedOut), true, true},
 		{"broken while it ran", failed(ssh.LayerSession, ssh.ReasonConnectionLost), true, false},
 		{"no Secret", &host.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
-		{"the agent says no", &host.AgentError{Step: host.StepRun, Err: errors.New("exit code 1")}, false, true},
-		{"the agent is silent", &host.AgentError{Step: host.StepRun, Err: context.DeadlineExceeded}, true, false},
+		{"the agent says no", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("exit code 1")}, false, true},
+		{"the agent is silent", &agentclient.Error{Step: agentclient.StepRun, Err: context.DeadlineExceeded}, true, false},
 		{"silence", context.DeadlineExceeded, true, false},
 		{"anything else", errors.New("x"), false, false},
 	}

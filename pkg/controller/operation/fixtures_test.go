@@ -193,7 +193,7 @@ func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.Wind
 	return routes, nil
 }
 
-func (h *scriptedHost) Revision() (version, revision string) { return "v0.1.0", testRevision }
+func (h *scriptedHost) Agent() (version, digest string) { return "v0.1.0", testRevision }
 
 func (h *scriptedHost) Forget(*windowsv1alpha1.WindowsInstance) {}
 

@@ -46,9 +46,9 @@ type Hosts interface {
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those
 	// of Apply. A host that has nothing of ours is Removed as well.
 	Cleanup(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
-	// Revision names the agent that is put on hosts: its version for people, and the
+	// Agent names the agent that is put on hosts: its version for people, and the
 	// beginning of its SHA-256 digest.
-	Revision() (version, revision string)
+	Agent() (version, digest string)
 	// Forget closes the connections to the host, and has the agent on it verified anew.
 	Forget(instance *windowsv1alpha1.WindowsInstance)
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,6 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
-	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 func TestOperations(t *testing.T) {
@@ -104,7 +104,7 @@ func TestOperations(t *testing.T) {
 		{
 			name: "the host refuses to restart", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
 			set: func(f *fixture) {
-				f.failWith("Restart", &host.AgentError{Step: host.StepRun, Err: errors.New("a required privilege is not held")})
+				f.failWith("Restart", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("a required privilege is not held")})
 			},
 			want:        failed,
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Failed Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 
 	corev1 "k8s.io/api/core/v1"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 // connect makes sure that the host can be worked with before anything is changed: a
@@ -186,7 +186,7 @@ const slowBoot = 3 * time.Minute
 // ordinary says whether a host that restarts gives this error in the course of it: it
 // cannot be reached, or stops programs while it goes down.
 func ordinary(err error) bool {
-	var agent *host.AgentError
+	var agent *agentclient.Error
 	return isTransient(err) || errors.As(err, &agent)
 }
 

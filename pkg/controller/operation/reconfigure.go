@@ -66,16 +66,16 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.blame(ctx, "our agent cannot be put on the host", err)
 	}
-	version, revision := e.hosts.Revision()
-	if !ours(facts, revision) {
-		return result{}, fmt.Errorf("the agent that answers on the host has the digest %s, and ours begins with %s: something else is in its place", facts.Agent.SHA256, revision)
+	version, digest := e.hosts.Agent()
+	if !ours(facts, digest) {
+		return result{}, fmt.Errorf("the agent that answers on the host has the digest %s, and ours begins with %s: something else is in its place", facts.Agent.SHA256, digest)
 	}
 	e.facts = facts
-	return result{message: fmt.Sprintf("The agent %s, revision %s, is on the host.", version, revision)}, nil
+	return result{message: fmt.Sprintf("The agent %s, digest %s, is on the host.", version, digest)}, nil
 }
 
-func ours(facts *api.Facts, revision string) bool {
-	return revision != "" && strings.HasPrefix(facts.Agent.SHA256, revision)
+func ours(facts *api.Facts, digest string) bool {
+	return digest != "" && strings.HasPrefix(facts.Agent.SHA256, digest)
 }
 
 // verify makes sure that the host answers over a new connection with what it has now.
@@ -85,7 +85,7 @@ func (e *execution) verify(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.blame(ctx, "the host does not answer any more", err)
 	}
-	if _, revision := e.hosts.Revision(); !ours(facts, revision) {
+	if _, digest := e.hosts.Agent(); !ours(facts, digest) {
 		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
 	}
 	if e.operation().FindStep(windowsv1alpha1.StepApply) != nil {

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -73,10 +74,15 @@ type check struct {
 }
 
 // Checker checks hosts. It is safe for concurrent use.
-type Checker struct{ hosts *host.Access }
+type Checker struct {
+	hosts  *host.Connector
+	agents *agentclient.Client
+}
 
 // NewChecker returns a Checker.
-func NewChecker(hosts *host.Access) *Checker { return &Checker{hosts} }
+func NewChecker(hosts *host.Connector, agents *agentclient.Client) *Checker {
+	return &Checker{hosts, agents}
+}
 
 // Check tries the way to the host now, layer by layer, over a connection of its own. It
 // changes nothing on the host: an agent that is not there is not put there. It answers
@@ -124,7 +130,7 @@ func (h *Checker) check(ctx context.Context, c *check) {
 // checkAgent looks for the agent, and has it inspect the host if it is there.
 func (h *Checker) checkAgent(ctx context.Context, c *check, trace *host.Trace) {
 	began := time.Now()
-	agent, err := h.hosts.Installed(ctx, trace.Pool, trace.Target)
+	agent, err := h.agents.Installed(ctx, trace.Pool, trace.Target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent with the digest %s, which inspects the host, is not there yet: the controller puts it there, or the next request that needs it.", agent.Digest))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,7 +26,7 @@ import (
 // site is a host that is checked.
 type site struct {
 	*hostsite.Site
-	access  *host.Access
+	client  *agentclient.Client
 	checker *Checker
 }
 
@@ -39,20 +40,21 @@ func newSite(t *testing.T, o winhost.InProcessOptions) *site {
 // connect begins with what knows nothing of the host.
 func (s *site) connect(t *testing.T) {
 	t.Helper()
-	agents, err := host.LoadBundle(s.AgentDir)
+	agents, err := agentclient.LoadBundle(s.AgentDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.access = host.New(host.Options{
-		Pool: s.Pool, ReadSecret: s.Secrets.Read, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials, Agents: agents,
+	connector := host.New(host.Options{
+		Pool: s.Pool, ReadSecret: s.Secrets.Read, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials,
 	})
-	s.checker = NewChecker(s.access)
+	s.client = agentclient.New(agentclient.Options{Hosts: connector, Pool: s.Pool, Agents: agents})
+	s.checker = NewChecker(connector, s.client)
 }
 
 // agentPath is where the agent is on this machine.
 func (s *site) agentPath(t *testing.T) string {
 	t.Helper()
-	path, err := s.Host.LocalPath(s.access.AgentPath())
+	path, err := s.Host.LocalPath(s.client.AgentPath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestCheckPasses(t *testing.T) {
 		t.Errorf("the check ran %q", commands)
 	}
 
-	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
 	pooled := s.Host.Connections()
@@ -158,7 +160,7 @@ func TestCheckFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{})
-			if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
+			if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 				t.Fatal(err)
 			}
 			// Credentials that were read before are known for a while.
@@ -191,7 +193,7 @@ func TestCheckFindsWhatIsInTheWay(t *testing.T) {
 		f.PendingReboot.Pending = true
 		f.Memory.TotalBytes = 1 << 30
 	}})
-	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
 	status := s.checker.Check(t.Context(), s.Instance)

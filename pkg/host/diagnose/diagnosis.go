@@ -18,6 +18,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -62,7 +63,7 @@ type Diagnosis struct {
 // same way causes no writes.
 func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis {
 	sshErr, isSSH := ssh.AsError(err)
-	var agent *host.AgentError
+	var agent *agentclient.Error
 	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
 		return diagnoseAgent(at, agent, instance)
 	}
@@ -290,7 +291,7 @@ func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis,
 	say := func(format string, args ...any) (Diagnosis, bool) {
 		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...), true
 	}
-	var missing *host.PayloadError
+	var missing *agentclient.PayloadError
 	switch {
 	case errors.As(err, &missing):
 		return say("The host cannot be sent what it needs: %s. Hosts are set up with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
@@ -308,11 +309,11 @@ func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis,
 	return Diagnosis{}, false
 }
 
-func diagnoseAgent(at Stage, agent *host.AgentError, instance *v1alpha1.WindowsInstance) Diagnosis {
+func diagnoseAgent(at Stage, agent *agentclient.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
 	switch agent.Step {
-	case host.StepRun:
+	case agentclient.StepRun:
 		return afterLogin(at, "The program windows-node-agent failed on the host: %s.", cause(agent.Err))
-	case host.StepRemove:
+	case agentclient.StepRemove:
 		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed,
 			"The host was cleaned, but for the program windows-node-agent: %s. It is tried again; end what uses the file, or remove it by hand.", cause(agent.Err))
 	}

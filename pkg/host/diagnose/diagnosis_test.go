@@ -19,6 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -87,30 +88,30 @@ func TestDiagnose(t *testing.T) {
 		{"silent while logging in", StageLogin, sshErr(hostssh.LayerAuth, hostssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", "went silent"},
 		{"no session", StageLogin, sshErr(hostssh.LayerSession, hostssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", "MaxSessions"},
 		{"connection lost", StageFacts, sshErr(hostssh.LayerSession, hostssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", "restarting"},
-		{"agent cannot be put there", StageFacts, &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", "disk full"},
-		{"agent is another one there", StageFacts, &host.AgentError{Step: host.StepVerify, Err: errors.New("other digest")}, "PreflightPassed=Unknown/AgentNotInstalled", "other digest"},
-		{"agent fails", StageFacts, &host.AgentError{Step: host.StepRun, Err: &hostssh.ExitError{Code: 1, Stderr: "boom"}}, "PreflightPassed=Unknown/AgentFailed", "boom"},
-		{"the host is gone when the agent is to be put there", StageFacts, &host.AgentError{Step: host.StepUpload, Err: sshErr(hostssh.LayerConnect, hostssh.ReasonConnectionRefused)}, "Reachable=False/ConnectionRefused", "Nothing listens"},
-		{"the host key changed when the agent is to be run", StageFacts, &host.AgentError{Step: host.StepRun, Err: changed}, "HostKeyTrusted=False/HostKeyChanged", "kubectl patch"},
+		{"agent cannot be put there", StageFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", "disk full"},
+		{"agent is another one there", StageFacts, &agentclient.Error{Step: agentclient.StepVerify, Err: errors.New("other digest")}, "PreflightPassed=Unknown/AgentNotInstalled", "other digest"},
+		{"agent fails", StageFacts, &agentclient.Error{Step: agentclient.StepRun, Err: &hostssh.ExitError{Code: 1, Stderr: "boom"}}, "PreflightPassed=Unknown/AgentFailed", "boom"},
+		{"the host is gone when the agent is to be put there", StageFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: sshErr(hostssh.LayerConnect, hostssh.ReasonConnectionRefused)}, "Reachable=False/ConnectionRefused", "Nothing listens"},
+		{"the host key changed when the agent is to be run", StageFacts, &agentclient.Error{Step: agentclient.StepRun, Err: changed}, "HostKeyTrusted=False/HostKeyChanged", "kubectl patch"},
 		{"agent is silent", StageFacts, sshErr(hostssh.LayerSession, hostssh.ReasonTimedOut), "PreflightPassed=Unknown/AgentFailed", "did not answer in time"},
 		{"the probe took too long", StageFacts, fmt.Errorf("facts: %w", context.DeadlineExceeded), "PreflightPassed=Unknown/AgentFailed", "did not answer in time"},
 		{"a reason of the future", StageHostKey, sshErr(hostssh.LayerHandshake, "Surprise"), "Reachable=False/HandshakeFailed", "Surprise"},
 		{"a session error of the future", StageFacts, sshErr(hostssh.LayerShell, "Surprise"), "PreflightPassed=Unknown/AgentFailed", "Surprise"},
-		{"no payload", StageTransfer, &host.PayloadError{Name: "kubelet.exe", Err: errors.New("which the payload of this process does not have")}, "Configured=False/ConfigurationFailed", "the host needs kubelet.exe, which the payload of this process does not have. Hosts are set up with what the flag --payload"},
+		{"no payload", StageTransfer, &agentclient.PayloadError{Name: "kubelet.exe", Err: errors.New("which the payload of this process does not have")}, "Configured=False/ConfigurationFailed", "the host needs kubelet.exe, which the payload of this process does not have. Hosts are set up with what the flag --payload"},
 		{"no room", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: fmt.Errorf("%w: C: has 1 MiB free", transfer.ErrDiskFull)}, "Configured=False/ConfigurationFailed", "Free space on its drive C"},
 		{"other content on the host", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrDigest}, "Configured=False/ConfigurationFailed", "cannot be trusted"},
 		{"file in use", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrInUse}, "Configured=False/ConfigurationFailed", "a program has it open"},
 		{"payload that changes", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrSourceChanged}, "Configured=False/ConfigurationFailed", "restart the controller"},
 		{"host that does not let files be written", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: transfer.ErrWrite}, "Configured=False/ConfigurationFailed", `User Administrator needs to be able to write to C:\Windows\windows-node-agent`},
 		{"connection lost while sending", StageTransfer, &transfer.Error{Name: "kubelet.exe", Err: sshErr(hostssh.LayerSession, hostssh.ReasonConnectionLost)}, "Authenticated=False/ConnectionLost", "restarting"},
-		{"agent that cannot compare", StagePlan, &host.AgentError{Step: host.StepRun, Err: errors.New("boom.")}, "Configured=False/ConfigurationFailed", "failed on the host: boom."},
-		{"agent that says nothing new", StageApply, &host.AgentError{Step: host.StepRun, Err: silent("it told nothing new for 10m0s")}, "Configured=False/ConfigurationFailed", "told nothing new for 10m"},
-		{"agent that cannot be put there", StageApply, &host.AgentError{Step: host.StepUpload, Err: errors.New("access is denied")}, "PreflightPassed=Unknown/AgentNotInstalled", "could not be put on the host"},
+		{"agent that cannot compare", StagePlan, &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("boom.")}, "Configured=False/ConfigurationFailed", "failed on the host: boom."},
+		{"agent that says nothing new", StageApply, &agentclient.Error{Step: agentclient.StepRun, Err: silent("it told nothing new for 10m0s")}, "Configured=False/ConfigurationFailed", "told nothing new for 10m"},
+		{"agent that cannot be put there", StageApply, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("access is denied")}, "PreflightPassed=Unknown/AgentNotInstalled", "could not be put on the host"},
 		{"silent while it is set up", StageApply, sshErr(hostssh.LayerSession, hostssh.ReasonTimedOut), "Configured=False/ConfigurationFailed", "did not answer in time"},
 		{"anything while it is set up", StageApply, errors.New("boom"), "Configured=False/ConfigurationFailed", "The host cannot be set up: boom."},
 		{"anything while it is cleaned", StageCleanup, errors.New("boom"), "Removed=False/RemovalFailed", "The host cannot be cleaned: boom."},
-		{"agent that cannot clean", StageCleanup, &host.AgentError{Step: host.StepRun, Err: errors.New("boom")}, "Removed=False/RemovalFailed", "boom"},
-		{"agent that cannot be removed", StageCleanup, &host.AgentError{Step: host.StepRemove, Err: errors.New("it runs")}, "Removed=False/RemovalFailed", "cleaned, but for the program windows-node-agent: it runs."},
+		{"agent that cannot clean", StageCleanup, &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("boom")}, "Removed=False/RemovalFailed", "boom"},
+		{"agent that cannot be removed", StageCleanup, &agentclient.Error{Step: agentclient.StepRemove, Err: errors.New("it runs")}, "Removed=False/RemovalFailed", "cleaned, but for the program windows-node-agent: it runs."},
 		{"gone while it is cleaned", StageCleanup, sshErr(hostssh.LayerConnect, hostssh.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", "firewall"},
 		{"an error of no known kind", StageLogin, errors.New("reading pool p: boom"), "Authenticated=False/CredentialsMissing", "reading pool p: boom"},
 	} {

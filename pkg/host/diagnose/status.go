@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -36,9 +37,9 @@ func StatusError(instance string, err error) error {
 		return err // the client is gone; nobody reads an answer
 	}
 	var (
-		refused     *host.LogRefusedError
+		refused     *agentclient.LogRefusedError
 		credentials *host.CredentialsError
-		agent       *host.AgentError
+		agent       *agentclient.Error
 		command     *host.CommandError
 		shell       *host.ShellError
 		port        *host.PortError
@@ -105,7 +106,7 @@ func hostStatus(instance string, code int, layer, message string, retryAfter int
 }
 
 // refusal passes on what the agent answered.
-func refusal(instance string, err *host.LogRefusedError) error {
+func refusal(instance string, err *agentclient.LogRefusedError) error {
 	r := err.Refusal
 	status := apierrors.NewGenericServerResponse(r.Code, "get", schema.GroupResource{Group: v1alpha1.GroupName, Resource: "windowsinstances"}, instance, r.Message, 0, false)
 	status.ErrStatus.Message = r.Message

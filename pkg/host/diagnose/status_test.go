@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -47,13 +48,13 @@ func TestStatusError(t *testing.T) {
 		{"too many connections", connection(ssh.LayerConnect, ssh.ReasonLimitReached), 429, "TooManyRequests", "Connect", true, "10.0.0.1:22"},
 		{"connection lost", connection(ssh.LayerSession, ssh.ReasonConnectionLost), 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
 		{"no credentials", &host.CredentialsError{Secret: "ns/name", Err: errors.New("not found")}, 503, "ServiceUnavailable", "Credentials", true, "ns/name"},
-		{"agent cannot be put there", &host.AgentError{Step: host.StepUpload, Err: errors.New("disk full")}, 503, "ServiceUnavailable", "Agent", true, "disk full"},
-		{"connection lost at the upload", &host.AgentError{Step: host.StepUpload, Err: connection(ssh.LayerSession, ssh.ReasonConnectionLost)}, 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
-		{"agent silent", &host.AgentError{Step: host.StepRun, Err: fmt.Errorf("no answer: %w", context.DeadlineExceeded)}, 504, "Timeout", "Agent", true, "running it on the host"},
+		{"agent cannot be put there", &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, 503, "ServiceUnavailable", "Agent", true, "disk full"},
+		{"connection lost at the upload", &agentclient.Error{Step: agentclient.StepUpload, Err: connection(ssh.LayerSession, ssh.ReasonConnectionLost)}, 503, "ServiceUnavailable", "Session", true, "10.0.0.1:22"},
+		{"agent silent", &agentclient.Error{Step: agentclient.StepRun, Err: fmt.Errorf("no answer: %w", context.DeadlineExceeded)}, 504, "Timeout", "Agent", true, "running it on the host"},
 		{"out of time", fmt.Errorf("waiting: %w", context.DeadlineExceeded), 504, "Timeout", "Agent", true, "in time"},
-		{"not found on the host", &host.LogRefusedError{Refusal: api.LogError{Code: 404, Reason: "NotFound", Message: "no log of x"}}, 404, "NotFound", "", false, "no log of x"},
-		{"forbidden on the host", &host.LogRefusedError{Refusal: api.LogError{Code: 403, Reason: "Forbidden", Message: "access denied"}}, 403, "Forbidden", "", false, "access denied"},
-		{"bad request", &host.LogRefusedError{Refusal: api.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}}, 400, "BadRequest", "", false, "no such form"},
+		{"not found on the host", &agentclient.LogRefusedError{Refusal: api.LogError{Code: 404, Reason: "NotFound", Message: "no log of x"}}, 404, "NotFound", "", false, "no log of x"},
+		{"forbidden on the host", &agentclient.LogRefusedError{Refusal: api.LogError{Code: 403, Reason: "Forbidden", Message: "access denied"}}, 403, "Forbidden", "", false, "access denied"},
+		{"bad request", &agentclient.LogRefusedError{Refusal: api.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}}, 400, "BadRequest", "", false, "no such form"},
 		{"command that cannot be expressed", &host.CommandError{Err: errors.New("argument 1: has a line break")}, 400, "BadRequest", "", false, "argument 1"},
 		{"shell that is not known", &host.ShellError{Err: errors.New("it printed x")}, 503, "ServiceUnavailable", "Shell", true, "it printed x"},
 		{"nothing listens", &host.PortError{Port: 8080, Err: connection(ssh.LayerSession, ssh.ReasonConnectionRefused)}, 503, "ServiceUnavailable", "Session", true, "port 8080: nothing"},
@@ -88,7 +89,7 @@ func TestStatusError(t *testing.T) {
 }
 
 func TestStatusErrorOfABadField(t *testing.T) {
-	err := StatusError("win-1", &host.LogRefusedError{Refusal: api.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}})
+	err := StatusError("win-1", &agentclient.LogRefusedError{Refusal: api.LogError{Code: 400, Reason: "BadRequest", Field: "queries[1]", Message: "no such form"}})
 	var api apierrors.APIStatus
 	if !errors.As(err, &api) {
 		t.Fatal(err)
@@ -110,8 +111,8 @@ func TestStatusErrorOfAClientThatLeft(t *testing.T) {
 func TestHostileMessages(t *testing.T) {
 	hostile := errors.New("\x1b[2J\u202e" + strings.Repeat("ä", 1<<20))
 	for name, err := range map[string]error{
-		"agent":   &host.AgentError{Step: host.StepRun, Err: hostile},
-		"upload":  &host.AgentError{Step: host.StepUpload, Err: hostile},
+		"agent":   &agentclient.Error{Step: agentclient.StepRun, Err: hostile},
+		"upload":  &agentclient.Error{Step: agentclient.StepUpload, Err: hostile},
 		"session": &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonSessionRefused, Err: hostile},
 		"shell":   &host.ShellError{Err: hostile},
 		"port":    &host.PortError{Port: 1, Err: hostile},

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -108,8 +109,8 @@ func (o *Options) Connections() (ssh.Options, error) {
 }
 
 // Agents reads the builds of the agent.
-func (o *Options) Agents() (*host.Bundle, error) {
-	agents, err := host.LoadBundle(o.AgentDir)
+func (o *Options) Agents() (*agentclient.Bundle, error) {
+	agents, err := agentclient.LoadBundle(o.AgentDir)
 	if err != nil {
 		return nil, fmt.Errorf("--agent-dir: %w", err)
 	}

@@ -70,6 +70,9 @@ func (t Target) hostPort() string {
 	return net.JoinHostPort(t.host(), strconv.Itoa(t.port()))
 }
 
+// Endpoint is the address and the port, which identify the host whoever logs in to it.
+func (t Target) Endpoint() string { return t.hostPort() }
+
 // key tells whether two targets may share a connection. All of it is compared: a
 // connection that was verified against one set of host keys must not serve
 // somebody who pinned another.

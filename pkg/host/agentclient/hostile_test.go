@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -29,7 +30,7 @@ func newHostileSite(t *testing.T, respond func(w io.Writer)) *site {
 		respond(c.Stdout)
 		return 0, true
 	}})
-	s.access.placed[placeKey(address(s.Instance))] = "hostile"
+	s.client.placed[host.Address(s.Instance).Endpoint()] = "hostile"
 	return s
 }
 
@@ -45,7 +46,7 @@ func endless(w io.Writer) {
 
 func mustTarget(t *testing.T, s *site) ssh.Target {
 	t.Helper()
-	target, err := s.access.target(t.Context(), s.Instance)
+	target, err := s.connector.Target(t.Context(), s.Instance)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,19 +56,19 @@ func mustTarget(t *testing.T, s *site) ssh.Target {
 // TestEndlessAnswers: what a host sends without an end is not kept.
 func TestEndlessAnswers(t *testing.T) {
 	for name, use := range map[string]func(s *site) error{
-		"facts":   func(s *site) error { _, err := s.access.Facts(t.Context(), s.Instance); return err },
-		"inspect": func(s *site) error { _, err := s.access.Inspect(t.Context(), s.Instance); return err },
-		"boot":    func(s *site) error { _, err := s.access.BootID(t.Context(), s.Instance); return err },
+		"facts":   func(s *site) error { _, err := s.client.Facts(t.Context(), s.Instance); return err },
+		"inspect": func(s *site) error { _, err := s.client.Inspect(t.Context(), s.Instance); return err },
+		"boot":    func(s *site) error { _, err := s.client.BootID(t.Context(), s.Instance); return err },
 		"restart": func(s *site) error {
-			_, err := s.access.Restart(t.Context(), s.Instance, api.RestartRequest{BootID: "one"})
+			_, err := s.client.Restart(t.Context(), s.Instance, api.RestartRequest{BootID: "one"})
 			return err
 		},
-		"routes": func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.Instance, nil); return err },
+		"routes": func(s *site) error { _, err := s.client.EnsureRoutes(t.Context(), s.Instance, nil); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHostileSite(t, endless)
 			err := use(s)
-			var failed *AgentError
+			var failed *Error
 			if want := fmt.Sprintf("its answer to %q has more than %d bytes", name, answer.Usual.Bytes); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
@@ -79,15 +80,15 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 	t.Run("logs", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		_, err := s.access.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
-		if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "more than") {
+		_, err := s.client.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
+		if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("version", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		err := s.access.verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", agentBuild{})
-		if failed := (*AgentError)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), "has more than 4096 bytes") {
+		err := s.client.verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", agentBuild{})
+		if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), "has more than 4096 bytes") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -97,11 +98,11 @@ func TestEndlessAnswers(t *testing.T) {
 func TestHostileAnswers(t *testing.T) {
 	// Asked once: the second time our agent would have been put there.
 	boot := func(s *site) error {
-		_, err := s.access.askOnce(t.Context(), mustTarget(t, s), question{command: api.CommandBoot}, &api.BootFacts{})
+		_, err := s.client.askOnce(t.Context(), mustTarget(t, s), question{command: api.CommandBoot}, &api.BootFacts{})
 		return err
 	}
 	logs := func(s *site) error {
-		_, err := s.access.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
+		_, err := s.client.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
 		return err
 	}
 	for _, tt := range []struct {
@@ -120,7 +121,7 @@ func TestHostileAnswers(t *testing.T) {
 		},
 		{
 			"route that was not asked for", `{"changed":[{"destination":"0.0.0.0/0"}]}`,
-			func(s *site) error { _, err := s.access.EnsureRoutes(t.Context(), s.Instance, nil); return err },
+			func(s *site) error { _, err := s.client.EnsureRoutes(t.Context(), s.Instance, nil); return err },
 			"0.0.0.0/0, which it was not asked for",
 		},
 		{"log refused with a code of another server", `{"protocol":1,"error":{"code":401,"message":"log in again"}}` + "\n", logs, "refuses with the code 401"},
@@ -129,7 +130,7 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newHostileSite(t, func(w io.Writer) { _, _ = io.WriteString(w, tt.answer) })
 			err := tt.use(s)
-			if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), tt.want) {
+			if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
 		})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"crypto/sha256"
@@ -50,9 +50,9 @@ func loadBuild(path string) (agentBuild, error) {
 	return agentBuild{path: path, size: size, sha256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// Revision names the content of the build.
-func (b *Bundle) Revision() string { return b.build.revision() }
+// Digest names the content of the build.
+func (b *Bundle) Digest() string { return b.build.shortDigest() }
 
-// revision is as much of the digest as names a build beyond doubt and still fits
+// shortDigest is as much of the digest as names a build beyond doubt and still fits
 // into a file name and a table.
-func (b agentBuild) revision() string { return b.sha256[:16] }
+func (b agentBuild) shortDigest() string { return b.sha256[:16] }

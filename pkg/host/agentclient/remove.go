@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -38,7 +38,7 @@ var (
 
 // removeAgent takes the agent off the host, with what is left of sending files, and its
 // directory. What is not ours stays, and is an error: somebody has to look.
-func (a *Access) removeAgent(ctx context.Context, target ssh.Target) error {
+func (a *Client) removeAgent(ctx context.Context, target ssh.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout+a.patience.removal)
 	defer cancel()
 	client, err := a.options.Pool.SFTP(ctx, target)
@@ -54,7 +54,7 @@ func (a *Access) removeAgent(ctx context.Context, target ssh.Target) error {
 	r.directory(api.PayloadDirectory, payloadFile)
 	r.directory(agentDir, agentFile)
 	if r.err != nil {
-		return &AgentError{Step: StepRemove, Err: r.err}
+		return &Error{Step: StepRemove, Err: r.err}
 	}
 	return nil
 }

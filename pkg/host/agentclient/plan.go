@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 // Plan says what would be done to bring the host to what the bundle says, and does none of
 // it. A nil bundle asks for nothing but the agent. Without the agent nobody can look at the
 // host, so that it is the only change of a plan in which it is missing. Errors are
-// [CredentialsError]s, [ssh.Error]s and [AgentError]s.
+// those of [Hosts], [ssh.Error]s and [Error]s.
 //
 // [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
-func (a *Access) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) ([]v1alpha1.PlannedChange, error) {
+func (a *Client) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) ([]v1alpha1.PlannedChange, error) {
 	agent, err := a.planAgent(ctx, instance)
 	if err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func (a *Access) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, b
 }
 
 // planAgent is what would be done to the agent on the host; nil: nothing.
-func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.PlannedChange, error) {
-	target, err := a.target(ctx, instance)
+func (a *Client) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.PlannedChange, error) {
+	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +65,12 @@ func (a *Access) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		change.Action = string(api.ActionCreate)
-		change.Message = fmt.Sprintf("The agent of revision %s, %d bytes, is not on the host.", build.revision(), build.size)
+		change.Message = fmt.Sprintf("The agent with the digest %s, %d bytes, is not on the host.", build.shortDigest(), build.size)
 	case err != nil:
-		return nil, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
+		return nil, &Error{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
 	case info.Size() != build.size || a.verifyAgent(ctx, a.options.Pool, target, command, build) != nil:
 		change.Action = string(api.ActionUpdate)
-		change.Message = fmt.Sprintf("What is there is not the agent of revision %s: it has %d bytes of %d, or another digest.", build.revision(), info.Size(), build.size)
+		change.Message = fmt.Sprintf("What is there is not the agent with the digest %s: it has %d bytes of %d, or another digest.", build.shortDigest(), info.Size(), build.size)
 	default:
 		return nil, nil //nolint:nilnil // nothing to do is what one hopes for
 	}

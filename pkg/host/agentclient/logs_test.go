@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"bufio"
@@ -45,7 +45,7 @@ func request(query string) api.LogRequest {
 func TestLogs(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	writeLog(t, s, "my/app.log", "one\r\ntwo\r\n")
-	stream, err := s.access.Logs(t.Context(), s.Instance, request("my/app.log"))
+	stream, err := s.client.Logs(t.Context(), s.Instance, request("my/app.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestLogRefusal(t *testing.T) {
 		{"bad output", api.LogRequest{Queries: []string{"my/none.log"}, Output: "yaml"}, http.StatusBadRequest},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			stream, err := s.access.Logs(t.Context(), s.Instance, test.request)
+			stream, err := s.client.Logs(t.Context(), s.Instance, test.request)
 			var refused *LogRefusedError
 			if !errors.As(err, &refused) || refused.Refusal.Code != test.code || refused.Error() == "" {
 				t.Errorf("got %v, want a refusal with code %d", err, test.code)
@@ -92,7 +92,7 @@ func TestFollowAndResume(t *testing.T) {
 	writeLog(t, s, "my/app.log", "one\n")
 	follow := request("my/app.log")
 	follow.Follow, follow.EmitCursor = true, true
-	stream, err := s.access.Logs(t.Context(), s.Instance, follow)
+	stream, err := s.client.Logs(t.Context(), s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestFollowAndResume(t *testing.T) {
 	writeLog(t, s, "my/app.log", "three\n")
 	resume := request("my/app.log")
 	resume.Cursor = cursor
-	rest, err := s.access.Logs(t.Context(), s.Instance, resume)
+	rest, err := s.client.Logs(t.Context(), s.Instance, resume)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,13 +138,13 @@ func TestLogEndsWithItsContext(t *testing.T) {
 	writeLog(t, s, "my/app.log", "one\n")
 	follow := request("my/app.log")
 	follow.Follow = true
-	other, err := s.access.Logs(t.Context(), s.Instance, follow)
+	other, err := s.client.Logs(t.Context(), s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := s.access.Logs(ctx, s.Instance, follow)
+	stream, err := s.client.Logs(ctx, s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestLogOfALostHost(t *testing.T) {
 	writeLog(t, s, "my/app.log", "one\n")
 	follow := request("my/app.log")
 	follow.Follow = true
-	stream, err := s.access.Logs(t.Context(), s.Instance, follow)
+	stream, err := s.client.Logs(t.Context(), s.Instance, follow)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestLogsPutADeletedAgentBack(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	writeLog(t, s, "my/app.log", "one\n")
 	for range 2 {
-		stream, err := s.access.Logs(t.Context(), s.Instance, request("my/app.log"))
+		stream, err := s.client.Logs(t.Context(), s.Instance, request("my/app.log"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,8 +216,8 @@ func TestLogsPutADeletedAgentBack(t *testing.T) {
 func TestLogsOfAFailingAgent(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	s.SetFault(t, winhost.Fault{ExecExit: 3, ExecMatch: " logs$"})
-	_, err := s.access.Logs(t.Context(), s.Instance, request("my/app.log"))
-	var agent *AgentError
+	_, err := s.client.Logs(t.Context(), s.Instance, request("my/app.log"))
+	var agent *Error
 	if !errors.As(err, &agent) || agent.Step != StepRun {
 		t.Errorf("got %v", err)
 	}

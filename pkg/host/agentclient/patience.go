@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -79,7 +79,7 @@ func (w *watch) end() {
 func (w *watch) explain(err error) error {
 	var silent *silenceError
 	if errors.As(context.Cause(w.ctx), &silent) {
-		return &AgentError{Step: StepRun, Err: silent}
+		return &Error{Step: StepRun, Err: silent}
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"bufio"
@@ -42,22 +42,22 @@ type LogStream struct {
 }
 
 // Logs opens a log on the host of the instance. It returns once the host has found
-// what is asked for. The stream ends with ctx. Errors are [CredentialsError]s,
-// [ssh.Error]s, [AgentError]s and [LogRefusedError]s.
-func (a *Access) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (*LogStream, error) {
-	target, err := a.target(ctx, instance)
+// what is asked for. The stream ends with ctx. Errors are those of [Hosts],
+// [ssh.Error]s, [Error]s and [LogRefusedError]s.
+func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (*LogStream, error) {
+	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
 	stream, err := a.openLog(ctx, target, request)
 	if mayBeGone(err) {
-		a.doubt(target)
+		a.invalidate(target)
 		stream, err = a.openLog(ctx, target, request)
 	}
 	return stream, err
 }
 
-func (a *Access) openLog(ctx context.Context, target ssh.Target, request api.LogRequest) (_ *LogStream, err error) {
+func (a *Client) openLog(ctx context.Context, target ssh.Target, request api.LogRequest) (_ *LogStream, err error) {
 	command, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (s *LogStream) readHeader() error {
 	timer := time.AfterFunc(headerTimeout, func() { _ = s.process.Close() })
 	line, err := readLine(s.reader, maxHeader)
 	if timedOut := !timer.Stop(); timedOut && err != nil {
-		return &AgentError{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", headerTimeout, context.DeadlineExceeded)}
+		return &Error{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", headerTimeout, context.DeadlineExceeded)}
 	}
 	if err != nil {
 		return s.failure(fmt.Errorf("reading the answer: %w", err))
@@ -122,16 +122,16 @@ func (s *LogStream) failure(noticed error) error {
 	timer := time.AfterFunc(failureGrace, func() { _ = s.process.Close() })
 	waited := s.process.Wait()
 	if !timer.Stop() {
-		return &AgentError{Step: StepRun, Err: noticed}
+		return &Error{Step: StepRun, Err: noticed}
 	}
 	var exit *ssh.ExitError
 	switch {
 	case errors.As(waited, &exit):
-		return &AgentError{Step: StepRun, Err: waited}
+		return &Error{Step: StepRun, Err: waited}
 	case waited != nil:
 		return waited
 	}
-	return &AgentError{Step: StepRun, Err: noticed}
+	return &Error{Step: StepRun, Err: noticed}
 }
 
 // Read implements [io.Reader]. At the end it is io.EOF only if the host said that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"testing"
@@ -26,13 +26,13 @@ func (c *configurable) onWatchedConnections(t *testing.T) {
 		t.Error(err)
 	}
 	c.Pool = ssh.New(ssh.Options{KeepAliveInterval: 200 * time.Millisecond, KeepAliveMisses: 3}) // closed with the site
-	files := c.access.options.Payload
-	c.access = c.newAccess(t)
-	c.access.options.Payload = files
-	c.access.transfer = transfer.New(transfer.Options{
-		Pool: c.Pool, Remote: remote{c.access}, HostBytesPerSecond: megabytes << 20 / 2, ProgressInterval: 10 * time.Millisecond, RetryDelay: 10 * time.Millisecond,
+	files := c.client.options.Payload
+	c.client = c.newClient(t)
+	c.client.options.Payload = files
+	c.client.transfer = transfer.New(transfer.Options{
+		Pool: c.Pool, Remote: remote{c.client}, HostBytesPerSecond: megabytes << 20 / 2, ProgressInterval: 10 * time.Millisecond, RetryDelay: 10 * time.Millisecond,
 	})
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil { // which puts the agent there
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil { // which puts the agent there
 		t.Fatal(err)
 	}
 }
@@ -45,7 +45,7 @@ func TestDeliverHalfOpen(t *testing.T) {
 	file := c.file(t, random)
 	before := c.Pool.Stats()
 	frozen, back := int64(-1), false
-	err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{file}, func(p transfer.Progress) {
+	err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{file}, func(p transfer.Progress) {
 		switch {
 		case frozen < 0 && p.Sent > 0 && p.Sent < p.Total:
 			frozen = p.Sent
@@ -75,7 +75,7 @@ func TestApplyHalfOpen(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	c.onWatchedConnections(t)
 	frozen := false
-	result, err := c.access.Apply(t.Context(), c.Instance, c.waiting(), func(api.Event) {
+	result, err := c.client.Apply(t.Context(), c.Instance, c.waiting(), func(api.Event) {
 		if !frozen {
 			frozen = true
 			c.SetFault(t, winhost.Fault{Freeze: true})

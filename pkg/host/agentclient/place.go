@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -34,22 +33,17 @@ const (
 	// verifyTimeout bounds the agent's reading of its own file. A host on which programs
 	// do not start must not hold up the next try for as long as an upload may take.
 	verifyTimeout = 30 * time.Second
-	// factsTimeout bounds collecting facts, which takes well under a second on a healthy host.
-	factsTimeout = time.Minute
 	// maxVersionAnswer bounds the answer to "version", which has some 200 bytes.
 	maxVersionAnswer = 4 << 10
 )
-
-// placeKey identifies the host, whatever the credentials.
-func placeKey(t ssh.Target) string { return fmt.Sprintf("%s|%d", t.Address, t.Port) }
 
 // drivePath matches how an SFTP server on Windows names its directories.
 var drivePath = regexp.MustCompile(`^/?[A-Za-z]:`)
 
 // ensureAgent makes sure that the agent is on the host and returns its path in the
 // form of the host's shell. Callers for the same host share the work.
-func (a *Access) ensureAgent(ctx context.Context, target ssh.Target) (string, error) {
-	key := placeKey(target)
+func (a *Client) ensureAgent(ctx context.Context, target ssh.Target) (string, error) {
+	key := target.Endpoint()
 	a.mu.Lock()
 	command, ok := a.placed[key]
 	a.mu.Unlock()
@@ -81,7 +75,7 @@ func (a *Access) ensureAgent(ctx context.Context, target ssh.Target) (string, er
 }
 
 // placeAgent looks for the agent on the host, and uploads it when it is not there.
-func (a *Access) placeAgent(ctx context.Context, target ssh.Target) (string, error) {
+func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (string, error) {
 	client, err := a.options.Pool.SFTP(ctx, target)
 	if err != nil {
 		return "", err
@@ -110,19 +104,19 @@ func (a *Access) placeAgent(ctx context.Context, target ssh.Target) (string, err
 func checkWindows(client *ssh.SFTP) error {
 	home, err := client.RealPath(".")
 	if err != nil {
-		return &AgentError{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+		return &Error{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
 	}
 	if !drivePath.MatchString(home) {
-		return &AgentError{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+		return &Error{Step: StepUpload, Err: errors.New("the host does not run Windows")}
 	}
 	return nil
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its
 // digest, and only then gives it its name.
-func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build agentBuild) error {
+func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build agentBuild) error {
 	fail := func(doing string, err error) error {
-		return &AgentError{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
+		return &Error{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
 	}
 	if err := client.MkdirAll(overSFTP(agentDir)); err != nil {
 		return fail("creating "+agentDir, err)
@@ -169,52 +163,30 @@ func (a *Access) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 
 // verifyAgent has the agent at command compute the digest of its own file, over connections
 // of the given pool.
-func (a *Access) verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build agentBuild) error {
+func (a *Client) verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build agentBuild) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
 	if err := pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
-		return &AgentError{Step: StepVerify, Err: err}
+		return &Error{Step: StepVerify, Err: err}
 	}
 	var said api.Version
 	if err := answer.Decode(out.Bytes(), &said, answer.Usual); err != nil {
-		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
+		return &Error{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
 	if said.SHA256 != build.sha256 {
-		return &AgentError{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
+		return &Error{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
 	}
 	return nil
 }
-
-// Facts has the agent look at the host. Errors are [CredentialsError]s,
-// [ssh.Error]s and [AgentError]s.
-func (a *Access) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
-	facts := &api.Facts{}
-	if _, err := a.ask(ctx, instance, askFacts, facts); err != nil {
-		return nil, err
-	}
-	return facts, nil
-}
-
-// askFacts is the question for facts.
-var askFacts = question{command: api.CommandFacts, timeout: factsTimeout}
 
 // mayBeGone says whether err could mean that the agent is no longer on the host,
 // where it was once: then it is worth putting it there again. An agent that is
 // silent, or does not stop talking, is there.
 func mayBeGone(err error) bool {
-	var failed *AgentError
+	var failed *Error
 	var tooLarge *answer.TooLargeError
 	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &tooLarge)
-}
-
-// doubt forgets that the agent is on a host, and its shell: somebody may have removed the agent, or
-// the host may have been set up anew.
-func (a *Access) doubt(target ssh.Target) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.placed, placeKey(target))
-	delete(a.shells, placeKey(target))
 }
 
 // agentFailure tells a broken connection from a program that failed.
@@ -223,20 +195,20 @@ func agentFailure(err error) error {
 	var tooLarge *answer.TooLargeError
 	switch {
 	case errors.As(err, &exit):
-		return &AgentError{Step: StepRun, Err: err}
+		return &Error{Step: StepRun, Err: err}
 	case errors.As(err, &tooLarge):
-		return &AgentError{Step: StepRun, Err: tooLarge}
+		return &Error{Step: StepRun, Err: tooLarge}
 	}
 	return err
 }
 
 func isAgentError(err error) bool {
-	var failed *AgentError
+	var failed *Error
 	return errors.As(err, &failed)
 }
 
 // name is that of the file on a host.
-func (b agentBuild) name() string { return "windows-node-agent-" + b.revision() + ".exe" }
+func (b agentBuild) name() string { return "windows-node-agent-" + b.shortDigest() + ".exe" }
 
 // commandPath is the path of a file of ours as the shell of the host wants it.
 func commandPath(name string) string { return agentDir + `\` + name }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -39,40 +40,41 @@ func (r *rebinder) set(address netip.Addr) {
 // the connection, whatever it is for.
 func TestRebinding(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	host := netip.MustParseAddr(s.Host.Address())
-	names := &rebinder{address: host}
+	address := netip.MustParseAddr(s.Host.Address())
+	names := &rebinder{address: address}
 	// The host stands on loopback. It alone is opened on purpose.
-	s.Pool = ssh.New(ssh.Options{Resolver: names, AllowAddress: AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(host, host.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil)})
+	s.Pool = ssh.New(ssh.Options{Resolver: names, AllowAddress: host.AddressRules{Allowed: []netip.Prefix{netip.PrefixFrom(address, address.BitLen())}, Refused: []netip.Prefix{netip.MustParsePrefix("172.30.0.0/16")}}.Policy(nil)})
 	t.Cleanup(func() {
 		if err := s.Pool.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	access := s.newAccess(t)
+	client := s.newClient(t)
+	connector := s.connector
 	instance := s.Instance.DeepCopy()
 	instance.Spec.Address = "host.example.com"
 
 	uses := map[string]func(context.Context) error{
-		"login":    func(ctx context.Context) error { return access.Login(ctx, instance) },
-		"host key": func(ctx context.Context) error { _, err := access.HostKey(ctx, instance); return err },
-		"facts":    func(ctx context.Context) error { _, err := access.Facts(ctx, instance); return err },
-		"boot ID":  func(ctx context.Context) error { _, err := access.BootID(ctx, instance); return err },
+		"login":    func(ctx context.Context) error { return connector.Login(ctx, instance) },
+		"host key": func(ctx context.Context) error { _, err := connector.HostKey(ctx, instance); return err },
+		"facts":    func(ctx context.Context) error { _, err := client.Facts(ctx, instance); return err },
+		"boot ID":  func(ctx context.Context) error { _, err := client.BootID(ctx, instance); return err },
 		"log": func(ctx context.Context) error {
-			stream, err := access.Logs(ctx, instance, api.LogRequest{})
+			stream, err := client.Logs(ctx, instance, api.LogRequest{})
 			if err != nil {
 				return err
 			}
 			return stream.Close()
 		},
 		"exec": func(ctx context.Context) error {
-			session, err := access.Exec(ctx, instance, []string{"hostname"}, nil)
+			session, err := connector.Exec(ctx, instance, []string{"hostname"}, nil)
 			if err != nil {
 				return err
 			}
 			return session.Close()
 		},
 		"port forward": func(ctx context.Context) error {
-			conn, err := access.Dial(ctx, instance, s.Host.Port())
+			conn, err := connector.Dial(ctx, instance, s.Host.Port())
 			if err != nil {
 				return err
 			}
@@ -81,18 +83,18 @@ func TestRebinding(t *testing.T) {
 	}
 	for name, use := range uses {
 		t.Run(name, func(t *testing.T) {
-			names.set(host)
+			names.set(address)
 			if err := use(t.Context()); isRefused(err) {
 				t.Fatalf("the address of the host: %v", err)
 			}
-			for _, address := range []string{
+			for _, other := range []string{
 				"127.0.0.1", "169.254.169.254", "::1", "fe80::1", "fe80::1%lo", "0.0.0.0", "::", "224.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254",
 				"64:ff9b::127.0.0.1", "2002:7f00:1::1", "172.30.0.1",
 			} {
-				access.Forget(instance) // as after a lost connection
-				names.set(netip.MustParseAddr(address))
+				client.Forget(instance) // as after a lost connection
+				names.set(netip.MustParseAddr(other))
 				if err := use(t.Context()); !isRefused(err) {
-					t.Errorf("%s: got %v, want it refused", address, err)
+					t.Errorf("%s: got %v, want it refused", other, err)
 				}
 			}
 		})

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 // planTimeout bounds a plan: the agent may compute the digests of some hundred MiB.
 const planTimeout = 3 * time.Minute
 
-// PlanConfiguration says what [Access.Apply] would do. It puts the agent on the host if need be, and
-// changes nothing else there. Errors are [CredentialsError]s, [ssh.Error]s and [AgentError]s.
-func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error) {
+// PlanConfiguration says what [Client.Apply] would do. It puts the agent on the host if need be, and
+// changes nothing else there. Errors are those of [Hosts], [ssh.Error]s and [Error]s.
+func (a *Client) PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error) {
 	encoded, err := bundle.Encode()
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 		return nil, err
 	}
 	if err := checkPlan(plan, bundle); err != nil {
-		return nil, &AgentError{Step: StepRun, Err: err}
+		return nil, &Error{Step: StepRun, Err: err}
 	}
 	return plan, nil
 }
@@ -51,13 +51,13 @@ func (a *Access) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 //
 // report, if it is not nil, gets what happens while it happens, several times a second
 // maybe; it is called by the goroutine that called Apply, and holds the host up while it
-// blocks. Errors are [CredentialsError]s, [ssh.Error]s and [AgentError]s.
-func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error) {
+// blocks. Errors are those of [Hosts], [ssh.Error]s and [Error]s.
+func (a *Client) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error) {
 	encoded, err := request.Encode()
 	if err != nil {
 		return nil, err
 	}
-	target, err := a.target(ctx, instance)
+	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -70,9 +70,9 @@ func (a *Access) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 // fails: then there is an error. Otherwise the agent stays for the restart; call Cleanup
 // again after it. It can be repeated at any time.
 //
-// Events, errors and the end of ctx are as with [Access.Apply].
-func (a *Access) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
-	target, err := a.target(ctx, instance)
+// Events, errors and the end of ctx are as with [Client.Apply].
+func (a *Client) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (a *Access) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if err != nil || result.Outcome != api.OutcomeRemoved || len(result.Reboot) > 0 {
 		return result, err
 	}
-	a.doubt(target)
+	a.invalidate(target)
 	if err := a.removeAgent(ctx, target); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ type change struct {
 }
 
 // change has the agent change the host, after putting it there if need be.
-func (a *Access) change(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
+func (a *Client) change(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
 	begun := false
 	report := c.report
 	c.report = func(e api.Event) {
@@ -110,13 +110,13 @@ func (a *Access) change(ctx context.Context, target ssh.Target, c change) (*api.
 	}
 	result, err := a.changeOnce(ctx, target, c)
 	if !begun && mayBeGone(err) {
-		a.doubt(target)
+		a.invalidate(target)
 		result, err = a.changeOnce(ctx, target, c)
 	}
 	return result, err
 }
 
-func (a *Access) changeOnce(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
+func (a *Client) changeOnce(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
 	program, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (a *Access) changeOnce(ctx context.Context, target ssh.Target, c change) (*
 	}
 	a.awaitEnd(process)
 	if err := checkResult(result, c.bundle); err != nil {
-		return nil, &AgentError{Step: StepRun, Err: err}
+		return nil, &Error{Step: StepRun, Err: err}
 	}
 	return result, nil
 }
@@ -158,11 +158,11 @@ func ending(process *ssh.Process, noticed error) error {
 			return agentFailure(waited)
 		}
 	}
-	return &AgentError{Step: StepRun, Err: noticed}
+	return &Error{Step: StepRun, Err: noticed}
 }
 
 // awaitEnd waits until the agent has ended. Its exit code says nothing that the result does not.
-func (a *Access) awaitEnd(process *ssh.Process) {
+func (a *Client) awaitEnd(process *ssh.Process) {
 	timer := time.AfterFunc(a.patience.end, func() { _ = process.Close() })
 	defer timer.Stop()
 	_, _ = io.Copy(io.Discard, process.Stdout)

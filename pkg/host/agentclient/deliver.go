@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"compress/gzip"
@@ -31,12 +31,12 @@ import (
 // goes on where it was. progress, if it is not nil, is called now and then, and must not block.
 //
 // Errors are [PayloadError]s, and those of [transfer.Transfer.Put]: [transfer.Error]s, and
-// what wraps an [ssh.Error], a [CredentialsError] or an [AgentError].
+// what wraps an [ssh.Error], a [host.CredentialsError] or an [Error].
 //
 // [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
 // [transfer.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#Error
 // [transfer.Transfer.Put]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/transfer#Transfer.Put
-func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error {
+func (a *Client) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error {
 	if len(files) == 0 {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if err != nil {
 		return err
 	}
-	target, err := a.target(ctx, instance)
+	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (a *Access) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance
 
 // items are the files as they are sent, with their paths on Windows. A file that has two names is
 // sent once.
-func (a *Access) items(ctx context.Context, files []api.PayloadFile) ([]transfer.Item, error) {
+func (a *Client) items(ctx context.Context, files []api.PayloadFile) ([]transfer.Item, error) {
 	var items []transfer.Item
 	sent := map[string]bool{}
 	for _, f := range files {
@@ -91,7 +91,7 @@ func (a *Access) items(ctx context.Context, files []api.PayloadFile) ([]transfer
 // digestPrefix begins the digests of a document.
 const digestPrefix = "sha256:"
 
-func (a *Access) item(ctx context.Context, f api.PayloadFile) (transfer.Item, error) {
+func (a *Client) item(ctx context.Context, f api.PayloadFile) (transfer.Item, error) {
 	if a.options.Payload == nil {
 		return transfer.Item{}, errors.New("and this process has no payload")
 	}
@@ -120,7 +120,7 @@ func (a *Access) item(ctx context.Context, f api.PayloadFile) (transfer.Item, er
 
 // verify reads what is about to be sent, once in the life of this process, and makes sure
 // that it is the content that it should be.
-func (a *Access) verify(ctx context.Context, want payload.Content, open func() (io.ReadSeekCloser, error), compressed bool) error {
+func (a *Client) verify(ctx context.Context, want payload.Content, open func() (io.ReadSeekCloser, error), compressed bool) error {
 	a.mu.Lock()
 	known := a.verified[want.SHA256]
 	a.mu.Unlock()
@@ -171,7 +171,7 @@ func (c contextReader) Read(b []byte) (int, error) {
 }
 
 // remote does with the agent what a transfer needs done on a host.
-type remote struct{ a *Access }
+type remote struct{ a *Client }
 
 var _ transfer.Remote = remote{}
 
@@ -205,7 +205,7 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer
 			return nil, err
 		}
 		if len(answer.Files) != len(some) {
-			return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("it was asked about %d files and answers for %d", len(some), len(answer.Files))}
+			return nil, &Error{Step: StepRun, Err: fmt.Errorf("it was asked about %d files and answers for %d", len(some), len(answer.Files))}
 		}
 		for _, f := range answer.Files {
 			states = append(states, transfer.State(f))
@@ -233,5 +233,5 @@ func (r remote) Commit(ctx context.Context, target ssh.Target, c transfer.Commit
 	case api.CommitInUse:
 		return fmt.Errorf("%w: %s", transfer.ErrInUse, answer.Error.Message)
 	}
-	return &AgentError{Step: StepRun, Err: errors.New(answer.Error.Message)}
+	return &Error{Step: StepRun, Err: errors.New(answer.Error.Message)}
 }

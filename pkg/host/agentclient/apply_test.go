@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -89,7 +90,7 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 			t.Error(err)
 		}
 	})
-	c.access.options.Payload = open
+	c.client.options.Payload = open
 	none := config.OnChange{Impact: config.ImpactNone}
 	restart := config.OnChange{Impact: config.ImpactRestart, Services: []string{"kubelet"}}
 	text := "kind: KubeletConfiguration\n"
@@ -126,7 +127,7 @@ func (s *site) useRealAgent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.AgentDir, bundledAgent), program, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.access = s.newAccess(t)
+	s.client = s.newClient(t)
 }
 
 // request allows everything.
@@ -137,7 +138,7 @@ func (c *configurable) request() *api.ApplyRequest {
 // missing is what the host needs of the payload.
 func (c *configurable) missing(t *testing.T) []api.PayloadFile {
 	t.Helper()
-	plan, err := c.access.PlanConfiguration(t.Context(), c.Instance, &c.bundle)
+	plan, err := c.client.PlanConfiguration(t.Context(), c.Instance, &c.bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func testConfigure(t *testing.T, c *configurable) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.access.PlanConfiguration(t.Context(), c.Instance, &c.bundle)
+	plan, err := c.client.PlanConfiguration(t.Context(), c.Instance, &c.bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,12 +223,12 @@ func testConfigure(t *testing.T, c *configurable) {
 		t.Errorf("the plan is %+v", plan)
 	}
 	// Without what it needs.
-	result, err := c.access.Apply(t.Context(), c.Instance, c.request(), nil)
+	result, err := c.client.Apply(t.Context(), c.Instance, c.request(), nil)
 	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonPayload {
 		t.Errorf("before anything was sent: %+v, %v", result, err)
 	}
 	var last transfer.Progress
-	if err := c.access.Deliver(t.Context(), c.Instance, plan.Payload, func(p transfer.Progress) { last = p }); err != nil {
+	if err := c.client.Deliver(t.Context(), c.Instance, plan.Payload, func(p transfer.Progress) { last = p }); err != nil {
 		t.Fatal(err)
 	}
 	if len(last.Files) != 2 || last.Sent != last.Total || last.Sent < megabytes<<20 || last.Sent > megabytes<<20+200_000 {
@@ -237,16 +238,16 @@ func testConfigure(t *testing.T, c *configurable) {
 		if left := c.missing(t); len(left) > 0 {
 			t.Errorf("still missing: %v", left)
 		}
-		if err := c.access.Deliver(t.Context(), c.Instance, plan.Payload, nil); err != nil {
+		if err := c.client.Deliver(t.Context(), c.Instance, plan.Payload, nil); err != nil {
 			t.Error(err)
 		}
 	}
-	result, err = c.access.Apply(t.Context(), c.Instance, &api.ApplyRequest{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
+	result, err = c.client.Apply(t.Context(), c.Instance, &api.ApplyRequest{Allow: config.ImpactNone, Bundle: c.bundle}, nil)
 	if err != nil || result.Outcome != api.OutcomeImpactExceeded && result.Outcome != api.OutcomeApplied {
 		t.Errorf("with nothing allowed: %+v, %v", result, err)
 	}
 	var events []api.Event
-	result, err = c.access.Apply(t.Context(), c.Instance, c.request(), func(e api.Event) { events = append(events, e) })
+	result, err = c.client.Apply(t.Context(), c.Instance, c.request(), func(e api.Event) { events = append(events, e) })
 	if err != nil || result.Revision != revision || result.Outcome != api.OutcomeApplied && result.Outcome != api.OutcomeUnchanged {
 		t.Fatalf("got %+v, %v", result, err)
 	}
@@ -260,16 +261,16 @@ func testConfigure(t *testing.T, c *configurable) {
 			t.Errorf("%s is not what it should be", f.Path)
 		}
 	}
-	if result, err = c.access.Apply(t.Context(), c.Instance, c.request(), nil); err != nil || result.Outcome != api.OutcomeUnchanged {
+	if result, err = c.client.Apply(t.Context(), c.Instance, c.request(), nil); err != nil || result.Outcome != api.OutcomeUnchanged {
 		t.Errorf("again: %+v, %v", result, err)
 	}
-	inspection, err := c.access.Inspect(t.Context(), c.Instance)
+	inspection, err := c.client.Inspect(t.Context(), c.Instance)
 	if err != nil || inspection.Configuration.AppliedRevision != revision {
 		t.Errorf("the host says that it has %+v, %v", inspection, err)
 	}
 
 	for range 2 { // the second one puts the agent there and takes it away again
-		result, err = c.access.Cleanup(t.Context(), c.Instance, nil)
+		result, err = c.client.Cleanup(t.Context(), c.Instance, nil)
 		if err != nil || result.Outcome != api.OutcomeRemoved {
 			t.Fatalf("cleaning: %+v, %v", result, err)
 		}
@@ -292,7 +293,7 @@ func TestApplyLocked(t *testing.T) {
 	first := make(chan error, 1)
 	begun := make(chan struct{}, 1)
 	go func() {
-		_, err := c.access.Apply(ctx, c.Instance, c.waiting(), func(api.Event) {
+		_, err := c.client.Apply(ctx, c.Instance, c.waiting(), func(api.Event) {
 			select {
 			case begun <- struct{}{}:
 			default:
@@ -301,7 +302,7 @@ func TestApplyLocked(t *testing.T) {
 		first <- err
 	}()
 	<-begun
-	result, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
+	result, err := c.client.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 	if err != nil || result.Outcome != api.OutcomeFailed || result.Reason != api.ReasonLocked || !strings.Contains(result.Error, `"apply" changes this host`) {
 		t.Errorf("the second one: %+v, %v", result, err)
 	}
@@ -317,7 +318,7 @@ func TestApplyLocked(t *testing.T) {
 func (c *configurable) applies(t *testing.T) {
 	t.Helper()
 	hosttest.Eventually(t, "the host is set up", func() bool {
-		result, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
+		result, err := c.client.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +333,7 @@ func (c *configurable) applies(t *testing.T) {
 func TestApplyConnectionLost(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	var once bool
-	result, err := c.access.Apply(t.Context(), c.Instance, c.waiting(), func(api.Event) {
+	result, err := c.client.Apply(t.Context(), c.Instance, c.waiting(), func(api.Event) {
 		if once {
 			return
 		}
@@ -353,13 +354,13 @@ func TestApplyConnectionLost(t *testing.T) {
 // TestApplyAgentGone: somebody may have removed the agent since it was put there.
 func TestApplyAgentGone(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(c.agentPath(t)); err != nil {
 		t.Fatal(err)
 	}
-	result, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
+	result, err := c.client.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
 	if err != nil || result.Outcome != api.OutcomeApplied {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -368,7 +369,7 @@ func TestApplyAgentGone(t *testing.T) {
 // TestSilence: a host that tells nothing new is not waited for.
 func TestSilence(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -380,10 +381,10 @@ func TestSilence(t *testing.T) {
 		{"without an end", patience{silence: time.Hour, change: 200 * time.Millisecond}, "it did not get to its end within 200ms"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c.access.patience = tt.patience
+			c.client.patience = tt.patience
 			c.SetFault(t, winhost.Fault{ExecHang: true, ExecMatch: "apply$"})
-			_, err := c.access.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
-			var failed *AgentError
+			_, err := c.client.Apply(t.Context(), c.Instance, c.withoutPayload(), nil)
+			var failed *Error
 			if !errors.As(err, &failed) || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}
@@ -427,14 +428,14 @@ func TestHostileProgress(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Asked once: the second time our agent would have been put there.
-			result, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandApply, input: encoded, bundle: &r.Bundle, report: func(api.Event) {}})
+			result, err := s.client.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandApply, input: encoded, bundle: &r.Bundle, report: func(api.Event) {}})
 			if tt.want == "" {
 				if err != nil || result.Outcome != api.OutcomeApplied {
 					t.Errorf("got %+v, %v", result, err)
 				}
 				return
 			}
-			if failed := (*AgentError)(nil); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), tt.want) {
+			if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
 		})
@@ -487,11 +488,11 @@ func TestSecretsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.access.placed[placeKey(address(c.Instance))] = "hostile"
+	c.client.placed[host.Address(c.Instance).Endpoint()] = "hostile"
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
-		_, applied := c.access.changeOnce(t.Context(), target, change{command: api.CommandApply, input: input, bundle: &c.bundle})
-		_, planned := c.access.askOnce(t.Context(), target, question{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
+		_, applied := c.client.changeOnce(t.Context(), target, change{command: api.CommandApply, input: input, bundle: &c.bundle})
+		_, planned := c.client.askOnce(t.Context(), target, question{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
 		for _, err := range []error{applied, planned} {
 			if err == nil || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString(c.bundle.Secrets["bootstrap"])) || !strings.Contains(err.Error(), redacted) {
 				t.Errorf("got %v", err)

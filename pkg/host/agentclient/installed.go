@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type Installed struct {
 // Installed verifies the agent on a host over connections of the given pool, and changes nothing
 // there. An agent that is not there is an [fs.ErrNotExist], with the digest of the one that
 // would be put there.
-func (a *Access) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Target) (Installed, error) {
+func (a *Client) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Target) (Installed, error) {
 	client, err := pool.SFTP(ctx, target)
 	if err != nil {
 		return Installed{}, err
@@ -37,15 +37,15 @@ func (a *Access) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Targe
 		return Installed{}, err
 	}
 	build := a.options.Agents.build
-	i := Installed{Digest: build.revision(), pool: pool, target: target, command: commandPath(build.name())}
+	i := Installed{Digest: build.shortDigest(), pool: pool, target: target, command: commandPath(build.name())}
 	info, err := client.Stat(overSFTP(i.command))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return i, fs.ErrNotExist
 	case err != nil:
-		return i, &AgentError{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", i.command, err)}
+		return i, &Error{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", i.command, err)}
 	case info.Size() != build.size:
-		return i, &AgentError{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", i.command, info.Size(), build.size)}
+		return i, &Error{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", i.command, info.Size(), build.size)}
 	}
 	return i, a.verifyAgent(ctx, pool, target, i.command, build)
 }

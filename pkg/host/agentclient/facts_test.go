@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"os"
@@ -39,7 +39,7 @@ func TestInspect(t *testing.T) {
 	}
 	s.Instance.UID = "uid-1"
 
-	got, err := s.access.Inspect(t.Context(), s.Instance)
+	got, err := s.client.Inspect(t.Context(), s.Instance)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,7 +45,7 @@ func TestCleanupRemoves(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{})
-			if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
+			if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 				t.Fatal(err)
 			}
 			root := filepath.Dir(s.agentPath(t))
@@ -56,8 +57,8 @@ func TestCleanupRemoves(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			result, err := s.access.Cleanup(t.Context(), s.Instance, nil)
-			switch failed := (*AgentError)(nil); {
+			result, err := s.client.Cleanup(t.Context(), s.Instance, nil)
+			switch failed := (*Error)(nil); {
 			case tt.says == "":
 				if err != nil || result.Outcome != api.OutcomeRemoved {
 					t.Errorf("got %+v, %v", result, err)
@@ -92,7 +93,7 @@ func TestCleanupInUse(t *testing.T) {
 		if err := os.WriteFile(local, []byte("line\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stream, err := s.access.Logs(t.Context(), s.Instance, api.LogRequest{Queries: []string{"x.log"}, Follow: true})
+		stream, err := s.client.Logs(t.Context(), s.Instance, api.LogRequest{Queries: []string{"x.log"}, Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,18 +101,18 @@ func TestCleanupInUse(t *testing.T) {
 		return stream
 	}
 	stream := follow()
-	s.access.patience.removal = time.Millisecond
-	_, err := s.access.Cleanup(t.Context(), s.Instance, nil)
-	if failed := (*AgentError)(nil); !errors.As(err, &failed) || failed.Step != StepRemove || !strings.Contains(err.Error(), "maybe because it runs") {
+	s.client.patience.removal = time.Millisecond
+	_, err := s.client.Cleanup(t.Context(), s.Instance, nil)
+	if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRemove || !strings.Contains(err.Error(), "maybe because it runs") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(s.agentPath(t)); err != nil {
 		t.Errorf("what runs was removed: %v", err)
 	}
-	s.access.patience.removal = time.Minute
+	s.client.patience.removal = time.Minute
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.access.Cleanup(t.Context(), s.Instance, nil)
+		_, err := s.client.Cleanup(t.Context(), s.Instance, nil)
 		done <- err
 	}()
 	before := len(s.Host.Commands())
@@ -133,17 +134,17 @@ func TestCleanupInUse(t *testing.T) {
 func TestCleanupReboot(t *testing.T) {
 	const answer = `{"result":{"outcome":"Removed","changed":[],"reboot":["Delete Environment HTTP_PROXY"]}}` + "\n"
 	s := newHostileSite(t, say(answer))
-	result, err := s.access.Cleanup(t.Context(), s.Instance, nil)
+	result, err := s.client.Cleanup(t.Context(), s.Instance, nil)
 	if err != nil || len(result.Reboot) != 1 {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	if s.access.placed[placeKey(address(s.Instance))] != "hostile" {
+	if s.client.placed[host.Address(s.Instance).Endpoint()] != "hostile" {
 		t.Error("the agent is thought to be gone")
 	}
 	for _, outcome := range []api.Outcome{api.OutcomeApplied, api.OutcomeImpactExceeded, ""} {
 		s := newHostileSite(t, say(fmt.Sprintf(`{"result":{"outcome":%q}}`+"\n", outcome)))
-		_, err := s.access.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandCleanup})
-		if failed := (*AgentError)(nil); !errors.As(err, &failed) {
+		_, err := s.client.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandCleanup})
+		if failed := (*Error)(nil); !errors.As(err, &failed) {
 			t.Errorf("outcome %q of a cleanup: %v", outcome, err)
 		}
 	}

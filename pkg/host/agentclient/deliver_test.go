@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/host"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -23,7 +24,7 @@ import (
 // file is what a host needs of the payload.
 func (c *configurable) file(t *testing.T, name string) api.PayloadFile {
 	t.Helper()
-	f := c.access.options.Payload.Manifest.File(name)
+	f := c.client.options.Payload.Manifest.File(name)
 	if f == nil {
 		t.Fatalf("%s is not in the payload", name)
 	}
@@ -42,7 +43,7 @@ func TestDeliverNothing(t *testing.T) {
 		want    string
 	}{
 		{
-			name: "no payload", wants: random, prepare: func(_ *testing.T, c *configurable) { c.access.options.Payload = nil },
+			name: "no payload", wants: random, prepare: func(_ *testing.T, c *configurable) { c.client.options.Payload = nil },
 			want: "the host needs containerd.exe, and this process has no payload",
 		},
 		{
@@ -88,7 +89,7 @@ func TestDeliverNothing(t *testing.T) {
 			if tt.prepare != nil {
 				tt.prepare(t, c)
 			}
-			err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{f}, nil)
+			err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{f}, nil)
 			if missing := (*PayloadError)(nil); !errors.As(err, &missing) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
@@ -115,14 +116,14 @@ func damage(t *testing.T, name string) {
 // TestDeliverResumes: what was cut off goes on where it was, and not from its beginning.
 func TestDeliverResumes(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	files := []api.PayloadFile{c.file(t, random)}
-	c.Pool.Forget(address(c.Instance))
+	c.Pool.Forget(host.Address(c.Instance))
 	c.SetFault(t, winhost.Fault{CutAfterBytes: 3 << 20})
 	cut := false
-	err := c.access.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
+	err := c.client.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
 		if !cut && p.Sent > 0 {
 			cut = true
 			if err := c.Host.PowerOff(); err != nil {
@@ -154,7 +155,7 @@ func TestDeliverResumes(t *testing.T) {
 		t.Fatalf("only %d bytes had arrived", part.Size())
 	}
 	first := int64(-1)
-	if err := c.access.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
+	if err := c.client.Deliver(t.Context(), c.Instance, files, func(p transfer.Progress) {
 		if first < 0 {
 			first = p.Sent
 		}
@@ -177,7 +178,7 @@ func TestDeliverFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		answers map[string]string // by command
-		want    error             // nil: an AgentError
+		want    error             // nil: an Error
 		says    string
 	}{
 		{"no room", map[string]string{"files": state("1048576")}, transfer.ErrDiskFull, "C: has 1.0 MiB free"},
@@ -193,9 +194,9 @@ func TestDeliverFailures(t *testing.T) {
 				say(tt.answers[command])(c.Stdout)
 				return 0, true
 			}})
-			c.access.placed[placeKey(address(c.Instance))] = `C:\hostile`
-			err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
-			if failed := (*AgentError)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
+			c.client.placed[host.Address(c.Instance).Endpoint()] = `C:\hostile`
+			err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
+			if failed := (*Error)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got a %T: %v", err, err)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.says) {
@@ -208,11 +209,11 @@ func TestDeliverFailures(t *testing.T) {
 // TestDeliverDiskFull: a write that fails is no reason to go on for ever.
 func TestDeliverDiskFull(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
 	c.SetFault(t, winhost.Fault{DiskFull: true})
-	err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
+	err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
 	// SFTP has no word for a full disk, and the disk that is behind the host has room.
 	if !errors.Is(err, transfer.ErrWrite) {
 		t.Errorf("got %v", err)
@@ -222,13 +223,13 @@ func TestDeliverDiskFull(t *testing.T) {
 // TestDeliverSilence: a transfer that does not get on is given up.
 func TestDeliverSilence(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
-	c.access.patience.silence = 300 * time.Millisecond
+	c.client.patience.silence = 300 * time.Millisecond
 	c.SetFault(t, winhost.Fault{ExecHang: true, ExecMatch: "files$"})
-	err := c.access.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
-	if failed := (*AgentError)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "told nothing new") {
+	err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
+	if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "told nothing new") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"os"
@@ -21,7 +21,7 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	actions := func() []string {
 		t.Helper()
-		plan, err := s.newAccess(t).Plan(t.Context(), s.Instance, nil)
+		plan, err := s.newClient(t).Plan(t.Context(), s.Instance, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 	if _, err := os.Stat(s.agentPath(t)); !os.IsNotExist(err) {
 		t.Errorf("a plan put the agent on the host: %v", err)
 	}
-	if _, err := s.access.Facts(t.Context(), s.Instance); err != nil {
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
 		t.Fatal(err)
 	}
 	check("with the agent there", nil)
@@ -53,7 +53,7 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 	}
 	check("with another file in its place", []string{"Update File"})
 	s.Secrets["operator/cloud-private-key"] = nil
-	if _, err := s.newAccess(t).Plan(t.Context(), s.Instance, nil); err == nil {
+	if _, err := s.newClient(t).Plan(t.Context(), s.Instance, nil); err == nil {
 		t.Error("a plan without credentials: got no error")
 	}
 }
@@ -61,17 +61,17 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 // TestPlanConfiguration: what a host would be set up with is known once the agent is there.
 func TestPlanConfiguration(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
-	changes, err := c.access.Plan(t.Context(), c.Instance, &c.bundle)
+	changes, err := c.client.Plan(t.Context(), c.Instance, &c.bundle)
 	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Message, "What else would change is not known before it is there") {
 		t.Errorf("without the agent: %+v, %v", changes, err)
 	}
 	if _, err := os.Stat(c.agentPath(t)); !os.IsNotExist(err) {
 		t.Errorf("a plan put the agent on the host: %v", err)
 	}
-	if _, err := c.access.Facts(t.Context(), c.Instance); err != nil {
+	if _, err := c.client.Facts(t.Context(), c.Instance); err != nil {
 		t.Fatal(err)
 	}
-	changes, err = c.access.Plan(t.Context(), c.Instance, &c.bundle)
+	changes, err = c.client.Plan(t.Context(), c.Instance, &c.bundle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,8 +111,8 @@ func TestPlannedChanges(t *testing.T) {
 
 func TestAgentPath(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
-	_, revision := s.access.Revision()
-	if got, want := s.access.AgentPath(), `C:\Windows\windows-node-agent\windows-node-agent-`+revision+".exe"; got != want {
+	_, digest := s.client.Agent()
+	if got, want := s.client.AgentPath(), `C:\Windows\windows-node-agent\windows-node-agent-`+digest+".exe"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := New(Options{Pool: s.Pool}).AgentPath(); got != "" {

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-package host
+package agentclient
 
 import (
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
-
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -24,45 +20,6 @@ import (
 // askTimeout bounds questions to the agent. Most answers take milliseconds; to inspect a
 // host with a slow disk takes some seconds.
 const askTimeout = 30 * time.Second
-
-// BootID says which boot the host is in: it is another one after each restart. Errors are
-// [CredentialsError]s, [ssh.Error]s and [AgentError]s.
-func (a *Access) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-	var boot api.BootFacts
-	if _, err := a.ask(ctx, instance, question{command: api.CommandBoot}, &boot); err != nil {
-		return "", err
-	}
-	return boot.ID, nil
-}
-
-// Restart restarts the host, if it still is in the boot that the request names. It returns
-// when the host has agreed, which is before it goes down. After an error nobody knows
-// whether the host restarts; as the request names the boot, it can simply be made again,
-// over a new connection. Errors are those of BootID.
-func (a *Access) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
-	var answer api.RestartAnswer
-	if request.BootID == "" {
-		return answer, errors.New("restarting a host: the request does not say which boot shall end")
-	}
-	_, err := a.ask(ctx, instance, question{command: api.CommandRestart, request: request}, &answer)
-	return answer, err
-}
-
-// EnsureRoutes makes sure that the host sends packets to the given destinations the given
-// way, and returns the routes that had to be made. They last until the next restart.
-// Errors are those of BootID; after one, some of the routes may have been made.
-func (a *Access) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error) {
-	var answer api.RoutesAnswer
-	if _, err := a.ask(ctx, instance, question{command: api.CommandRoutes, request: api.RoutesRequest{Ensure: routes}}, &answer); err != nil {
-		return nil, err
-	}
-	for _, r := range answer.Changed {
-		if !slices.Contains(routes, r) {
-			return nil, &AgentError{Step: StepRun, Err: fmt.Errorf("it says that it has made the route to %s, which it was not asked for", r.Destination)}
-		}
-	}
-	return answer.Changed, nil
-}
 
 // question is what the agent is asked.
 type question struct {
@@ -82,8 +39,8 @@ type question struct {
 
 // ask asks the agent, after putting it on the host if need be. The answer, one document of
 // JSON, is bounded in size and in what it holds.
-func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, into any) (answer.Exchange, error) {
-	target, err := a.target(ctx, instance)
+func (a *Client) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, into any) (answer.Exchange, error) {
+	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return answer.Exchange{}, err
 	}
@@ -91,16 +48,16 @@ func (a *Access) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q 
 }
 
 // askTarget is ask for who knows how to log in.
-func (a *Access) askTarget(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
+func (a *Client) askTarget(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
 	times, err := a.askOnce(ctx, target, q, into)
 	if mayBeGone(err) {
-		a.doubt(target)
+		a.invalidate(target)
 		times, err = a.askOnce(ctx, target, q, into)
 	}
 	return times, err
 }
 
-func (a *Access) askOnce(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
+func (a *Client) askOnce(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
 	program, err := a.ensureAgent(ctx, target)
 	if err != nil {
 		return answer.Exchange{}, err
@@ -133,7 +90,7 @@ func askProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program 
 		return times, ran
 	}
 	if err := answer.Decode([]byte(hide.text(out.String())), into, limits); err != nil {
-		return times, &AgentError{Step: StepRun, Err: fmt.Errorf("its answer to %q: %w", q.command, err)}
+		return times, &Error{Step: StepRun, Err: fmt.Errorf("its answer to %q: %w", q.command, err)}
 	}
 	return times, nil
 }

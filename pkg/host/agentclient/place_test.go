@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package agentclient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/test/hostsite"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// site is one host and what works with its agent.
+type site struct {
+	*hostsite.Site
+	connector *host.Connector
+	client    *Client
+}
+
+// newSite starts a host.
+func newSite(t *testing.T, o winhost.InProcessOptions) *site {
+	t.Helper()
+	return newSiteOn(t, winhost.Options{InProcess: o})
+}
+
+// newSiteOn is newSite on any tier.
+func newSiteOn(t *testing.T, o winhost.Options) *site {
+	t.Helper()
+	s := &site{Site: hostsite.New(t, o)}
+	s.client = s.newClient(t)
+	return s
+}
+
+// newClient is another Client with another Connector to the same host, as another replica has.
+// The site has that connector from now on.
+func (s *site) newClient(t *testing.T) *Client {
+	t.Helper()
+	agents, err := LoadBundle(s.AgentDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.connector = host.New(host.Options{
+		Pool: s.Pool, ReadSecret: s.Secrets.Read, ReadPool: hostsite.Pools, ClusterCredentials: hostsite.ClusterCredentials,
+	})
+	return New(Options{Hosts: s.connector, Pool: s.Pool, Agents: agents})
+}
+
+// agentPath is where the agent of the site is on this machine.
+func (s *site) agentPath(t *testing.T) string {
+	t.Helper()
+	path, err := s.Host.LocalPath(s.client.AgentPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// uploads counts how often the agent was put on the host: it is verified under a
+// temporary name each time.
+func (s *site) uploads() int {
+	n := 0
+	for _, command := range s.Host.Commands() {
+		if strings.Contains(command, "upload-") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestFacts(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	facts, err := s.client.Facts(t.Context(), s.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if facts.Name.Hostname != s.Host.Name() || facts.System.Product != "Windows Server 2022 Datacenter" {
+		t.Errorf("got %+v", facts)
+	}
+	version, digest := s.client.Agent()
+	if version == "" || !strings.Contains(s.agentPath(t), digest) {
+		t.Errorf("version %q, digest %q, but the file is %s", version, digest, s.agentPath(t))
+	}
+}
+
+func TestAgentIsUploadedOnce(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	for range 3 {
+		if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.uploads(); n != 1 {
+		t.Errorf("the agent was uploaded %d times", n)
+	}
+	before := len(s.Host.Commands())
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Host.Commands()) - before; n != 1 {
+		t.Errorf("asking again takes %d commands", n)
+	}
+	// Another replica finds it, and makes sure that it is ours.
+	if _, err := s.newClient(t).Facts(t.Context(), s.Instance); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.uploads(); n != 1 {
+		t.Errorf("after another replica came, it was uploaded %d times", n)
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(s.agentPath(t)), "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("on the host are %v, %v", left, err)
+	}
+}
+
+func TestConcurrentCallersUploadOnce(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := s.uploads(); n != 1 {
+		t.Errorf("the agent was uploaded %d times", n)
+	}
+}
+
+// TestReplicasUploadAtOnce covers two replicas that meet a new host together: one
+// of them cannot replace the program that the other one runs already.
+func TestReplicasUploadAtOnce(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	var wait sync.WaitGroup
+	for range 4 {
+		client := s.newClient(t)
+		wait.Go(func() {
+			if _, err := client.Facts(t.Context(), s.Instance); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func TestTamperedAgentIsReplaced(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Fatal(err)
+	}
+	path := s.agentPath(t)
+	ours, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		"same size": bytes.Repeat([]byte("x"), len(ours)),
+		"cut short": ours[:len(ours)/2],
+		"empty":     nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.newClient(t).Facts(t.Context(), s.Instance); err != nil {
+				t.Fatal(err)
+			}
+			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, ours) {
+				t.Errorf("what is on the host is not ours, %v", err)
+			}
+		})
+	}
+}
+
+func TestAgentErrors(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(*testing.T, *site)
+		step  string
+		want  string
+	}{
+		{"disk full", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{DiskFull: true}) }, StepUpload, "is the disk full?"},
+		{"read only", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{SFTPReadOnly: true}) }, StepUpload, agentDir},
+		{"our copy was replaced", func(t *testing.T, s *site) {
+			path := filepath.Join(s.AgentDir, "windows-node-agent.exe")
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, bytes.ToLower(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, StepVerify, "digest"},
+		{"our copy is gone", func(t *testing.T, s *site) {
+			if err := os.Remove(filepath.Join(s.AgentDir, "windows-node-agent.exe")); err != nil {
+				t.Fatal(err)
+			}
+		}, StepUpload, "opening our copy"},
+		{"it cannot be run", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{ExecExit: 5}) }, StepVerify, "5"},
+		{"it fails", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{ExecExit: 5, ExecMatch: " facts$"}) }, StepRun, "5"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSite(t, winhost.InProcessOptions{})
+			test.spoil(t, s)
+			_, err := s.client.Facts(t.Context(), s.Instance)
+			var agent *Error
+			if !errors.As(err, &agent) || agent.Step != test.step || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want step %s with %q", err, test.step, test.want)
+			}
+			// A host that was put right is all right.
+			s.SetFault(t, winhost.Fault{})
+			if strings.HasPrefix(test.name, "our copy") {
+				return
+			}
+			if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+func TestFactsPutADeletedAgentBack(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(s.agentPath(t)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if n := s.uploads(); n != 2 {
+		t.Errorf("it was uploaded %d times", n)
+	}
+}
+
+func TestBundle(t *testing.T) {
+	if _, err := LoadBundle(t.TempDir()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(fmt.Sprint(err), "windows-node-agent.exe") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// TestExecWithoutAgent: a session is what repairs a host on which the agent cannot be put.
+func TestExecWithoutAgent(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	s.SetFault(t, winhost.Fault{DiskFull: true})
+	if _, err := s.client.Facts(t.Context(), s.Instance); err == nil {
+		t.Fatal("the agent was put on a full disk, so this proves nothing")
+	}
+	session, err := s.connector.Exec(t.Context(), s.Instance, []string{"hostname"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = session.Close() }()
+	stdout, err := io.ReadAll(session.Stdout())
+	if err != nil || !strings.Contains(string(stdout), s.Host.Name()) {
+		t.Errorf("got %q, %v", stdout, err)
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+// Package host connects to the host behind a WindowsInstance, for the API server and for
+// the controller alike: it finds the credentials, applies the policy on host keys and
+// addresses, and runs what users ask for. What is done with the agent on a host is in
+// package agentclient; what an error means is in package diagnose.
+//
+// It must not import these two, nor the registry or a controller, which build on it.
+package host
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// Options are what an [Connector] needs.
+type Options struct {
+	// Pool holds the connections.
+	Pool *ssh.Pool
+	// ReadSecret returns the data of a Secret.
+	ReadSecret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// ReadPool returns a pool, whose template may name the credentials of its hosts.
+	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
+	// ClusterCredentials is the Secret with the cluster-wide key.
+	ClusterCredentials types.NamespacedName
+}
+
+// Connector connects to hosts. It is safe for concurrent use.
+type Connector struct {
+	options     Options
+	credentials credentialCache
+	probe       singleflight.Group
+
+	mu sync.Mutex
+	// shells are the login shells of hosts that were asked for them.
+	shells map[string]knownShell
+}
+
+// New returns a Connector.
+func New(o Options) *Connector {
+	return &Connector{options: o, shells: map[string]knownShell{}}
+}
+
+// Resolve returns the addresses that the instance stands for and that may be
+// dialed. Errors are [ssh.Error]s.
+func (c *Connector) Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error) {
+	return c.options.Pool.Resolve(ctx, Address(instance))
+}
+
+// HostKey returns the host key that the host presents; of several, one of a type that
+// is trusted already. It does not log in. Errors are [ssh.Error]s.
+func (c *Connector) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (Key, error) {
+	target := Address(instance)
+	var err error
+	if target.HostKeys, err = trustedKeys(instance); err != nil {
+		return Key{}, err
+	}
+	key, err := c.options.Pool.HostKey(ctx, target)
+	if err != nil {
+		return Key{}, err
+	}
+	return KeyOf(key), nil
+}
+
+// Login makes sure that the host presents a trusted key, accepts the credentials
+// and opens a session. Errors are [CredentialsError]s and [ssh.Error]s.
+func (c *Connector) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
+	target, err := c.Target(ctx, instance)
+	if err != nil {
+		return err
+	}
+	return c.options.Pool.Ping(ctx, target)
+}
+
+// Forget closes the connections to the host, for example because the instance is gone, and
+// forgets what was found out about it.
+func (c *Connector) Forget(instance *v1alpha1.WindowsInstance) {
+	c.options.Pool.Forget(Address(instance))
+	c.Invalidate(Address(instance))
+}
+
+// Invalidate forgets what was found out about a host: it may have been installed anew.
+func (c *Connector) Invalidate(target ssh.Target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.shells, target.Endpoint())
+}
+
+// Address is where the host of an instance is contacted, and as whom: the target without what is needed to log in.
+func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
+	return ssh.Target{Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username}
+}
+
+// Target is how to log in to the host of the instance: with its credentials and trusted host keys.
+func (c *Connector) Target(ctx context.Context, instance *v1alpha1.WindowsInstance) (ssh.Target, error) {
+	target := Address(instance)
+	var err error
+	if target.HostKeys, err = trustedKeys(instance); err != nil {
+		return ssh.Target{}, err
+	}
+	if target.Credential, err = c.credential(ctx, instance); err != nil {
+		return ssh.Target{}, err
+	}
+	return target, nil
+}
