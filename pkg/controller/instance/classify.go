@@ -4,7 +4,6 @@
 package instance
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
-	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // failure is an error in the words of the API: which condition it concerns, and
@@ -33,19 +31,6 @@ var stages = map[step]diagnose.Stage{
 	stepHostKey: diagnose.StageHostKey,
 	stepLogin:   diagnose.StageLogin,
 	stepFacts:   diagnose.StageFacts,
-}
-
-// inconclusive says whether an error is about us and tells nothing about the host.
-func inconclusive(err error) bool {
-	if e, ok := hostssh.AsError(err); ok {
-		switch e.Reason {
-		case hostssh.ReasonLimitReached, hostssh.ReasonSessionLimitReached, hostssh.ReasonPoolClosed,
-			hostssh.ReasonCanceled, hostssh.ReasonSessionClosed:
-			return true
-		}
-		return false
-	}
-	return errors.Is(err, context.Canceled)
 }
 
 // classify puts the error of a step into the words of the API. The message is the
@@ -78,12 +63,9 @@ func isTimeout(reason string) bool {
 }
 
 // hung says whether the error of a step means that the host did not answer in
-// time, so that looking at it again may take as long again.
+// time, so that probing it again may take as long again.
 func hung(at step, err error, instance *windowsv1alpha1.WindowsInstance) bool {
-	if e, ok := hostssh.AsError(err); ok && e.Reason == hostssh.ReasonTimedOut && e.Layer != hostssh.LayerDNS {
-		return true
-	}
-	return errors.Is(err, context.DeadlineExceeded) || isTimeout(classify(at, err, instance).reason)
+	return diagnose.IsTimeout(err) || isTimeout(classify(at, err, instance).reason)
 }
 
 // maxCause bounds how much of what others say gets into a message.

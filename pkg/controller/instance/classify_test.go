@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -72,7 +73,7 @@ func TestReasonsAreFitForConditions(t *testing.T) {
 			t.Errorf("%s: got %+v", reason, f)
 		}
 	}
-	if !inconclusive(&ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}) || inconclusive(&host.CredentialsError{}) {
+	if !diagnose.IsInconclusive(&ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}) || diagnose.IsInconclusive(&host.CredentialsError{}) {
 		t.Error("limits of ours tell nothing about a host, and a missing Secret does")
 	}
 }

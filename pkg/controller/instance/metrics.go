@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // metrics counts probes.
@@ -65,7 +66,7 @@ func resultOf(o *observation, instance *windowsv1alpha1.WindowsInstance) string 
 		}
 		return windowsv1alpha1.ReasonFindings
 	}
-	if inconclusive(o.err) {
+	if diagnose.IsInconclusive(o.err) {
 		return "NotConcluded"
 	}
 	return classify(o.failed, o.err, instance).reason

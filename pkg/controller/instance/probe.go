@@ -13,7 +13,7 @@ import (
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
-	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // admitFunc says whether the host behind the addresses may be contacted for an
@@ -119,8 +119,8 @@ func (a *attempt) login(ctx context.Context) error {
 		a.seen.contacted, a.seen.verified, a.seen.loggedIn = true, true, true
 		return nil
 	}
-	sshErr, ok := ssh.AsError(err)
-	if !ok && ctx.Err() == nil {
+	reach := diagnose.ReachOf(err)
+	if !reach.Tried && ctx.Err() == nil {
 		// Something was missing to try it, for example the Secret. Whether the host can
 		// be reached is worth knowing all the same, and comes first.
 		if askErr := a.askHostKey(ctx); askErr != nil {
@@ -129,14 +129,7 @@ func (a *attempt) login(ctx context.Context) error {
 		}
 		return err
 	}
-	if ok {
-		switch sshErr.Layer {
-		case ssh.LayerHostKey:
-			a.seen.contacted = true
-		case ssh.LayerAuth, ssh.LayerSession, ssh.LayerShell:
-			a.seen.contacted, a.seen.verified = true, true
-		}
-	}
+	a.seen.contacted, a.seen.verified = reach.Contacted, reach.Verified
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // remembered is what this process remembers of an instance. It is the part of what is
@@ -60,7 +61,7 @@ func (t *tracker) observe(key types.NamespacedName, o *observation, jitter float
 	if !ok || h.uid != o.uid || h.contact != o.contact {
 		return
 	}
-	if o.err != nil && inconclusive(o.err) {
+	if o.err != nil && diagnose.IsInconclusive(o.err) {
 		// It says nothing about the host: what was seen before stays.
 		h.history = h.history.after(outcomeFailed, false, o.finished, jitter)
 		return

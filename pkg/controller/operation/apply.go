@@ -23,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
 
@@ -150,7 +151,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		case recordErr != nil:
 			return nil, recordErr
 		case err != nil:
-			if !isTransient(err) {
+			if !diagnose.IsTransient(err) {
 				if breaks++; !agentBroke(err) || breaks > maxBreaks {
 					return nil, e.blame(ctx, "the host cannot be changed", err)
 				}
@@ -289,7 +290,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 			return recordErr
 		case err == nil:
 			return nil
-		case !isTransient(err) || !e.clock.Now().Before(until):
+		case !diagnose.IsTransient(err) || !e.clock.Now().Before(until):
 			return e.blame(ctx, "files cannot be sent to the host", err)
 		}
 		e.hosts.Forget(e.instance)

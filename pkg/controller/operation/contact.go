@@ -4,47 +4,9 @@
 package operation
 
 import (
-	"context"
-	"errors"
-
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/host"
-	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
-	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
-
-// isTransient says whether an error may be gone in a moment: the host was not reached, or the
-// connection broke. What the host, or our own configuration, says clearly is not transient.
-func isTransient(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	e, ok := ssh.AsError(err)
-	if !ok {
-		return false
-	}
-	switch e.Layer {
-	case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerSession:
-		return e.Reason != ssh.ReasonAddressRefused
-	}
-	return e.Reason == ssh.ReasonConnectionLost || e.Reason == ssh.ReasonConnectionReset || e.Reason == ssh.ReasonTimedOut
-}
-
-// unsentFor says whether an error of a request to a host means that the request has
-// surely not been carried out: the host was not even logged in to, or it said no.
-func unsentFor(err error) bool {
-	var agent *agentclient.Error
-	var credentials *host.CredentialsError
-	if e, ok := ssh.AsError(err); ok {
-		switch e.Layer {
-		case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerHostKey, ssh.LayerAuth:
-			return true
-		}
-		return false
-	}
-	return errors.As(err, &credentials) || errors.As(err, &agent) && !errors.Is(err, context.DeadlineExceeded)
-}
 
 // stages of the steps whose errors are not about looking at the host.
 var stages = map[string]diagnose.Stage{

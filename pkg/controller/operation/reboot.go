@@ -14,6 +14,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -98,9 +99,9 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		case err == nil:
 			return result{message: "The host has agreed to restart."}, nil
 		}
-		if !mayBeSent && unsentFor(err) {
+		if !mayBeSent && diagnose.IsUnsent(err) {
 			e.unsent = true
-			if !isTransient(err) || !e.clock.Now().Before(unreachableUntil) {
+			if !diagnose.IsTransient(err) || !e.clock.Now().Before(unreachableUntil) {
 				return result{}, e.blame(ctx, "the host does not take the request to restart", err)
 			}
 		} else {
@@ -155,7 +156,7 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 		id, err := ask(ctx, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
 		switch {
 		case err != nil:
-			if isTransient(err) {
+			if diagnose.IsTransient(err) {
 				e.hosts.Forget(e.instance) // the connection may have died with the host and not know it
 			}
 			if now := e.clock.Now(); ordinary(err) && now.Sub(asked) < slowBoot && now.Before(deadline) {
@@ -187,7 +188,7 @@ const slowBoot = 3 * time.Minute
 // cannot be reached, or stops programs while it goes down.
 func ordinary(err error) bool {
 	var agent *agentclient.Error
-	return isTransient(err) || errors.As(err, &agent)
+	return diagnose.IsTransient(err) || errors.As(err, &agent)
 }
 
 // slowShutdown is after which time a host that has not gone down is worth a word. Windows

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // What waits here does so with the clock of the operation and the cause of its context,
@@ -77,7 +78,7 @@ func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout tim
 		if ctx.Err() != nil {
 			return answer, context.Cause(ctx)
 		}
-		if err == nil || !isTransient(err) || !c.Now().Add(pollInterval).Before(until) {
+		if err == nil || !diagnose.IsTransient(err) || !c.Now().Add(pollInterval).Before(until) {
 			return answer, err
 		}
 		if err := sleep(ctx, c, pollInterval); err != nil {

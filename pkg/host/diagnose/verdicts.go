@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package diagnose
+
+import (
+	"context"
+	"errors"
+
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+// IsTransient says whether an error may be gone in a moment: the host was not reached, or the
+// connection broke. What the host, or our own configuration, says clearly is not transient.
+func IsTransient(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	e, ok := ssh.AsError(err)
+	if !ok {
+		return false
+	}
+	switch e.Layer {
+	case ssh.LayerDNS, ssh.LayerConnect, ssh.LayerHandshake, ssh.LayerSession:
+		return e.Reason != ssh.ReasonAddressRefused
+	}
+	return e.Reason == ssh.ReasonConnectionLost || e.Reason == ssh.ReasonConnectionReset || e.Reason == ssh.ReasonTimedOut
+}
+
+// IsUnsent says whether an error of a request to a host means that the request has
+// surely not been carried out: the host was not even logged in to, or it said no.
+func IsUnsent(err error) bool {
+	if e, ok := ssh.AsError(err); ok {
+		return beforeSession(e.Layer)
+	}
+	var agent *agentclient.Error
+	var credentials *host.CredentialsError
+	return errors.As(err, &credentials) || errors.As(err, &agent) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// IsInconclusive says whether an error is about us and tells nothing about the host.
+func IsInconclusive(err error) bool {
+	if e, ok := ssh.AsError(err); ok {
+		switch e.Reason {
+		case ssh.ReasonLimitReached, ssh.ReasonSessionLimitReached, ssh.ReasonPoolClosed,
+			ssh.ReasonCanceled, ssh.ReasonSessionClosed:
+			return true
+		}
+		return false
+	}
+	return errors.Is(err, context.Canceled)
+}
+
+// IsTimeout says whether an error is a deadline that passed while a host was waited for. One of
+// a name server alone is none.
+func IsTimeout(err error) bool {
+	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonTimedOut && e.Layer != ssh.LayerDNS {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// Reach is how far a connection came that failed.
+type Reach struct {
+	// Tried: a connection was to be made. Otherwise something was missing for that, for
+	// example the credentials.
+	Tried bool
+	// Contacted: the server of the host answered. Verified: it proved to have a trusted key.
+	Contacted, Verified bool
+}
+
+// ReachOf says how far a connection came that failed with an error.
+func ReachOf(err error) Reach {
+	e, ok := ssh.AsError(err)
+	if !ok {
+		return Reach{}
+	}
+	switch e.Layer {
+	case ssh.LayerHostKey:
+		return Reach{Tried: true, Contacted: true}
+	case ssh.LayerAuth, ssh.LayerSession, ssh.LayerShell:
+		return Reach{Tried: true, Contacted: true, Verified: true}
+	}
+	return Reach{Tried: true}
+}

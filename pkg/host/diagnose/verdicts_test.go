@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package diagnose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
+)
+
+func TestErrorsOfHosts(t *testing.T) {
+	failed := func(layer ssh.Layer, reason ssh.Reason) error {
+		return fmt.Errorf("x: %w", &ssh.Error{Layer: layer, Reason: reason})
+	}
+	tests := []struct {
+		name          string
+		err           error
+		wantTransient bool
+		wantUnsent    bool
+	}{
+		{"no address", failed(ssh.LayerDNS, ssh.ReasonNameNotResolved), true, true},
+		{"address not allowed", failed(ssh.LayerConnect, ssh.ReasonAddressRefused), false, true},
+		{"down", failed(ssh.LayerConnect, ssh.ReasonConnectionRefused), true, true},
+		{"starting", failed(ssh.LayerHandshake, ssh.ReasonConnectionReset), true, true},
+		{"another host key", failed(ssh.LayerHostKey, ssh.ReasonHostKeyChanged), false, true},
+		{"credentials", failed(ssh.LayerAuth, ssh.ReasonCredentialsRefused), false, true},
+		{"silent while logging in", failed(ssh.LayerAuth, ssh.ReasonTimedOut), true, true},
+		{"broken while it ran", failed(ssh.LayerSession, ssh.ReasonConnectionLost), true, false},
+		{"no Secret", &host.CredentialsError{Secret: "a/b", Err: errors.New("not there")}, false, true},
+		{"the agent says no", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("exit code 1")}, false, true},
+		{"the agent is silent", &agentclient.Error{Step: agentclient.StepRun, Err: context.DeadlineExceeded}, true, false},
+		{"silence", context.DeadlineExceeded, true, false},
+		{"anything else", errors.New("x"), false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if transient, unsent := IsTransient(tt.err), IsUnsent(tt.err); transient != tt.wantTransient || unsent != tt.wantUnsent {
+				t.Errorf("transient %v, unsent %v, want %v, %v", transient, unsent, tt.wantTransient, tt.wantUnsent)
+			}
+		})
+	}
+}
+
+func TestReachOf(t *testing.T) {
+	for layer, want := range map[ssh.Layer]Reach{
+		ssh.LayerDNS:       {Tried: true},
+		ssh.LayerConnect:   {Tried: true},
+		ssh.LayerHandshake: {Tried: true},
+		ssh.LayerHostKey:   {Tried: true, Contacted: true},
+		ssh.LayerAuth:      {Tried: true, Contacted: true, Verified: true},
+		ssh.LayerSession:   {Tried: true, Contacted: true, Verified: true},
+		ssh.LayerShell:     {Tried: true, Contacted: true, Verified: true},
+	} {
+		if got := ReachOf(fmt.Errorf("x: %w", &ssh.Error{Layer: layer})); got != want {
+			t.Errorf("%s: got %+v, want %+v", layer, got, want)
+		}
+	}
+	if got := ReachOf(&host.CredentialsError{Err: errors.New("not there")}); got != (Reach{}) {
+		t.Errorf("without credentials: %+v", got)
+	}
+}
