@@ -17,7 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// Every step is blamed on the condition that it finds out; package hostaccess tests the words.
+// Every step is blamed on the condition that it finds out; package diagnose tests the words.
 func TestClassify(t *testing.T) {
 	boom := errors.New("boom")
 	for _, test := range []struct {

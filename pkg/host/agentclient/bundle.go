@@ -53,6 +53,6 @@ func loadBuild(path string) (agentBuild, error) {
 // Digest names the content of the build.
 func (b *Bundle) Digest() string { return b.build.shortDigest() }
 
-// shortDigest is as much of the digest as names a build beyond doubt and still fits
+// shortDigest is as much of the digest as surely names one build and still fits
 // into a file name and a table.
 func (b agentBuild) shortDigest() string { return b.sha256[:16] }

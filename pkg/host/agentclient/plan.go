@@ -17,7 +17,7 @@ import (
 )
 
 // Plan says what would be done to bring the host to what the bundle says, and does none of
-// it. A nil bundle asks for nothing but the agent. Without the agent nobody can look at the
+// it. A nil bundle asks for nothing but the agent. Without the agent nobody can inspect the
 // host, so that it is the only change of a plan in which it is missing. Errors are
 // those of [Hosts], [ssh.Error]s and [Error]s.
 //
@@ -29,7 +29,7 @@ func (a *Client) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, b
 	}
 	if agent != nil {
 		if bundle != nil {
-			agent.Message += " What else would change is not known before it is there, as it is what looks at the host."
+			agent.Message += " What else would change is not known before it is there, as it is what inspects the host."
 		}
 		return []v1alpha1.PlannedChange{*agent}, nil
 	}

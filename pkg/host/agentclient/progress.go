@@ -20,7 +20,7 @@ const (
 	// maxProgressLine bounds one line of what "apply" and "cleanup" answer. The longest is
 	// a result with hundreds of items; events have some hundred bytes.
 	maxProgressLine = 1 << 20
-	// maxProgress bounds all of it. A host that is set up from scratch tells some hundred events.
+	// maxProgress bounds all of it. A host that is configured from scratch tells some hundred events.
 	maxProgress = 8 << 20
 	// maxSteps bounds how many steps a host may say that there are.
 	maxSteps = 1 << 16

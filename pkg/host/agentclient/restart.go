@@ -31,7 +31,7 @@ func (a *Client) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance)
 func (a *Client) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
 	var answer api.RestartAnswer
 	if request.BootID == "" {
-		return answer, errors.New("restarting a host: the request does not say which boot shall end")
+		return answer, errors.New("restarting a host: the request does not say which boot is to end")
 	}
 	_, err := a.ask(ctx, instance, question{command: api.CommandRestart, request: request}, &answer)
 	return answer, err

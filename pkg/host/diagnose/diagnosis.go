@@ -35,9 +35,9 @@ const (
 	StageHostKey Stage = "HostKey"
 	// StageLogin is logging in and opening a session.
 	StageLogin Stage = "Login"
-	// StageFacts is having the agent look at the host.
+	// StageFacts is having the agent report on the host.
 	StageFacts Stage = "Facts"
-	// StagePlan is having the agent compare the host with what it shall be like.
+	// StagePlan is having the agent compare the host with its desired configuration.
 	StagePlan Stage = "Plan"
 	// StageTransfer is sending it the files that it needs.
 	StageTransfer Stage = "Transfer"
@@ -237,11 +237,11 @@ func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.Wi
 	var b strings.Builder
 	if presented.IsZero() {
 		fmt.Fprintf(&b, "%s presents no host key of a trusted type; trusted is %s (%s). ", host.Endpoint(instance), strings.Join(trusted, ", "), origin)
-		fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
+		fmt.Fprintf(&b, "Either the host was installed anew or somebody else answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 	}
 	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", host.Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin)
-	fmt.Fprintf(&b, "Either the host was set up anew or somebody else answers in its place; nothing was done on it. ")
+	fmt.Fprintf(&b, "Either the host was installed anew or somebody else answers in its place; nothing was done on it. ")
 	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
 	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 }
@@ -266,10 +266,10 @@ func hostKeyFile(keyType string) string {
 
 // doing says what cannot be done, for the stages after the login.
 var doing = map[Stage]string{
-	StageFacts:    "The host cannot be looked at",
-	StagePlan:     "The host cannot be compared with what it shall be like",
+	StageFacts:    "The host cannot be inspected",
+	StagePlan:     "The host cannot be compared with its desired configuration",
 	StageTransfer: "The files that the host needs cannot be sent",
-	StageApply:    "The host cannot be set up",
+	StageApply:    "The host cannot be configured",
 	StageCleanup:  "The host cannot be cleaned",
 }
 
@@ -294,7 +294,7 @@ func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis,
 	var missing *agentclient.PayloadError
 	switch {
 	case errors.As(err, &missing):
-		return say("The host cannot be sent what it needs: %s. Hosts are set up with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
+		return say("The host cannot be sent what it needs: %s. Hosts are configured with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
 	case errors.Is(err, transfer.ErrDiskFull):
 		return say("There is no room on the host for the programs of a node: %s. Free space on its drive C, or make it larger.", cause(err))
 	case errors.Is(err, transfer.ErrDigest):

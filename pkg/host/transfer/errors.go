@@ -25,7 +25,7 @@ var (
 )
 
 // Error is a failure to put a file on a host. A failure that concerns the connection wraps an
-// *sshpool.Error.
+// *ssh.Error.
 type Error struct {
 	// Name and HostPath are those of the item.
 	Name, HostPath string
