@@ -21,7 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// Options are what an [Connector] needs.
+// Options are what a [Connector] needs.
 type Options struct {
 	// Pool holds the connections.
 	Pool *ssh.Pool
@@ -94,7 +94,8 @@ func (c *Connector) Invalidate(target ssh.Target) {
 	delete(c.shells, target.Endpoint())
 }
 
-// Address is where the host of an instance is contacted, and as whom: the target without what is needed to log in.
+// Address is where the host of an instance is contacted, and as whom: the target without
+// what is needed to log in.
 func Address(instance *v1alpha1.WindowsInstance) ssh.Target {
 	return ssh.Target{Address: instance.Spec.Address, Port: int(instance.Spec.Port), User: instance.Spec.Username}
 }
