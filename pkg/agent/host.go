@@ -53,6 +53,6 @@ type Host interface {
 	// service is to stop.
 	Serve(ctx context.Context, run func(context.Context) error) error
 
-	// ReportDrift tells whoever watches the host's events that it was not as it shall be.
+	// ReportDrift tells whoever watches the host's events that it did not have its desired configuration.
 	ReportDrift(message string) error
 }

@@ -38,7 +38,7 @@ func restartCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.W
 		return err
 	}
 	if request.BootID == "" {
-		return errors.New("the request does not say which boot shall end")
+		return errors.New("the request does not say which boot is to end")
 	}
 	boot, err := identifiedBoot(ctx, host)
 	if err != nil {

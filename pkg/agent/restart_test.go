@@ -44,7 +44,7 @@ func TestRestart(t *testing.T) {
 		restarts []RestartOptions
 	}{
 		{
-			name: "in the boot that shall end", boot: "one", stdin: `{"bootID":"one","reason":"update","force":true}`,
+			name: "in the boot to end", boot: "one", stdin: `{"bootID":"one","reason":"update","force":true}`,
 			stdout: `{"bootID":"one","restarted":false}` + "\n", restarts: []RestartOptions{{Reason: "update", Force: true}},
 		},
 		{name: "restarted already", boot: "two", stdin: `{"bootID":"one"}`, stdout: `{"bootID":"two","restarted":true}` + "\n"},

@@ -90,7 +90,7 @@ func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(P
 	}
 }
 
-// selectPods returns the pods that shall leave, or a [NotAllowedError].
+// selectPods returns the pods that are to leave, or a [NotAllowedError].
 func (d *Drainer) selectPods(ctx context.Context, node string, o Options) ([]corev1.Pod, error) {
 	// The helper is told to allow everything: what is not allowed is found out below,
 	// all of it at once and in the words of our options.

@@ -37,7 +37,7 @@ type Options struct {
 
 // Progress says how far a drain is. Total is the sum of Gone, Abandoned and Left.
 type Progress struct {
-	// Total is how many pods shall leave.
+	// Total is how many pods are to leave.
 	Total int
 	// Gone is how many have left.
 	Gone int

@@ -33,7 +33,7 @@ const (
 	stageGone
 )
 
-// tracked is a pod that shall leave.
+// tracked is a pod that is to leave.
 type tracked struct {
 	namespace, name string
 	uid             types.UID

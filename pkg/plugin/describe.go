@@ -187,11 +187,11 @@ func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
 	return status.Node.Name
 }
 
-// nodeAndName is the Node of a host, and the name that it shall have.
+// nodeAndName is the Node of a host, and the name that it is to have.
 func nodeAndName(spec *windowsv1alpha1.WindowsInstanceSpec, status *windowsv1alpha1.WindowsInstanceStatus) string {
 	name := nodeOf(status)
 	if spec.NodeName != "" && !strings.EqualFold(spec.NodeName, name) {
-		name += ", shall be " + strings.ToLower(spec.NodeName)
+		name += ", will be " + strings.ToLower(spec.NodeName)
 	}
 	return name
 }
@@ -231,7 +231,7 @@ func revisionOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
 	if status.CurrentRevision == status.DesiredRevision {
 		return orNone(current)
 	}
-	return fmt.Sprintf("%s, shall become %s", orNone(current), orNone(desired))
+	return fmt.Sprintf("%s, will become %s", orNone(current), orNone(desired))
 }
 
 // section begins a part of the text.

@@ -62,7 +62,7 @@ Phase:         Draining
 Node:          node-1
 System:        Windows Server 2022 Datacenter 10.0.20348.2700, amd64, 4 CPUs, 8.0 GiB memory, win-1, started 2d ago
 Version:       v1
-Revision:      aaaaaaaaaaaa, shall become bbbbbbbbbbbb
+Revision:      aaaaaaaaaaaa, will become bbbbbbbbbbbb
 
 Host keys:
   TYPE          FINGERPRINT   TRUSTED BY   SINCE
@@ -118,7 +118,7 @@ func TestDescribeConfiguration(t *testing.T) {
 		want   []string
 		not    []string
 	}{
-		{"is to be a node of another name", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.NodeName = "WIN-7" }, []string{"Node:          <none>, shall be win-7\n"}, []string{"Removal:"}},
+		{"is to be a node of another name", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.NodeName = "WIN-7" }, []string{"Node:          <none>, will be win-7\n"}, []string{"Removal:"}},
 		{"is to be left", func(i *windowsv1alpha1.WindowsInstance) {
 			i.Spec.Removal = &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon}
 		}, []string{"Removal:       the host is left as it is"}, nil},

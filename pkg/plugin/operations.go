@@ -187,8 +187,8 @@ func newReconfigure(e *env) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "reconfigure (NAME... | -l SELECTOR | --pool POOL | -A)",
-		Short: "Bring a host to what it shall be set up with",
-		Long: `Bring a host to what it shall be set up with, now. With --dry-run=server it shows what would
+		Short: "Bring a host to its desired configuration",
+		Long: `Bring a host to its desired configuration, now. With --dry-run=server it shows what would
 change and what each change costs: nothing, a restart of a service, a drain, or a reboot.`,
 		Example: `  kubectl windows reconfigure win-6 --dry-run=server
   kubectl windows reconfigure win-6`,

@@ -67,7 +67,7 @@ func instance(name, node string) *windowsv1alpha1.WindowsInstance {
 	return i
 }
 
-// put makes an instance what it shall be from now on, and tells those who watch.
+// put brings an instance to the desired state from now on, and tells those who watch.
 func (a *api) put(instance *windowsv1alpha1.WindowsInstance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -99,7 +99,7 @@ func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
 // errNoChange is for a host whose key is in order.
 var errNoChange = errors.New("the host has not presented another key than the trusted one (condition HostKeyTrusted); a key to trust from the start can be named with --key")
 
-// choose finds out which key shall be trusted, and that it is the one that is meant.
+// choose finds out which key is to be trusted, and that it is the one that is meant.
 func (o *trustOptions) choose(instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error) {
 	presented, changed := presentedKey(instance)
 	if o.key != "" {

@@ -204,7 +204,7 @@ func (h *siteHost) wait(t *testing.T, what string, condition func(*windowsv1alph
 	return found
 }
 
-// isSetUp returns nil if a host is set up as it shall be, and its Node is ready.
+// isSetUp returns nil if a host has its desired configuration, and its Node is ready.
 func isSetUp(i *windowsv1alpha1.WindowsInstance) error {
 	for _, kind := range []string{windowsv1alpha1.ConditionConfigured, windowsv1alpha1.ConditionUpToDate, windowsv1alpha1.ConditionNodeReady, windowsv1alpha1.ConditionReady} {
 		if !meta.IsStatusConditionTrue(i.Status.Conditions, kind) {
@@ -235,7 +235,7 @@ func (h *siteHost) waitRevision(t *testing.T, before string) *windowsv1alpha1.Wi
 	t.Helper()
 	return h.wait(t, "the host is ready with another revision", func(i *windowsv1alpha1.WindowsInstance) error {
 		if i.Status.DesiredRevision == before {
-			return errors.New("it shall be as it was\n" + describeConditions(i))
+			return errors.New("it must be as it was\n" + describeConditions(i))
 		}
 		return isSetUp(i)
 	})
@@ -272,7 +272,7 @@ func (h *siteHost) patch(t *testing.T, patch string) {
 	}
 }
 
-// reconfigure asks for the host to be brought to what it shall be.
+// reconfigure asks for the host to be brought to what it must be.
 func (h *siteHost) reconfigure(t *testing.T) *windowsv1alpha1.Operation {
 	t.Helper()
 	var op *windowsv1alpha1.Operation

@@ -358,7 +358,7 @@ func (h *siteHost) plan(t *testing.T) []windowsv1alpha1.PlannedChange {
 	return answer.Status.Plan
 }
 
-// configureRename gives a host the name that it shall have, with one restart.
+// configureRename gives a host the name that it is to have, with one restart.
 func configureRename(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-rename")
 	h := s.newHost(t, namespace, "cfg-rename", winhost.Options{})

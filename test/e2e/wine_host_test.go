@@ -27,7 +27,7 @@ import (
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
-// wineNode is how the Node of the Wine host shall be called, and so the host itself.
+// wineNode is how the Node of the Wine host must be called, and so the host itself.
 const wineNode = "wine-node"
 
 // wineHost is a host of TierWine, whose computer name is not that of its Node.

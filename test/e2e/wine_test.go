@@ -51,10 +51,10 @@ func TestWine(t *testing.T) {
 	}
 }
 
-// join makes a Node of an entry. The host gets the name that its Node shall have and the
+// join makes a Node of an entry. The host gets the name that its Node must have and the
 // feature Containers with one restart.
 func (h *wineHost) join(t *testing.T) {
-	// It is off until it is said how its Node shall be called.
+	// It is off until it is said how its Node must be called.
 	if err := h.host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func (h *wineHost) certificates(t *testing.T) {
 	})
 }
 
-// nothingToDo asks what a reconfigure would do to a host that is as it shall be.
+// nothingToDo asks what a reconfigure would do to a host that is as desired.
 func (h *wineHost) nothingToDo(t *testing.T) {
 	out := h.plugin(t, "reconfigure", h.name, "--dry-run=server")
 	mustSay(t, out, "nothing would change")

@@ -67,12 +67,22 @@ func source(f sourceFile) bool {
 	return !f.generated() && slices.Contains([]string{".go", ".sh", ".yaml"}, path.Ext(f.path))
 }
 
+// prose is what users and the next developer read: the product, with its messages and
+// comments, and the documents, but for the page about words.
+func prose(f sourceFile) bool {
+	return f.product() || path.Ext(f.path) == ".md" && !f.generated() && f.path != "docs/style.md" && !under(f.path, "test")
+}
+
 func everywhere(f sourceFile) bool { return !f.generated() }
 
 // sshOutsideThePool is product code outside of the one package that dials hosts.
 func sshOutsideThePool(f sourceFile) bool { return f.product() && !under(f.path, "pkg/host/ssh") }
 
 var words = []word{
+	{regexp.MustCompile(`(?i)\bsha`+`ll\b`), prose, "docs/style.md: say must, is, will, or the desired configuration"},
+	{regexp.MustCompile(`(?i)\bpeer`+` operator`), prose, "docs/style.md: say WMCO"},
+	{regexp.MustCompile(`(^|[ (])([Hh]`+`e|[Hh]`+`is|[Hh]`+`im|[Hh]`+`imself)([ ,.:;)]|$)`), prose, "docs/style.md: say they, their, them"},
+	{regexp.MustCompile(`\b(happen`+`ing|bl`+`ip)\b`), prose, "docs/style.md: say event, transient"},
 	{literal("TO", "DO"), sourceFile.product, "finish it, or leave it out and say so in docs"},
 	{literal("FIX", "ME"), sourceFile.product, "fix it"},
 	{literal("XX", "X"), sourceFile.product, "say what is the matter, or change it"},
@@ -208,6 +218,10 @@ func TestCheckWords(t *testing.T) {
 		{name: "unfinished product", path: "pkg/a/a.go", content: "\n// TO" + "DO: more\n", want: []string{"pkg/a/a.go:2"}},
 		{name: "unfinished test", path: "pkg/a/a_test.go", content: "// TO" + "DO: more\n"},
 		{name: "part of a word", path: "pkg/a/a.go", content: "// TO" + "DOS, st" + "ubborn, to" + "do\n"},
+		{name: "a word that readers do not search for", path: "pkg/a/a.go", content: "// what hosts sha" + "ll be\n", want: []string{"pkg/a/a.go:1"}},
+		{name: "a person is they", path: "docs/a.md", content: "who reads h" + "is log\n", want: []string{"docs/a.md:1"}},
+		{name: "the page about words", path: "docs/style.md", content: "sha" + "ll\n"},
+		{name: "words of a test", path: "test/a_test.go", content: "// it sha" + "ll\n"},
 		{name: "generated", path: "pkg/a/zz_generated.a.go", content: "// TO" + "DO\n"},
 		{name: "broken", path: "cmd/a/main.go", content: "// FIX" + "ME\n", want: []string{"cmd/a/main.go:1"}},
 		{name: "stand-in in product", path: "pkg/a/a.go", content: "// a st" + "ub\n", want: []string{"pkg/a/a.go:1"}},

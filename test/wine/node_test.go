@@ -95,7 +95,7 @@ func (c *cluster) approve(t *testing.T) {
 	}()
 }
 
-// document is that of a host that shall join, or of one that has.
+// document is that of a host that must join, or of one that has.
 func (h *host) document(c *cluster, bootstrap *document.TokenCredentials) *document.Result {
 	h.Helper()
 	in := document.Inputs{

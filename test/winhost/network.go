@@ -128,7 +128,7 @@ func (n *network) create(ctx context.Context) error {
 			{"link", "set", "eth0", "up"},
 			{"route", "add", "default", "via", Gateway},
 			// There is nothing behind the gateway. Who asks there, as for a name of the DNS,
-			// shall be told so at once.
+			// must be told so at once.
 			{"route", "add", "unreachable", "0.0.0.0/1"},
 			{"route", "add", "unreachable", "128.0.0.0/1"},
 		} {

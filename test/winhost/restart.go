@@ -48,7 +48,7 @@ func (b *base) restartOptions() RestartOptions {
 
 // restartFromInside carries out what a program of the host has asked for. down ends the
 // boot of that program, and reports false if it is over already; up boots the host, unless
-// it shall stay off.
+// it must stay off.
 func (b *base) restartFromInside(down func() bool, comesBack bool, up func(context.Context) error) {
 	if !b.pause(shutdownNotice) {
 		return

@@ -12,10 +12,10 @@ import (
 const RestartNotice = 2 * time.Second
 
 // RestartRequest asks for the host to be restarted once. As it names the boot that
-// shall end, it can be repeated without a second restart, for example when the answer
+// is to end, it can be repeated without a second restart, for example when the answer
 // was lost together with the connection.
 type RestartRequest struct {
-	// BootID is the boot that shall end, as [BootFacts.ID] has it. It must not be empty.
+	// BootID is the boot to end, as [BootFacts.ID] has it. It must not be empty.
 	BootID string `json:"bootID"`
 	// Reason is kept in the log of the system, for people.
 	Reason string `json:"reason,omitempty"`

@@ -208,7 +208,7 @@ func converge(t *testing.T, f *fake, b config.Bundle) *api.Result {
 	return nil
 }
 
-// check says what is wrong with a host that shall be as the bundle says.
+// check says what is wrong with a host that must be as the bundle says.
 func (f *fake) check(t *testing.T, b config.Bundle) {
 	t.Helper()
 	for _, file := range b.Document.Files {

@@ -99,7 +99,7 @@ func (p *planner) impact(o config.OnChange) config.Impact {
 	return config.ImpactNone
 }
 
-// order is all services that are or shall be ours, each after those it depends on as far
+// order is all services that are ours or are to be, each after those it depends on as far
 // as the document and the inventory tell.
 func (p *planner) order() []serviceRecord {
 	var list []serviceRecord

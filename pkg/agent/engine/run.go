@@ -4,18 +4,10 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
-	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // RunOptions are how a host is kept as it is.
@@ -42,89 +34,4 @@ func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 			return nil //nolint:nilerr // the end of ctx is the end that was asked for
 		}
 	}
-}
-
-// commandRun is what the service calls itself.
-const commandRun = "run"
-
-// keeper looks at a host again and again.
-type keeper struct {
-	*Engine
-	observer
-	options  RunOptions
-	reported string // the last drift, without its time
-}
-
-// look compares the host with its document once, and puts right what it may.
-func (k *keeper) look(ctx context.Context) {
-	drift, err := k.repair(ctx)
-	var locked *LockedError
-	if errors.As(err, &locked) || ctx.Err() != nil {
-		return
-	}
-	if err != nil {
-		drift.Error = err.Error()
-	}
-	text, err := json.Marshal(drift)
-	if err != nil || string(text) == k.reported {
-		return
-	}
-	k.reported = string(text)
-	if len(drift.Repaired)+len(drift.Left) == 0 && drift.Error == "" {
-		return
-	}
-	drift.Time = k.now()
-	if text, err = json.Marshal(drift); err == nil {
-		err = k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
-	}
-	if err != nil {
-		drift.Error += fmt.Sprintf("; this could not be written to %s: %v", driftPath, err)
-	}
-	if k.options.Report != nil {
-		k.options.Report(drift)
-	}
-}
-
-// repair does the work of look as the only one on the host.
-func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
-	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
-	if err != nil {
-		return drift, err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	st, err := openStore(k.System)
-	if err != nil || st.Applied == "" || st.Applying != "" {
-		return drift, err
-	}
-	content, err := readFile(k.System, appliedPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return drift, nil
-	}
-	if err != nil {
-		return drift, fmt.Errorf("read the applied document: %w", err)
-	}
-	bundle, err := config.Decode(bytes.NewReader(content))
-	if err != nil {
-		return drift, fmt.Errorf("the applied document: %w", err)
-	}
-	drift.Revision = st.Applied
-	return drift, errors.Join(k.rotateLogs(&bundle.Document), k.heal(ctx, st, bundle, &drift))
-}
-
-// heal puts right what it may and notes it.
-func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, drift *api.Drift) error {
-	a := &application{
-		Engine: k.Engine, observer: k.observer, store: st, deadlines: k.Deadlines.withDefaults(),
-		result: &api.Result{}, except: k.options.Service, healing: true,
-	}
-	if err := a.prepare(ctx, bundle); err != nil {
-		return err
-	}
-	drift.Left = a.plan.left
-	if len(a.plan.steps) == 0 {
-		return nil
-	}
-	err := a.execute(ctx)
-	drift.Repaired = a.result.Changed
-	return err
 }

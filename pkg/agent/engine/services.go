@@ -79,7 +79,7 @@ func (a *application) removeService(ctx context.Context, name string) error {
 	return a.system().DeleteService(name)
 }
 
-// runServices makes the services what they shall be and starts them, in their order. After
+// runServices brings the services to the desired state and starts them, in their order. After
 // each comes what waits for it.
 func (a *application) runServices(ctx context.Context) error {
 	if d := &a.bundle.Document; d.HNS != nil {
@@ -115,7 +115,7 @@ func (a *application) runServices(ctx context.Context) error {
 	return nil
 }
 
-// runService makes one service what it shall be and starts it, if it does not run.
+// runService brings one service to the desired state and starts it, if it does not run.
 func (a *application) runService(ctx context.Context, s *config.Service) error {
 	run := func() error {
 		if err := a.settle(ctx, s); err != nil {
@@ -135,7 +135,7 @@ func (a *application) runService(ctx context.Context, s *config.Service) error {
 	return nil
 }
 
-// settle makes the settings of a service what they shall be.
+// settle brings the settings of a service to the desired state.
 func (a *application) settle(ctx context.Context, s *config.Service) error {
 	values, err := a.waitForValues(ctx, s.Arguments...)
 	if err != nil {

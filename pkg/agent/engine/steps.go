@@ -150,7 +150,7 @@ func (a *application) exclusion(s *step) error {
 	return a.after(func() error { return a.system().SetAntivirusExclusion(s.Name, true) })
 }
 
-// writeFile makes a file what it shall be. What was there before it became ours goes aside.
+// writeFile brings a file to the desired state. What was there before it became ours goes aside.
 func (a *application) writeFile(ctx context.Context, s *step) error {
 	w := s.file
 	// Those that are already stopped cost nothing.

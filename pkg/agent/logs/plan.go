@@ -147,7 +147,7 @@ func (p *plan) compilePattern(req *api.LogRequest) *api.LogError {
 	if len(req.Pattern) > api.MaxLogPatternBytes {
 		return badRequest("pattern", "may have at most %d bytes", api.MaxLogPatternBytes)
 	}
-	// Compiled on its own first: the error shall show what the user wrote.
+	// Compiled on its own first: the error must show what the user wrote.
 	if _, err := regexp.Compile(req.Pattern); err != nil {
 		return badRequest("pattern", "%v", err)
 	}

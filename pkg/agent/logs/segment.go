@@ -70,7 +70,7 @@ func (s *segment) loadHead() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	// With another beginning it is another text, which [segment.headIntact] shall
+	// With another beginning it is another text, which [segment.headIntact] is to
 	// find out.
 	if bytes.HasPrefix(head[:n], s.head) {
 		s.head = head[:n]

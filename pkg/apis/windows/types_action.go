@@ -67,8 +67,8 @@ type WindowsInstanceRebootSpec struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceReconfigure asks for a host to be brought to what it shall be set up
-// with now. It is posted to the subresource reconfigure. With dryRun=All the answer
+// WindowsInstanceReconfigure asks for a host to be brought to its desired
+// configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer
 // says what would change.
 type WindowsInstanceReconfigure struct {
 	metav1.TypeMeta
@@ -100,7 +100,7 @@ const (
 	ImpactReboot  ChangeImpact = "Reboot"
 )
 
-// PlannedChange is one difference between a host and what it shall be set up with.
+// PlannedChange is one difference between a host and its desired configuration.
 type PlannedChange struct {
 	Kind    string
 	Name    string

@@ -18,14 +18,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
-// Desired says what a host shall be set up with. It is called concurrently, with
+// Desired says the desired configuration of a host. It is called concurrently, with
 // objects that nobody changes meanwhile, and must answer from memory: it is asked at
 // every look at an instance.
 //
 // An instance whose answer changes with anything but itself, its pool and its Node needs
 // [Options.Changed] to be looked at anew.
 type Desired interface {
-	// Revision names what the host shall be set up with. pool and node are nil where there
+	// Revision names the desired configuration of the host. pool and node are nil where there
 	// is none. waiting says, for people, what cannot be set up yet and what it waits for.
 	// An error says what of the cluster is missing or wrong, and what to do about it.
 	Revision(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
@@ -75,7 +75,7 @@ func (e *evaluation) switched() {
 	meta.RemoveStatusCondition(&e.status.Conditions, windowsv1alpha1.ConditionUpToDate)
 }
 
-// desired records what the host shall be set up with. What was known before stays
+// desired records the desired configuration of the host. What was known before stays
 // while it cannot be said.
 func (e *evaluation) desired() {
 	if !e.managed || e.revision != "" {
@@ -163,7 +163,7 @@ func (e *evaluation) configurationFailed(last *windowsv1alpha1.Operation) {
 		outcome = "was canceled by " + orUnknown(last.CancelRequestedBy)
 	}
 	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
-		"It is tried again by itself after at most half an hour, and sooner when the spec or what the host shall be set up with changes. To try it now: kubectl windows reconfigure %s -n %s",
+		"It is tried again by itself after at most half an hour, and sooner when the spec or the desired configuration of the host changes. To try it now: kubectl windows reconfigure %s -n %s",
 		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace)
 	generation := e.generation
 	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
@@ -226,7 +226,7 @@ func (e *evaluation) drift() string {
 }
 
 func (e *evaluation) inputsMessage() string {
-	return "What the host shall be set up with cannot be worked out: " + message.Cause(message.Shorten(e.inputs.Error(), maxCause))
+	return "The desired configuration of the host cannot be worked out: " + message.Cause(message.Shorten(e.inputs.Error(), maxCause))
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is set up.

@@ -274,7 +274,7 @@ func TestReconcileManaged(t *testing.T) {
 	f.expect("win-1", windowsv1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed", "Configured=False/Configuring", "UpToDate=False/RevisionOutdated")
 	for _, instance := range desired.asked {
 		if instance.Status.System == nil || instance.Status.System.Hostname != "win-1" {
-			t.Error("what the host shall be set up with was asked for before anything was known of it")
+			t.Error("the desired configuration of the host was asked for before anything was known of it")
 		}
 	}
 	f.journal.take()

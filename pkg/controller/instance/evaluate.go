@@ -34,12 +34,12 @@ type snapshot struct {
 	node *corev1.Node
 	// managed: the host is set up, and not only watched.
 	managed bool
-	// revision names what the host shall be set up with: where hosts are only watched, the
+	// revision names the desired configuration of the host: where hosts are only watched, the
 	// agent. Empty: not known.
 	revision string
 	// waiting is what cannot be set up yet.
 	waiting []string
-	// inputs is why it cannot be said what the host shall be set up with. Nil: it can.
+	// inputs is why the desired configuration of the host cannot be worked out. Nil: it can.
 	inputs error
 	// now becomes the transition time of conditions that change.
 	now time.Time

@@ -37,7 +37,7 @@ type Options struct {
 	// Namespace is that of the operator: of two instances of the same host, one in this
 	// namespace stands for it. Required.
 	Namespace string
-	// Desired says what hosts shall be set up with. Nil: hosts are watched and not set up.
+	// Desired says the desired configuration of hosts. Nil: hosts are watched and not set up.
 	Desired Desired
 	// Changed has a value, whatever it is, each time that the answers of Desired may have
 	// changed for all hosts. Nil: they change with instances, pools and Nodes alone.

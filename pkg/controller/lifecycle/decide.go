@@ -5,7 +5,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +74,7 @@ type action struct {
 	operation windowsv1alpha1.OperationType
 	// event tells of what was done. Nil: nothing is told.
 	event *event
-	// removed is what the condition Removed shall say. Nil: nothing.
+	// removed is what the condition Removed is to say. Nil: nothing.
 	removed *metav1.Condition
 	// again is when to decide anew. Zero: when an object changes.
 	again time.Time
@@ -180,11 +179,6 @@ func (w snapshot) due() time.Time {
 		pause = pauseAfter(attempts(status, last), configureRetryFirst, configureRetryLongest)
 	}
 	return last.FinishedAt.Add(pause)
-}
-
-// held says whether the object has our finalizer.
-func (w snapshot) held() bool {
-	return slices.Contains(w.instance.Finalizers, windowsv1alpha1.HostFinalizer)
 }
 
 // duplicate says whether another instance stands for the host.

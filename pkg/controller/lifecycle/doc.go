@@ -7,7 +7,7 @@
 // a deleted instance until its host is clean.
 //
 // All that it decides by is in the objects, above all in the status that package
-// instance keeps: which revision the host has and which it shall have, whether it is fit
+// instance keeps: which revision the host has and which it is to have, whether it is fit
 // to be a node, and how the operations before ended. It remembers nothing, so that it
 // goes on after a restart where it was. The decision is a pure function (decide.go for a
 // host that stays, removal.go for one that goes); the reconciler (reconciler.go) reads

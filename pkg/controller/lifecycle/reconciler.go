@@ -161,18 +161,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, w snapshot, a action) (boo
 	return true, nil
 }
 
-// patchFinalizers changes our finalizer of the object that was decided about, and of no other.
-func (r *Reconciler) patchFinalizers(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, change func(client.Object, string) bool) error {
-	changed := instance.DeepCopy()
-	if !change(changed, windowsv1alpha1.HostFinalizer) {
-		return nil
-	}
-	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(instance, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing the finalizer: %w", err)
-	}
-	return nil
-}
-
 // deleteNode deletes the Node of the host. One that has taken its name since stays, and so
 // does the one of a host that nothing was done to: others made it, whoever asked for it to
 // be set up.

@@ -65,7 +65,7 @@ func upToDate(instance *windowsv1alpha1.WindowsInstance) bool {
 		instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
-// withSpec returns the Node with the taints and the provider's ID that it shall have, and
+// withSpec returns the Node with the taints and the provider's ID that it is to have, and
 // whether that differs from what it has.
 func withSpec(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node) (*corev1.Node, bool) {
 	want := templateTaints(template)

@@ -136,7 +136,7 @@ func (r *Reconciler) refusal(ctx context.Context, instance *windowsv1alpha1.Wind
 	return nil, nil //nolint:nilnil // it is certain
 }
 
-// write makes the Node what it shall be, with one request for its spec and one for its
+// write brings the Node to the desired state, with one request for its spec and one for its
 // metadata, or none.
 func (r *Reconciler) write(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node) error {
 	if changed, differs := withSpec(instance, template, node); differs {

@@ -35,7 +35,7 @@ func templateTaints(template *windowsv1alpha1.PoolTemplate) []corev1.Taint {
 }
 
 // mergeTaints returns the taints of a Node that has current, of which last were ours, and
-// that shall have want. Each stays where it is; new ones come last.
+// that is to have want. Each stays where it is; new ones come last.
 func mergeTaints(current, last, want []corev1.Taint) []corev1.Taint {
 	var merged []corev1.Taint
 	for _, taint := range current {

@@ -29,7 +29,7 @@ func TestMergeTaints(t *testing.T) {
 		merged              string
 	}{
 		{name: "a Node without taints", want: ours, merged: ours},
-		{name: "as it shall be", current: ours, last: ours, want: ours, merged: ours},
+		{name: "as desired", current: ours, last: ours, want: ours, merged: ours},
 		{name: "those of others stay where they are", current: theirs + "," + ours, last: ours, want: "a:NoExecute", merged: theirs + ",a:NoExecute"},
 		{name: "one is taken out of the template", current: "a:NoExecute," + ours, last: "a:NoExecute," + ours, want: ours, merged: ours},
 		{name: "what is not ours stays, although the template no longer asks for anything like it", current: "a:NoExecute," + ours, last: ours, want: ours, merged: "a:NoExecute," + ours},

@@ -45,7 +45,7 @@ const (
 // mebibyte is the unit of the progress of transfers.
 const mebibyte = 1 << 20
 
-// build returns what the host shall be like now, with the revision that it has in the
+// build returns the desired configuration of the host now, with the revision that it has in the
 // end. Trouble with the API server passes.
 func (e *execution) build(ctx context.Context) (*document.Result, error) {
 	if e.configuration == nil {
@@ -57,7 +57,7 @@ func (e *execution) build(ctx context.Context) (*document.Result, error) {
 	}
 	join := e.joins()
 	var built *document.Result
-	err = retryAPI(ctx, e.clock, "Finding out what the host shall be like", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+	err = retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
 		if built, err = e.configuration.Build(ctx, e.instance, node, join); err != nil || !join {
 			return err
 		}
@@ -73,7 +73,7 @@ func (e *execution) build(ctx context.Context) (*document.Result, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("what the host shall be like cannot be said: %w", err)
+		return nil, fmt.Errorf("the desired configuration of the host cannot be said: %w", err)
 	}
 	return built, nil
 }
@@ -212,7 +212,7 @@ type applied struct {
 	waiting []document.Waiting
 }
 
-// configureHost makes the host what it shall be like now, as far as that costs no more
+// configureHost brings the host to its desired configuration of now, as far as that costs no more
 // than is allowed. A failure on the host is an error, in the words of the host.
 func (e *execution) configureHost(ctx context.Context, doing string, allow config.Impact) (*applied, error) {
 	for delivered := false; ; {

@@ -172,7 +172,7 @@ func disruptive(impact windowsv1alpha1.ChangeImpact) bool {
 // describePlan says what will be done, for people.
 func describePlan(p *api.Plan, impact windowsv1alpha1.ChangeImpact) string {
 	if len(p.Items) == 0 && len(p.Reboot) == 0 && len(p.Payload) == 0 {
-		return "The host is as it shall be."
+		return "The host has its desired configuration."
 	}
 	message := fmt.Sprintf("Changes: %d, their impact is %s.", len(p.Items), impact)
 	if len(p.Restarts) > 0 {
@@ -219,7 +219,7 @@ func (e *execution) transfer(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("Files on the host: %d, %d MiB.", len(files), toMebibytes(payloadSize(files)))}, nil
 }
 
-// apply makes the host what it shall be, up to the restart that this may need.
+// apply brings the host to its desired configuration, up to the restart that this may need.
 func (e *execution) apply(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
@@ -247,7 +247,7 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		skips:   map[string]string{windowsv1alpha1.StepRestart: needless, windowsv1alpha1.StepBoot: needless, windowsv1alpha1.StepFinish: needless},
 	}
 	if done.Outcome == api.OutcomeUnchanged {
-		r.message, r.skipped = "The host was as it shall be.", true
+		r.message, r.skipped = "The host had its desired configuration.", true
 	}
 	return r, nil
 }
@@ -314,7 +314,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-// inputs returns what the host shall be like. It waits a while for what is missing if the
+// inputs returns the desired configuration of the host. It waits a while for what is missing if the
 // host has just become a Node, as that is what the others work on who provide it.
 func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, error) {
 	until := e.operation().FindStep(e.current).StartedAt.Add(inputsPatience)
@@ -364,9 +364,9 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	op := e.operation()
-	text := "The host is set up as it shall be."
+	text := "The host has its desired configuration."
 	if built.Revision != op.Revision {
-		// That it is not as it shall be by now is nobody's failure.
+		// That it no longer has it is nobody's failure.
 		text = "The host was set up as it should be then. That has changed since, for which it is configured again."
 	} else {
 		plan, err := e.planHost(ctx, built)

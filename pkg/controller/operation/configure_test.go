@@ -80,11 +80,11 @@ func TestConfigure(t *testing.T) {
 				f.host.is, f.host.recorded = "new", "new"
 				f.failWith("Apply", errors.New("it was asked"))
 			},
-			want: succeeded, wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"set up as it shall be"},
+			want: succeeded, wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
 		},
 		{
 			name: "nothing to do but to write that down", set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "new" }, want: succeeded,
-			wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"set up as it shall be"},
+			wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
 		},
 		{
 			name: "nobody notices", want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},

@@ -212,7 +212,7 @@ func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 	return done, nil
 }
 
-// scriptedConfiguration says what the host of the tests shall be like.
+// scriptedConfiguration says what the host of the tests must be like.
 type scriptedConfiguration struct {
 	mu      sync.Mutex
 	want    string

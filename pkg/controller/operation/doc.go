@@ -12,7 +12,7 @@
 //   - Each operation is a list of steps (plan.go) whose states are in status.operation.
 //     A step that was begun is begun again after an interruption, so each of them is
 //     written such that doing it twice is doing it once. What a step must know again
-//     is recorded before it acts: how the Node was, and which boot of the host shall end.
+//     is recorded before it acts: how the Node was, and which boot of the host is to end.
 //   - Every write carries the resource version of what it is based on, and first looks
 //     whether status.operation is still the same operation (record.go). The reconciler
 //     of package instance writes the same status; neither undoes the other's writes.
@@ -43,7 +43,7 @@
 // instance is being deleted its host is removed and nothing else: every other operation
 // ends as if it had been canceled.
 //
-// Hosts are reached through the interface [Hosts] only, and what they shall be like is
+// Hosts are reached through the interface [Hosts] only, and their desired configuration is
 // known to a [Configuration]. The package must not import
 // another controller nor the packages that serve the API.
 package operation

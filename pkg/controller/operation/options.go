@@ -25,7 +25,7 @@ type Options struct {
 	Hosts Hosts
 	// Kube reads and writes Nodes and Pods, not from a cache. Required.
 	Kube kubernetes.Interface
-	// Configuration says what hosts shall be like. Nil: a Reconfigure brings the agent to
+	// Configuration says the desired configuration of hosts. Nil: a Reconfigure brings the agent to
 	// the host and nothing else.
 	Configuration Configuration
 	// Disruptions are for hosts whose Node is cordoned and drained because of their

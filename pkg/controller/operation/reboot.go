@@ -64,7 +64,7 @@ func (e *execution) readFacts(ctx context.Context) (*api.Facts, error) {
 	return e.hosts.Facts(ctx, e.instance)
 }
 
-// restart asks the host to restart, exactly once. The boot that shall end is recorded
+// restart asks the host to restart, exactly once. The boot to end is recorded
 // first: the host refuses when it is in another one.
 func (e *execution) restart(ctx context.Context) (result, error) {
 	// Once the boot was recorded the request may have been made, by this process or another.
@@ -214,7 +214,7 @@ func (e *execution) late(ctx context.Context, what string, err error) error {
 // essential services must run before a Node can be ready: without one of them that starts
 // with the host the reboot fails. All others, those that are no node's included, are left to
 // Windows and to whoever installed them: that one ran before the restart does not mean that
-// it shall run after it.
+// it has to run after it.
 var essential = []string{"containerd", "kubelet"}
 
 // servicesOfNode are the other ones of a node. Whether they run is said, and not waited for.

@@ -91,5 +91,5 @@ func (e *execution) verify(ctx context.Context) (result, error) {
 	if e.operation().FindStep(windowsv1alpha1.StepApply) != nil {
 		return e.verifyConfiguration(ctx)
 	}
-	return result{message: "The host is set up as it shall be."}, nil
+	return result{message: "The host has its desired configuration."}, nil
 }

@@ -40,7 +40,7 @@ type stored struct {
 // operation is the operation as it was last read or written.
 func (r *stored) operation() *windowsv1alpha1.Operation { return r.instance.Status.Operation }
 
-// unwanted says whether the operation shall end before its end: somebody asked for that,
+// unwanted says whether the operation is to end early: somebody asked for that,
 // or its instance is being deleted, after which its host is only removed.
 func (r *stored) unwanted() bool {
 	return r.operation().CancelRequestedAt != nil || deleted(r.instance)

@@ -104,7 +104,7 @@ func same(have, want *corev1.ConfigMap) bool {
 }
 
 // removeOthers removes what was published by other releases, unless a Node is still, or
-// shall be, configured by one.
+// is to be, configured by one.
 func (r *Reconciler) removeOthers(ctx context.Context) error {
 	var published corev1.ConfigMapList
 	if err := r.live.List(ctx, &published, client.InNamespace(r.Namespace), client.MatchingLabels{managedByLabel: managedBy}); err != nil {
@@ -149,7 +149,7 @@ func (r *Reconciler) usedVersions(ctx context.Context) (map[string]bool, error) 
 	return used, nil
 }
 
-// versionsOf are the versions that a Node is and shall be configured by, "" where it does
+// versionsOf are the versions that a Node is and is to be configured by, "" where it does
 // not say.
 func versionsOf(node metav1.Object) [2]string {
 	annotations := node.GetAnnotations()

@@ -179,7 +179,7 @@ func node(name, version, desired string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{wmco.VersionAnnotation: version, wmco.DesiredVersionAnnotation: desired}}}
 }
 
-// What other releases published goes when no Node is, or shall be, configured by them.
+// What other releases published goes when no Node is, or must be, configured by them.
 func TestOtherVersions(t *testing.T) {
 	theirs := func(c *corev1.ConfigMap) { c.Labels = nil }
 	s := newSetup(t, configMap("v2"), configMap("v1"), configMap("v0"), configMap("v3"), configMap("v9", theirs),

@@ -27,7 +27,7 @@ const minDigestKey = 32
 // pauseImage matches the reference of an image; nothing in it means anything in TOML.
 var pauseImage = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 
-// Result is what a host shall be like.
+// Result is the desired configuration of a host.
 type Result struct {
 	// Bundle is the document with its secrets.
 	Bundle config.Bundle
@@ -49,7 +49,7 @@ type Waiting struct {
 	For string
 }
 
-// Build returns what a host shall be like. The error says everything that is wrong
+// Build returns the desired configuration of a host. The error says everything that is wrong
 // with the inputs; a document with a mistake in it is never returned.
 func Build(in Inputs) (*Result, error) {
 	b := &builder{in: in, secrets: config.Secrets{}}

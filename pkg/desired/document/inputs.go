@@ -94,7 +94,7 @@ type Cluster struct {
 
 // Instance is what the document takes from the host itself.
 type Instance struct {
-	// Hostname that the host shall get. Empty: it keeps its own.
+	// Hostname that the host is to get. Empty: it keeps its own.
 	Hostname string
 	// NodeIP is the IPv4 address that the host is a node with. Not valid: that of the
 	// interface with the best default route.

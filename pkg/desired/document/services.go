@@ -373,7 +373,7 @@ func cloudNodeManager() service {
 	}
 }
 
-// agentService is the service that keeps a host as it shall be. It is ours alone, so it is not
+// agentService is the service that keeps a host at its desired configuration. It is ours alone, so it is not
 // among those that are published. It is the last to start, when what it keeps is there.
 func agentService(path string) service {
 	return service{

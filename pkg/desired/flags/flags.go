@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package flags has the flags by which a program is told what hosts shall be like: what is
+// Package flags has the flags by which a program is told the desired configuration of hosts: what is
 // shipped to them, and what of the cluster cannot be found in it. The controller and the
 // API server have the same ones, so that a dry run says what the controller would do.
 //

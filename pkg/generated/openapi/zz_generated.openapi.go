@@ -217,7 +217,7 @@ func schema_pkg_apis_windows_v1alpha1_AgentInspection(ref common.ReferenceCallba
 					},
 					"elevated": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether that user is an administrator with all his rights.",
+							Description: "Whether that user is an administrator with all of their rights.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1266,7 +1266,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to what it shall be set up with.\n - `\"Remove\"` takes everything off the host that was put on it, as its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` takes everything off the host that was put on it, as its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1568,7 +1568,7 @@ func schema_pkg_apis_windows_v1alpha1_PlannedChange(ref common.ReferenceCallback
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PlannedChange is one difference between a host and what it shall be set up with.",
+				Description: "PlannedChange is one difference between a host and its desired configuration.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2239,7 +2239,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancelSpec(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"operationID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ID of the operation, as in status.operation.id of the instance. Required, so that nobody ends an operation that he does not know of.",
+							Description: "ID of the operation, as in status.operation.id of the instance. Required, so that nobody ends an operation that they do not know of.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3140,7 +3140,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigure(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceReconfigure asks for a host to be brought to what it shall be set up with now. It is posted to the subresource reconfigure. With dryRun=All the answer says what would change.",
+				Description: "WindowsInstanceReconfigure asks for a host to be brought to its desired configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer says what would change.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3322,7 +3322,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Computer name that the host shall have, which is the name of its Node: at most 15 letters, digits and hyphens. The host is restarted once when it has another one. Empty: the host keeps its name.",
+							Description: "Computer name that the host is to have, which is the name of its Node: at most 15 letters, digits and hyphens. The host is restarted once when it has another one. Empty: the host keeps its name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3452,7 +3452,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"desiredRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Names the content that the host shall be set up with. The host is up to date when it equals currentRevision.",
+							Description: "Names the desired configuration of the host. The host is up to date when it equals currentRevision.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

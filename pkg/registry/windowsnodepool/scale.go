@@ -66,7 +66,7 @@ type poolGetter interface {
 }
 
 // ScaleREST serves the subresource scale. It stores nothing: the MachineSet behind the
-// pool is the one authority on how many hosts there shall be, so that kubectl scale,
+// pool is the one authority on how many hosts there are to be, so that kubectl scale,
 // autoscalers and whoever edits the MachineSet agree.
 //
 // The resourceVersion of a Scale is that of the MachineSet, so that a change based on
@@ -247,7 +247,7 @@ func wantedScale(ctx context.Context, info rest.UpdatedObjectInfo, current *scal
 // takeForApplied lets a field manager that applies a Scale own what it has set before.
 // kube-apiserver takes no server-side apply for the scale of a custom resource, so that
 // what was applied here is recorded as an update; its manager would be in conflict with
-// himself the next time.
+// itself the next time.
 func takeForApplied(entries []metav1.ManagedFieldsEntry, manager string) {
 	for i := range entries {
 		if entries[i].Manager == manager && entries[i].Subresource == SubresourceScale {
@@ -256,8 +256,8 @@ func takeForApplied(entries []metav1.ManagedFieldsEntry, manager string) {
 	}
 }
 
-// fieldManager is who makes a change. Who does not say so is named after his program:
-// he is the last who set the replicas of the wanted Scale.
+// fieldManager is who makes a change. Clients that do not say so are named after their program:
+// the last that set the replicas of the wanted Scale.
 func fieldManager(options *metav1.UpdateOptions, wanted *scaleapi.Scale) string {
 	if options.FieldManager != "" {
 		return options.FieldManager

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/windows/svc"
 )
 
-// patience is how long the service control manager shall wait for the next sign of life.
+// patience is how long the service control manager must wait for the next sign of life.
 const patience = 30 * time.Second
 
 type service struct{}

@@ -8,20 +8,20 @@ package config
 // other version.
 const SchemaVersion = 1
 
-// Document is what a host shall be like. A list that is empty asks for nothing; what
+// Document is the desired configuration of a host. A list that is empty asks for nothing; what
 // is on a host and was not put there by an earlier document is never touched.
 // The zero value is no valid document: Version is [SchemaVersion].
 type Document struct {
 	// Version is the version of the schema, [SchemaVersion].
 	Version int `json:"version"`
-	// Hostname is the computer name that the host shall have. Empty: the one it has.
+	// Hostname is the computer name that the host is to have. Empty: the one it has.
 	Hostname string `json:"hostname,omitempty"`
-	// Features are optional features of Windows that shall be on. They are never
+	// Features are optional features of Windows that must be on. They are never
 	// turned off.
 	Features []Feature `json:"features,omitempty"`
-	// Directories that shall exist.
+	// Directories that must exist.
 	Directories []Directory `json:"directories,omitempty"`
-	// Files that shall exist, with their content.
+	// Files that must exist, with their content.
 	Files []File `json:"files,omitempty"`
 	// Generated are paths of files and directories that the programs of the document make
 	// while they run, keys and logs for example. The list makes none. What was not there
@@ -31,7 +31,7 @@ type Document struct {
 	// Environment are variables of the machine, which every process that starts later
 	// inherits. What a variable was before it became ours is put back at removal.
 	Environment []EnvironmentVariable `json:"environment,omitempty"`
-	// Certificates that shall be in the certificate stores of the machine. Only what
+	// Certificates that must be in the certificate stores of the machine. Only what
 	// was not there before is ours, and only that is ever removed.
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Firewall are rules that let connections in.
@@ -98,7 +98,7 @@ type Feature struct {
 	OnChange OnChange `json:"onChange"`
 }
 
-// Directory is a directory that shall exist.
+// Directory is a directory that must exist.
 type Directory struct {
 	// Path of the directory. Those above it are made too.
 	Path   string `json:"path"`
@@ -119,7 +119,7 @@ const (
 	RoleCertificate   Role = "Certificate"
 )
 
-// File is a file that shall exist.
+// File is a file that must exist.
 type File struct {
 	// Path of the file. Its directory is made when it is missing.
 	Path string `json:"path"`
@@ -178,7 +178,7 @@ type EnvironmentVariable struct {
 // StoreRoot is the store of the machine for authorities that it trusts.
 const StoreRoot = "Root"
 
-// Certificate shall be in a certificate store of the machine.
+// Certificate must be in a certificate store of the machine.
 type Certificate struct {
 	// Store is the name of the store; [StoreRoot] is the only one that is supported.
 	Store string `json:"store"`

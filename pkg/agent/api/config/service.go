@@ -129,7 +129,7 @@ type ServiceSettings struct {
 	StartType    StartType
 }
 
-// Settings returns what the service control manager shall have.
+// Settings returns what the service control manager must have.
 func (s *Service) Settings(values map[string]string) (ServiceSettings, error) {
 	commandLine, err := s.CommandLine(values)
 	if err != nil {

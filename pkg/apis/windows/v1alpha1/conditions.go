@@ -150,7 +150,7 @@ const (
 	// ReasonSourceNotFound (SourceSynced=False, Degraded=True): the source is not there.
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source vanished, and
-	// its hosts are kept until somebody confirms that they shall go.
+	// its hosts are kept until somebody confirms that they are to go.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
 	// ReasonInstancesFailed (Degraded=True): some hosts need somebody to act.
 	ReasonInstancesFailed = "InstancesFailed"

@@ -98,8 +98,8 @@ type WindowsInstanceRebootSpec struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceReconfigure asks for a host to be brought to what it shall be set up
-// with now. It is posted to the subresource reconfigure. With dryRun=All the answer
+// WindowsInstanceReconfigure asks for a host to be brought to its desired
+// configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer
 // says what would change.
 type WindowsInstanceReconfigure struct {
 	metav1.TypeMeta `json:",inline"`
@@ -147,7 +147,7 @@ const (
 	ImpactReboot ChangeImpact = "Reboot"
 )
 
-// PlannedChange is one difference between a host and what it shall be set up with.
+// PlannedChange is one difference between a host and its desired configuration.
 type PlannedChange struct {
 	// What kind of thing differs, for example File, Service, Variable.
 	Kind string `json:"kind"`
@@ -183,7 +183,7 @@ type WindowsInstanceCancel struct {
 // WindowsInstanceCancelSpec says what to cancel.
 type WindowsInstanceCancelSpec struct {
 	// ID of the operation, as in status.operation.id of the instance. Required, so
-	// that nobody ends an operation that he does not know of.
+	// that nobody ends an operation that they do not know of.
 	// +k8s:required
 	// +k8s:maxLength=64
 	OperationID string `json:"operationID"`

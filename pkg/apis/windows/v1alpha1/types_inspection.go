@@ -84,7 +84,7 @@ type AgentInspection struct {
 	// User that it runs as.
 	// +optional
 	User string `json:"user,omitempty"`
-	// Whether that user is an administrator with all his rights.
+	// Whether that user is an administrator with all of their rights.
 	// +optional
 	Elevated bool `json:"elevated,omitempty"`
 }

@@ -19,7 +19,7 @@ const (
 	OperationUncordon OperationType = "Uncordon"
 	// OperationReboot restarts the host, and proves that it did.
 	OperationReboot OperationType = "Reboot"
-	// OperationReconfigure brings the host to what it shall be set up with.
+	// OperationReconfigure brings the host to its desired configuration.
 	OperationReconfigure OperationType = "Reconfigure"
 	// OperationRemove takes everything off the host that was put on it, as its
 	// WindowsInstance was deleted.

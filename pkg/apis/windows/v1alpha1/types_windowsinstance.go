@@ -91,7 +91,7 @@ type WindowsInstanceSpec struct {
 	// +k8s:optional
 	// +k8s:maxLength=512
 	ProviderID string `json:"providerID,omitempty"`
-	// Computer name that the host shall have, which is the name of its Node: at most 15
+	// Computer name that the host is to have, which is the name of its Node: at most 15
 	// letters, digits and hyphens. The host is restarted once when it has another one.
 	// Empty: the host keeps its name.
 	// +optional
@@ -219,7 +219,7 @@ type WindowsInstanceStatus struct {
 	// Names the content that the host is set up with now. Empty: not known yet.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
-	// Names the content that the host shall be set up with. The host is up to date
+	// Names the desired configuration of the host. The host is up to date
 	// when it equals currentRevision.
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`

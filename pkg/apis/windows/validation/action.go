@@ -10,7 +10,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 )
 
-// ValidateDrainOptions checks how pods shall leave a node. Ranges and lengths are
+// ValidateDrainOptions checks how pods leave a node. Ranges and lengths are
 // declared on the type.
 func ValidateDrainOptions(o *windows.DrainOptions, path *field.Path) field.ErrorList {
 	if _, err := labels.Parse(o.PodSelector); err != nil {
@@ -22,7 +22,7 @@ func ValidateDrainOptions(o *windows.DrainOptions, path *field.Path) field.Error
 // rebootModes are all there are.
 var rebootModes = []windows.RebootMode{windows.RebootGraceful, windows.RebootIfPending, windows.RebootForce}
 
-// ValidateRebootSpec checks how a host shall be restarted.
+// ValidateRebootSpec checks how a host is restarted.
 func ValidateRebootSpec(spec *windows.WindowsInstanceRebootSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch spec.Mode {

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Names that Kubernetes and the peer operator (WMCO) give to nodes.
+// Names that Kubernetes and WMCO give to nodes.
 const (
 	nodeUserPrefix = "system:node:"
 	nodesGroup     = "system:nodes"

@@ -66,7 +66,7 @@ func confirmationCondition(configMap types.NamespacedName, found bool, p *plan) 
 	if found {
 		what = "has no usable entry any more"
 	}
-	message := fmt.Sprintf("The ConfigMap %s %s. Its %s are kept until it has entries again, or until you confirm that all of them shall go: %s",
+	message := fmt.Sprintf("The ConfigMap %s %s. Its %s are kept until it has entries again, or until you confirm that all of them are to go: %s",
 		configMap, what, hosts(len(p.remove)), confirmCommand(configMap))
 	if len(p.problems) > 0 {
 		message += "\n" + problemLines(p.problems)

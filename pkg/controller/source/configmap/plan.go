@@ -20,9 +20,9 @@ const binaryProblem = "the value is not UTF-8 text"
 
 // plan is what a pass does.
 type plan struct {
-	// apply are the entries whose instance shall exist.
+	// apply are the entries whose instance must exist.
 	apply []Entry
-	// waiting are the entries whose instance shall exist and cannot be made yet: the
+	// waiting are the entries whose instance must exist and cannot be made yet: the
 	// name was not looked up yet, or an instance of that name is still being deleted.
 	waiting []Entry
 	// remove are the instances that no entry asks for.

@@ -158,7 +158,7 @@ func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *w
 	return errors.Join(errs...)
 }
 
-// ensurePool makes the pool what it shall be and returns it.
+// ensurePool brings the pool to the desired state and returns it.
 func (r *Reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
 	want := poolFor(r.configMap)
 	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
@@ -174,7 +174,7 @@ func (r *Reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.Windo
 	}}, nil
 }
 
-// applyInstances makes the instances of entries what they shall be. It returns the
+// applyInstances brings the instances of entries to the desired state. It returns the
 // entries that the API refuses; an error of one of them holds up no other.
 func (r *Reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []windowsv1alpha1.WindowsInstance) (refused []Problem, err error) {
 	current := make(map[string]*windowsv1alpha1.WindowsInstance, len(instances))

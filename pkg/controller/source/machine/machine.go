@@ -139,7 +139,7 @@ func (r *Reconciler) pause(ctx context.Context, instance *windowsv1alpha1.Window
 		return err
 	}
 	if written {
-		log.FromContext(ctx).Info("Paused the instance of a Machine that shall be ignored", "instance", klog.KObj(instance))
+		log.FromContext(ctx).Info("Paused the instance of a Machine that is to be ignored", "instance", klog.KObj(instance))
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 	return reconcile.Result{}, err
 }
 
-// ensurePool makes the pool of a MachineSet what it shall be and returns it. A pool
+// ensurePool brings the pool of a MachineSet to the desired state and returns it. A pool
 // of that name with another source is left alone.
 func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
 	var problems map[string]string

@@ -38,7 +38,7 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	Version *string `json:"version,omitempty"`
 	// Names the content that the host is set up with now. Empty: not known yet.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
-	// Names the content that the host shall be set up with. The host is up to date
+	// Names the desired configuration of the host. The host is up to date
 	// when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
 	// The operation that is being carried out or waits to be, or else the last one.

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// held says whether the object has our finalizer.
+func (w snapshot) held() bool {
+	return slices.Contains(w.instance.Finalizers, windowsv1alpha1.HostFinalizer)
+}
+
+// patchFinalizers changes our finalizer of the object that was decided about, and of no other.
+func (r *Reconciler) patchFinalizers(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, change func(client.Object, string) bool) error {
+	changed := instance.DeepCopy()
+	if !change(changed, windowsv1alpha1.HostFinalizer) {
+		return nil
+	}
+	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(instance, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("changing the finalizer: %w", err)
+	}
+	return nil
+}
