@@ -127,7 +127,7 @@ func extraKubeletFlags(platform configv1.PlatformType) (string, error) {
 	}
 	common := strings.Fields(everywhere[wmco.KubeletService].Command)
 	var extra []string
-	for _, flag := range strings.Fields(here[wmco.KubeletService].Command) {
+	for flag := range strings.FieldsSeq(here[wmco.KubeletService].Command) {
 		if !slices.Contains(common, flag) && !strings.HasPrefix(flag, "--hostname-override=") {
 			extra = append(extra, flag)
 		}
