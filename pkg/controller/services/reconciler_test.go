@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -102,7 +101,7 @@ func (s *setup) events() []string {
 func configMap(version string, edit ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "windows-services-" + version, Labels: map[string]string{managedByLabel: managedBy}},
-		Immutable:  ptr.To(true),
+		Immutable:  new(true),
 		Data: map[string]string{
 			"files": "[]", "watchedEnvironmentVars": `["NO_PROXY"]`,
 			"services": `[{"name":"kubelet","path":"kubelet.exe","bootstrap":true,"priority":0}]`,

@@ -88,7 +88,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		TypeMeta: metav1.TypeMeta{APIVersion: kubeletv1beta1.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 
 		// Who it is, and who may talk to it.
-		RegisterNode:       ptr.To(true),
+		RegisterNode:       new(true),
 		RegisterWithTaints: taints,
 		RotateCertificates: true,
 		ServerTLSBootstrap: true,
@@ -96,7 +96,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		KubeAPIBurst:       100,
 		Authentication: kubeletv1beta1.KubeletAuthentication{
 			X509:      kubeletv1beta1.KubeletX509Authentication{ClientCAFile: wmco.KubeletCAPath},
-			Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
+			Anonymous: kubeletv1beta1.KubeletAnonymousAuthentication{Enabled: new(false)},
 		},
 
 		// Pods.
@@ -104,14 +104,14 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		ClusterDomain:            cmp.Or(o.ClusterDomain, DefaultClusterDomain),
 		ClusterDNS:               []string{clusterDNS.String()},
 		// Windows keeps its resolver in the registry, not in a file.
-		ResolverConfig:        ptr.To(""),
+		ResolverConfig:        new(""),
 		MaxPods:               cmp.Or(o.MaxPods, DefaultMaxPods),
-		SerializeImagePulls:   ptr.To(false),
+		SerializeImagePulls:   new(false),
 		RuntimeRequestTimeout: metav1.Duration{Duration: 10 * time.Minute},
 
 		// Resources. There are no cgroups on Windows; the thresholds are taken off what
 		// can be allocated all the same.
-		CgroupsPerQOS:          ptr.To(false),
+		CgroupsPerQOS:          new(false),
 		EnforceNodeAllocatable: []string{"none"},
 		EvictionHard:           with(defaultEvictionHard, o.EvictionHard),
 		SystemReserved:         with(defaultSystemReserved, o.SystemReserved),
@@ -119,8 +119,8 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 
 		// Logs.
 		ContainerLogMaxSize:    "50Mi",
-		EnableSystemLogHandler: ptr.To(true),
-		EnableSystemLogQuery:   ptr.To(true),
+		EnableSystemLogHandler: new(true),
+		EnableSystemLogQuery:   new(true),
 		FeatureGates:           map[string]bool{"NodeLogQuery": true, "RotateKubeletServerCertificate": true},
 		Logging: logsapi.LoggingConfiguration{
 			FlushFrequency: logsapi.TimeOrMetaDuration{Duration: metav1.Duration{Duration: 5 * time.Second}, SerializeAsString: true},

@@ -32,7 +32,7 @@ const (
 // the mirrors with what they may do.
 func keys(content string) string {
 	var lines []string
-	for _, line := range strings.Split(content, "\n") {
+	for line := range strings.SplitSeq(content, "\n") {
 		if line = strings.TrimSpace(line); line != "" && line != "override_path = true" {
 			lines = append(lines, line)
 		}
@@ -168,7 +168,7 @@ func FuzzRegistries(f *testing.F) {
 			if strings.ContainsAny(file.Directory, `\/:*?"<>|`+"\n") || strings.Contains(file.Directory, "..") && strings.Trim(file.Directory, ".") == "" {
 				t.Errorf("directory %q", file.Directory)
 			}
-			for _, line := range strings.Split(file.Content, "\n") {
+			for line := range strings.SplitSeq(file.Content, "\n") {
 				switch line = strings.TrimSpace(line); {
 				case line == "", line == "override_path = true", strings.HasPrefix(line, "capabilities = ["):
 				case strings.HasPrefix(line, "server = \"https://"), strings.HasPrefix(line, "[host.\"https://"):
