@@ -79,10 +79,10 @@ func everywhere(f sourceFile) bool { return !f.generated() }
 func sshOutsideThePool(f sourceFile) bool { return f.product() && !under(f.path, "pkg/host/ssh") }
 
 var words = []word{
-	{regexp.MustCompile(`(?i)\bsha`+`ll\b`), prose, "docs/style.md: say must, is, will, or the desired configuration"},
-	{regexp.MustCompile(`(?i)\bpeer`+` operator`), prose, "docs/style.md: say WMCO"},
-	{regexp.MustCompile(`(^|[ (])([Hh]`+`e|[Hh]`+`is|[Hh]`+`im|[Hh]`+`imself)([ ,.:;)]|$)`), prose, "docs/style.md: say they, their, them"},
-	{regexp.MustCompile(`\b(happen`+`ing|bl`+`ip)\b`), prose, "docs/style.md: say event, transient"},
+	{regexp.MustCompile(`(?i)\bsha` + `ll\b`), prose, "docs/style.md: say must, is, will, or the desired configuration"},
+	{regexp.MustCompile(`(?i)\bpeer` + ` operator`), prose, "docs/style.md: say WMCO"},
+	{regexp.MustCompile(`(^|[ (])([Hh]` + `e|[Hh]` + `is|[Hh]` + `im|[Hh]` + `imself)([ ,.:;)]|$)`), prose, "docs/style.md: say they, their, them"},
+	{regexp.MustCompile(`\b(happen` + `ing|bl` + `ip)\b`), prose, "docs/style.md: say event, transient"},
 	{literal("TO", "DO"), sourceFile.product, "finish it, or leave it out and say so in docs"},
 	{literal("FIX", "ME"), sourceFile.product, "fix it"},
 	{literal("XX", "X"), sourceFile.product, "say what is the matter, or change it"},
