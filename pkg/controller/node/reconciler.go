@@ -121,7 +121,7 @@ type problem struct{ reason, message string }
 // refusal says why it is not certain that the Node is that of the host. Nil: it is.
 func (r *Reconciler) refusal(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*problem, error) {
 	nodes := identity.Nodes{Reader: r.client, Resolver: r.Resolver}
-	verdict, err := nodes.Verify(ctx, instance, nodeName, identity.Exclusive)
+	verdict, err := nodes.Verify(ctx, instance, nodeName)
 	if err != nil {
 		return nil, err
 	}

@@ -27,22 +27,12 @@ type Nodes struct {
 	Namespace string
 }
 
-// Strictness is what it takes for a Node to be that of a host, besides that Find says so.
-type Strictness int
-
-const (
-	// Confirmed: somebody else than the kubelet knows the host by the name of the Node. See
-	// the comment of the package.
-	Confirmed Strictness = iota
-	// Exclusive: Confirmed, and no other instance has the Node.
-	Exclusive
-)
-
 // Verdict is the answer of [Nodes.Verify].
 type Verdict string
 
 const (
-	// Proven: the Node is that of the host, as sure as was asked for.
+	// Proven: somebody else than the kubelet knows the host by the name of the Node, see the
+	// comment of the package, and no other instance has the Node.
 	Proven Verdict = "Proven"
 	// Unconfirmed: the host has the Node by the addresses that the Node reports, and by
 	// nothing else.
@@ -81,17 +71,15 @@ func (n Nodes) Host(ctx context.Context, instance *windowsv1alpha1.WindowsInstan
 	return h, nil
 }
 
-// Verify says whether the Node of an instance, which has that name, is that of its host.
-func (n Nodes) Verify(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string, strictness Strictness) (Verdict, error) {
+// Verify says whether the Node of an instance, which has that name, is that of its host and
+// of no other instance.
+func (n Nodes) Verify(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (Verdict, error) {
 	h, err := n.Host(ctx, instance, nodeName)
 	if err != nil {
 		return "", err
 	}
 	if h.Node != nodeName {
 		return Unconfirmed, nil
-	}
-	if strictness < Exclusive {
-		return Proven, nil
 	}
 	var instances windowsv1alpha1.WindowsInstanceList
 	if err := n.Reader.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
