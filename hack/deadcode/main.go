@@ -81,7 +81,9 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	}
 	problems := check(platforms, allowed)
 	for _, problem := range problems {
-		fmt.Fprintln(out, problem)
+		if _, err := fmt.Fprintln(out, problem); err != nil {
+			return err
+		}
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems: remove what no program calls, move it to the test that calls it, or name it in %s with a reason", len(problems), *allowedFile)

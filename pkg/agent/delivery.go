@@ -303,7 +303,7 @@ func checkReceived(path string) error {
 	if len(path) <= len(root) || !strings.EqualFold(path[:len(root)], root) {
 		return fmt.Errorf("path %q is not below %s", path, root)
 	}
-	for _, name := range strings.Split(path[len(root):], `\`) {
+	for name := range strings.SplitSeq(path[len(root):], `\`) {
 		if !receivedName.MatchString(name) || receivedDevice.MatchString(name) {
 			return fmt.Errorf("path %q has the element %q, which no file that is sent has", path, name)
 		}

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -167,8 +168,7 @@ func (*auditLog) String() string            { return "test" }
 func (l *auditLog) annotations(instance, subresource string) map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := len(l.events) - 1; i >= 0; i-- {
-		e := l.events[i]
+	for _, e := range slices.Backward(l.events) {
 		if e.ObjectRef != nil && e.ObjectRef.Name == instance && e.ObjectRef.Subresource == subresource && e.Stage == auditinternal.StageResponseComplete {
 			return e.Annotations
 		}

@@ -185,7 +185,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wants := func(i *windowsv1alpha1.WindowsInstance) bool {
-		for _, term := range strings.Split(r.URL.Query().Get("fieldSelector"), ",") {
+		for term := range strings.SplitSeq(r.URL.Query().Get("fieldSelector"), ",") {
 			field, value, _ := strings.Cut(term, "=")
 			if field == "status.node.name" && nodeOf(&i.Status) != value || field == "metadata.name" && i.Name != value ||
 				field == "spec.poolRef.name" && poolOf(&i.Spec) != value {

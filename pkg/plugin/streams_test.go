@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -231,10 +232,8 @@ func TestRDP(t *testing.T) {
 func TestRDPClient(t *testing.T) {
 	has := func(programs ...string) func(string) (string, error) {
 		return func(name string) (string, error) {
-			for _, p := range programs {
-				if p == name {
-					return "/bin/" + name, nil
-				}
+			if slices.Contains(programs, name) {
+				return "/bin/" + name, nil
 			}
 			return "", os.ErrNotExist
 		}

@@ -23,7 +23,7 @@ import (
 // case is meant.
 func (s *System) local(path string) string {
 	local := s.drive
-	for _, name := range strings.Split(path[3:], `\`) {
+	for name := range strings.SplitSeq(path[3:], `\`) {
 		next := filepath.Join(local, name)
 		if _, err := os.Lstat(next); err != nil {
 			entries, _ := os.ReadDir(local) // what cannot be read has nothing in another case

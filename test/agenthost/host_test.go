@@ -5,6 +5,7 @@ package agenthost
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,10 +47,8 @@ func TestHostFacts(t *testing.T) {
 
 func hasAddress(list []api.Interface, cidr string) bool {
 	for _, i := range list {
-		for _, a := range i.Addresses {
-			if a == cidr {
-				return true
-			}
+		if slices.Contains(i.Addresses, cidr) {
+			return true
 		}
 	}
 	return false

@@ -43,8 +43,7 @@ func nothingIsLeft(ctx context.Context, h *Host) error {
 		`reg.exe query "HKLM\` + keyExclusions + `" /v "` + programPath + `"`,
 	} {
 		out, err := h.run(ctx, line, nil)
-		var none *ssh.ExitError
-		if !errors.As(err, &none) {
+		if _, ok := errors.AsType[*ssh.ExitError](err); !ok {
 			errs = append(errs, fmt.Errorf("%s finds something: %w\n%s", line, orElse(err, errors.New("it succeeds")), out))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -419,8 +420,8 @@ func (cp *ControlPlane) stop() error {
 	cp.mu.Unlock()
 
 	var errs []error
-	for i := len(processes) - 1; i >= 0; i-- {
-		switch p := processes[i]; {
+	for _, p := range slices.Backward(processes) {
+		switch {
 		case p == nil: // the start did not get that far
 		case p == cp.APIServer && ended(cp.Etcd):
 			// It would wait for an etcd that is gone.

@@ -38,8 +38,7 @@ func plugin(t *testing.T, s *system.System, args ...string) (stdout, stderr stri
 	cmd := pluginCommand(ctx, s, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code, err = exit.ExitCode(), nil
 	}
 	if err != nil {

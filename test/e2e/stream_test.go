@@ -84,8 +84,7 @@ func execOn(t *testing.T, transport, namespace, name, stdin string, command ...s
 		options.Stdin = strings.NewReader(stdin)
 	}
 	err := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, name, stdin != "", false, command...)).StreamWithContext(ctx, options)
-	var exit clientexec.CodeExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[clientexec.CodeExitError](err); ok {
 		return ran{out.String(), errOut.String(), exit.Code}, nil
 	}
 	return ran{out.String(), errOut.String(), 0}, err

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -228,7 +229,7 @@ func (j *joined) register(ctx context.Context) error {
 	maps.Copy(labels, j.osLabels())
 	taints := j.settings.RegisterWithTaints
 	if j.cloudProvider == "external" {
-		taints = append(taints[:len(taints):len(taints)], corev1.Taint{
+		taints = append(slices.Clip(taints), corev1.Taint{
 			Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule,
 		})
 	}

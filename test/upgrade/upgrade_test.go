@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -254,7 +255,7 @@ func (r *restored) staysConfigured(t *testing.T, name string) {
 func operations(i *v1alpha1.WindowsInstance) []v1alpha1.Operation {
 	all := i.Status.History
 	if i.Status.Operation != nil {
-		all = append(all[:len(all):len(all)], *i.Status.Operation)
+		all = append(slices.Clip(all), *i.Status.Operation)
 	}
 	return all
 }

@@ -156,5 +156,5 @@ func (c *controllers) addInstance(context.Context) error {
 	if c.desired != nil {
 		o.Desired, o.Changed = c.desired, c.desired.Changed()
 	}
-	return instance.SetupWithManager(c, o)
+	return instance.SetupWithManager(c, o) //nolint:contextcheck // what it starts ends with the manager
 }

@@ -382,8 +382,7 @@ func (c *chain) findCopy(list []generation) (int, *segment) {
 	if len(c.seg.head) == 0 {
 		return c.findCopyOfEmpty(list)
 	}
-	for i := len(list) - 1; i >= 0; i-- {
-		g := list[i]
+	for i, g := range slices.Backward(list) {
 		if g.current || g.id == c.seg.gen.id || c.known.has(g) || !g.gzip && g.size < c.filled() {
 			continue
 		}

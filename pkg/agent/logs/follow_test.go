@@ -200,8 +200,7 @@ func (w *scriptedWriter) release() {
 // compress compresses the youngest rotated file that is not yet.
 func (w *scriptedWriter) compress() {
 	names := w.rotated()
-	for i := len(names) - 1; i >= 0; i-- {
-		name := names[i]
+	for _, name := range slices.Backward(names) {
 		if strings.HasSuffix(name, ".gz") {
 			continue
 		}

@@ -199,8 +199,7 @@ func (o *opener) startFile(q query, s series, exact bool, from *resume) (source,
 	}
 	if err != nil {
 		src.close()
-		var refused *api.LogError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*api.LogError](err); ok {
 			return nil, refused
 		}
 		return nil, fileError(path.Join(s.dir, s.base), err)

@@ -67,8 +67,7 @@ func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([
 
 // unplannable is the error about a host whose desired configuration cannot be built.
 func unplannable(name string, err error) error {
-	var missing *cluster.InputError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*cluster.InputError](err); ok {
 		return apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), name, missing)
 	}
 	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {

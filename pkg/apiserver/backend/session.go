@@ -19,8 +19,7 @@ type session struct {
 // Wait implements [stream.Session].
 func (s session) Wait() (exitCode int, err error) {
 	err = s.Session.Wait()
-	var exit *ssh.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		return exit.Code, nil
 	}
 	return answer(s.instance, 0, err)

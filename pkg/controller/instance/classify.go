@@ -37,8 +37,7 @@ var stages = map[step]diagnose.Stage{
 // same as long as the cause is the same, so that a host that keeps failing in the
 // same way causes no writes.
 func classify(at step, err error, instance *windowsv1alpha1.WindowsInstance) failure {
-	var unusable *unusableKeyError
-	if errors.As(err, &unusable) {
+	if _, ok := errors.AsType[*unusableKeyError](err); ok {
 		return failure{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried,
 			fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), "."))}
 	}

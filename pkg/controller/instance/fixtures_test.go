@@ -263,7 +263,7 @@ func (s *scriptedHosts) takeForgotten() []string {
 func verifyAs(presented host.Key, instance *windowsv1alpha1.WindowsInstance) error {
 	key, _ := hostssh.ParseHostKey(presented.String()) // nil for a host without one
 	var pinned []ssh.PublicKey
-	for _, line := range strings.Split(pinsOf(instance), "\n") {
+	for line := range strings.SplitSeq(pinsOf(instance), "\n") {
 		if key, err := hostssh.ParseHostKey(line); err == nil {
 			pinned = append(pinned, key)
 		}

@@ -77,8 +77,7 @@ func (w *watch) end() {
 
 // explain returns why the context was ended, if it was by the watch, and else err.
 func (w *watch) explain(err error) error {
-	var silent *silenceError
-	if errors.As(context.Cause(w.ctx), &silent) {
+	if silent, ok := errors.AsType[*silenceError](context.Cause(w.ctx)); ok {
 		return &Error{Step: StepRun, Err: silent}
 	}
 	return err

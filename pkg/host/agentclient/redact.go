@@ -63,8 +63,7 @@ func (r redactor) text(s string) string { return r.replacer.Replace(s) }
 
 // failure is an error without secrets in what a program wrote to its standard error.
 func (r redactor) failure(err error) error {
-	var exit *ssh.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		exit.Stderr = r.text(exit.Stderr) // each Wait makes its own
 	}
 	return err

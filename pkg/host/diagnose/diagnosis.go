@@ -67,8 +67,7 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
 		return diagnoseAgent(at, agent, instance)
 	}
-	var credentials *host.CredentialsError
-	if errors.As(err, &credentials) {
+	if credentials, ok := errors.AsType[*host.CredentialsError](err); ok {
 		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing,
 			"There are no usable credentials: %s.", cause(credentials))
 	}

@@ -35,6 +35,7 @@ package shell
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -89,8 +90,8 @@ const (
 // do not matter.
 func Detect(output string) (Shell, error) {
 	lines := strings.FieldsFunc(output, func(r rune) bool { return r == '\n' || r == '\r' })
-	for i := len(lines) - 1; i >= 0; i-- {
-		switch line := strings.TrimSpace(lines[i]); {
+	for _, line := range slices.Backward(lines) {
+		switch line = strings.TrimSpace(line); {
 		case line == cmdSays:
 			return Cmd, nil
 		case line == powerShellSays:

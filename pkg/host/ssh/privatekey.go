@@ -41,8 +41,7 @@ func ParsePrivateKey(pem, passphrase []byte) (ssh.Signer, error) {
 		return nil, err
 	}
 	raw, err := ssh.ParseRawPrivateKey(pem)
-	var missing *ssh.PassphraseMissingError
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok {
 		if len(passphrase) == 0 {
 			return nil, ErrPassphraseMissing
 		}

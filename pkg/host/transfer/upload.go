@@ -249,8 +249,7 @@ func (w *worker) write(ctx context.Context, j *job, temp string, offset int64) e
 
 // refused finds out why the host did not write. SFTP has no word for a full disk.
 func (w *worker) refused(ctx context.Context, j *job, offset int64, err error) error {
-	var status *sftp.StatusError
-	if !errors.As(err, &status) {
+	if _, ok := errors.AsType[*sftp.StatusError](err); !ok {
 		return err
 	}
 	states, inspectErr := w.t.o.Remote.Inspect(ctx, w.target, []Wanted{{Path: j.item.HostPath, Size: j.item.Size}})

@@ -151,7 +151,7 @@ func goroutinesOfHosts() string {
 	buf := make([]byte, 4<<20)
 	buf = buf[:runtime.Stack(buf, true)]
 	var of []string
-	for _, g := range strings.Split(string(buf), "\n\n") {
+	for g := range strings.SplitSeq(string(buf), "\n\n") {
 		if strings.Contains(g, "test/winhost.") || strings.Contains(g, "test/winhost/internal/") {
 			of = append(of, g)
 		}

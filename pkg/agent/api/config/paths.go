@@ -31,7 +31,7 @@ func checkPath(path string) error {
 	if len(path) > 240 {
 		return fmt.Errorf("path %q is too long", path)
 	}
-	for _, name := range strings.Split(path[3:], `\`) {
+	for name := range strings.SplitSeq(path[3:], `\`) {
 		switch {
 		case name == "" || name == "." || name == "..":
 			return fmt.Errorf("path %q has the element %q", path, name)

@@ -31,13 +31,13 @@ type Nodes struct {
 type Verdict string
 
 const (
-	// Proven: somebody else than the kubelet knows the host by the name of the Node, see the
-	// comment of the package, and no other instance has the Node.
+	// Proven means that somebody else than the kubelet knows the host by the name of the
+	// Node, see the comment of the package, and no other instance has the Node.
 	Proven Verdict = "Proven"
-	// Unconfirmed: the host has the Node by the addresses that the Node reports, and by
+	// Unconfirmed means that the host has the Node by the addresses that the Node reports, and by
 	// nothing else.
 	Unconfirmed Verdict = "Unconfirmed"
-	// Shared: another instance has the Node, too. Those who see the one need not be allowed
+	// Shared means that another instance has the Node, too. Those who see the one need not be allowed
 	// to see the other.
 	Shared Verdict = "Shared"
 )

@@ -157,11 +157,11 @@ func (b Bounds) clean(v reflect.Value, name string) {
 			b.clean(v.Index(i), name)
 		}
 	case reflect.Map:
-		if texts, ok := v.Interface().(map[string]string); ok && texts != nil {
+		if texts, ok := reflect.TypeAssert[map[string]string](v); ok && texts != nil {
 			v.Set(reflect.ValueOf(b.cleanMap(texts)))
 		}
 	case reflect.Struct:
-		if t, ok := v.Interface().(time.Time); ok {
+		if t, ok := reflect.TypeAssert[time.Time](v); ok {
 			if !representable(t) {
 				v.SetZero()
 			}

@@ -183,7 +183,7 @@ func checkBounds(t *testing.T, v reflect.Value, path string) {
 			checkBounds(t, v.MapIndex(key), path)
 		}
 	case reflect.Struct:
-		if at, ok := v.Interface().(time.Time); ok {
+		if at, ok := reflect.TypeAssert[time.Time](v); ok {
 			if !representable(at) {
 				t.Errorf("%s is %s", path, at)
 			}
