@@ -239,6 +239,10 @@ func (r *restored) staysConfigured(t *testing.T, name string) {
 			t.Errorf("the %s %s is gone", op.Type, op.ID)
 			continue
 		}
+		if now.MayHaveChangedHost() != op.MayHaveChangedHost() {
+			t.Errorf("the %s %s: whether it changed the host is not known any more", op.Type, op.ID)
+		}
+		op.Steps = now.Steps // the history has none: what is decided by them is compared above
 		for _, missing := range lost("", asAny(t, op), asAny(t, now)) {
 			t.Errorf("the %s %s: %s", op.Type, op.ID, missing)
 		}
