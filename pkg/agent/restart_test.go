@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 func (h *fakeHost) Boot(context.Context) (api.BootFacts, error) { return h.facts.Boot, nil }

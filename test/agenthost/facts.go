@@ -17,10 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
-
-	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 // certificateFiles are where a kubelet keeps its certificates.

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 func TestOSRelease(t *testing.T) {

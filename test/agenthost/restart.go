@@ -13,10 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
-
-	"github.com/openshift/windows-instance-api/pkg/agent"
 )
 
 // restartFile is how the host is asked to restart. Its directory is made by

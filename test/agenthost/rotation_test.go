@@ -20,9 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"

@@ -21,7 +21,6 @@ import (
 	"unicode/utf16"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )

@@ -10,7 +10,6 @@ import (
 	"context"
 
 	"github.com/openshift/windows-instance-api/pkg/wmco"
-
 	"github.com/openshift/windows-instance-api/test/kubelet"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )

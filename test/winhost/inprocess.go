@@ -18,12 +18,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"golang.org/x/crypto/ssh"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
-
 	"github.com/openshift/windows-instance-api/test/winhost/internal/faultnet"
 	"github.com/openshift/windows-instance-api/test/winhost/internal/sshserver"
 	"github.com/openshift/windows-instance-api/test/winhost/internal/winfs"

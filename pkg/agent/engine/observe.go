@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 

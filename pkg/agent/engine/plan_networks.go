@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 

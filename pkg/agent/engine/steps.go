@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 

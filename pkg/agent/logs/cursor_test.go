@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // TestResumeAfterLimit reads a log in pieces of random sizes, each going on where

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/sys/windows"
+
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
-
-	"golang.org/x/sys/windows"
 )
 
 // certificateFiles are where the programs of a node keep their certificates. The kubelet

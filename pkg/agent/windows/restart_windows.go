@@ -11,12 +11,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/agent/facts"
-
 	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
 
 // Boot tells boots apart by the time at which the kernel began, to 100 nanoseconds, as

@@ -10,9 +10,9 @@ import (
 	"net/netip"
 	"unsafe"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"golang.org/x/sys/windows"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 var (

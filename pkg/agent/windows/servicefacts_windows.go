@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"golang.org/x/sys/windows"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // collectServices reads the services of interest. Each fails for itself.

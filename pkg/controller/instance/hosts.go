@@ -8,7 +8,6 @@ import (
 	"net/netip"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )

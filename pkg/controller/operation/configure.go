@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"

@@ -6,10 +6,9 @@ package operation
 import (
 	"context"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"

@@ -12,13 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
-	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
-
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // connect makes sure that the host can be worked with before anything is changed: a

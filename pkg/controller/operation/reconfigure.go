@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 

@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 

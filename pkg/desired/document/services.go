@@ -13,10 +13,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )

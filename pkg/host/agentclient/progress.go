@@ -11,9 +11,8 @@ import (
 	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 )
 
 const (

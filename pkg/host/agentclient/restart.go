@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 

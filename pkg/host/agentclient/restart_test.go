@@ -8,10 +8,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )

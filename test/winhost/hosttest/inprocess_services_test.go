@@ -12,10 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	"golang.org/x/crypto/ssh"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
-
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // Severity says what a finding means for a host.
