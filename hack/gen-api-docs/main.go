@@ -18,7 +18,7 @@ import (
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
 )
 
@@ -68,7 +68,7 @@ func roots(resources []metav1.APIResource) []root {
 	}
 	// Discovery does not tell of these.
 	return append(out, root{
-		model: windowsv1alpha1.WindowsInstanceLogOptions{}.OpenAPIModelName(),
+		model: v1alpha1.WindowsInstanceLogOptions{}.OpenAPIModelName(),
 		title: "WindowsInstanceLogOptions",
 		intro: "Query parameters of `windowsinstances/log` and `windowsinstances/logs`, which answer with text.",
 	})
@@ -86,7 +86,7 @@ func subresourcesOf(resources []metav1.APIResource, name string) []metav1.APIRes
 
 // modelOf is the name of the OpenAPI definition of a kind of the group.
 func modelOf(kind string) string {
-	known := windowsv1alpha1.WindowsInstance{}.OpenAPIModelName()
+	known := v1alpha1.WindowsInstance{}.OpenAPIModelName()
 	return strings.TrimSuffix(known, shortName(known)) + kind
 }
 

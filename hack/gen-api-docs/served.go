@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apiserver"
 	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
 )
@@ -47,7 +47,7 @@ func served() ([]metav1.APIResource, error) {
 	}
 	defer server.Destroy()
 	answer := httptest.NewRecorder()
-	path := "/apis/" + windowsv1alpha1.SchemeGroupVersion.String()
+	path := "/apis/" + v1alpha1.SchemeGroupVersion.String()
 	server.Handler.Director.ServeHTTP(answer, httptest.NewRequestWithContext(context.Background(), http.MethodGet, path, http.NoBody))
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil {
@@ -61,7 +61,7 @@ type nowhere struct{}
 
 // GetRESTOptions implements [generic.RESTOptionsGetter].
 func (nowhere) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
-	encoding := apiserver.Codecs.LegacyCodec(windowsv1alpha1.SchemeGroupVersion)
+	encoding := apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion)
 	return generic.RESTOptions{
 		StorageConfig:  storagebackend.NewDefaultConfig("", encoding).ForResource(resource),
 		ResourcePrefix: resource.String(),

@@ -23,7 +23,7 @@ import (
 	kubectldrain "k8s.io/kubectl/pkg/drain"
 	"k8s.io/utils/clock"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -135,7 +135,7 @@ func (d *Drainer) daemonPods(ctx context.Context, node string, o Options, evicta
 type answer struct {
 	pod     *tracked
 	verdict verdict
-	blocked *windowsv1alpha1.BlockedPod
+	blocked *v1alpha1.BlockedPod
 }
 
 // follow asks the pods of t to leave and returns when they have.

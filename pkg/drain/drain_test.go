@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	testingclock "k8s.io/utils/clock/testing"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -204,7 +204,7 @@ func TestRunWaitsForABudget(t *testing.T) {
 	f.answer("web-2", overBudget("web"))
 	wait := f.run(t.Context(), Options{})
 	eventually(t, "the pod to be reported", func() bool { p := f.last(); return len(p.Blocked) == 1 && p.Gone == 1 })
-	want := windowsv1alpha1.BlockedPod{Namespace: "shop", Name: "web-2", Budget: "web", Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}
+	want := v1alpha1.BlockedPod{Namespace: "shop", Name: "web-2", Budget: "web", Message: "The disruption budget web needs 2 healthy pods and has 2 currently"}
 	if diff := cmp.Diff(want, f.last().Blocked[0]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

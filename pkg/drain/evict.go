@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // requestTimeout bounds one request. Admission webhooks may take up to 30 seconds each.
@@ -27,7 +27,7 @@ func (d *Drainer) evict(ctx context.Context, p *tracked, terminating bool, o Opt
 	if v == accepted {
 		return answer{pod: p, verdict: v}
 	}
-	blocked := &windowsv1alpha1.BlockedPod{Namespace: p.namespace, Name: p.name, Message: message}
+	blocked := &v1alpha1.BlockedPod{Namespace: p.namespace, Name: p.name, Message: message}
 	if apierrors.IsTooManyRequests(err) {
 		blocked.Budget = d.budget(bounded, p, err)
 	}

@@ -6,7 +6,7 @@ package drain
 import (
 	"time"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Options say how pods leave a Node. The zero value is the most careful drain.
@@ -46,7 +46,7 @@ type Progress struct {
 	// Terminating is how many of those that are left are being deleted.
 	Terminating int
 	// Blocked are the pods whose eviction is refused, sorted by namespace and name.
-	Blocked []windowsv1alpha1.BlockedPod
+	Blocked []v1alpha1.BlockedPod
 	// Staying are pods that came after the first look and tolerate the cordon: evicted,
 	// they would come back at once. They are left where they are.
 	Staying []string

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // stage is how far a pod is on its way out.
@@ -44,7 +44,7 @@ type tracked struct {
 	// deleted is when its grace period ends; nil: it is not being deleted.
 	deleted *metav1.Time
 	// blocked is why it was not let go last time; nil: it was not asked, or let go.
-	blocked *windowsv1alpha1.BlockedPod
+	blocked *v1alpha1.BlockedPod
 }
 
 func (t *tracked) String() string { return t.namespace + "/" + t.name }
@@ -117,7 +117,7 @@ func (t *tracker) due(now time.Time, room int) []*tracked {
 }
 
 // answered takes in what the API server said. blocked is why for [askAgain] and [refused].
-func (t *tracker) answered(p *tracked, v verdict, blocked *windowsv1alpha1.BlockedPod, now time.Time) {
+func (t *tracker) answered(p *tracked, v verdict, blocked *v1alpha1.BlockedPod, now time.Time) {
 	p.blocked = blocked
 	switch v {
 	case accepted:

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // action is a command that asks for an operation and follows it.
@@ -30,7 +30,7 @@ type action struct {
 	// noun names what is done, done says that it was: "drain", "drained".
 	noun, done string
 	// post asks for the operation, and returns the answer and the operation in it.
-	post func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error)
+	post func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error)
 	// showDryRun shows the answer to a dry run. Nil: a sentence is enough.
 	showDryRun func(e *env, t target, answer runtime.Object) error
 }
@@ -99,7 +99,7 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target) error {
 	switch {
 	case !a.asTable():
 		err = a.printTyped(e, answer)
-	case ended.Phase != windowsv1alpha1.OperationSucceeded: // the outcome says it
+	case ended.Phase != v1alpha1.OperationSucceeded: // the outcome says it
 	case nothingToDo(ended):
 		err = e.print(fmt.Sprintf("windowsinstance/%s not %s: %s\n", t.Name, a.done, oneLine(ended.Message)))
 	default:
@@ -112,8 +112,8 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target) error {
 }
 
 // nothingToDo says whether a reboot found that none was needed.
-func nothingToDo(op *windowsv1alpha1.Operation) bool {
-	return op.Reboot != nil && op.Reboot.Mode == windowsv1alpha1.RebootIfPending && op.BootID == ""
+func nothingToDo(op *v1alpha1.Operation) bool {
+	return op.Reboot != nil && op.Reboot.Mode == v1alpha1.RebootIfPending && op.BootID == ""
 }
 
 // interrupted says, when nobody follows any more, that the operation goes on.
@@ -131,12 +131,12 @@ func (a *action) interrupted(ctx context.Context, e *env, t target, err error) e
 }
 
 // outcome is how the plugin ends when the operation did.
-func outcome(t target, operation *windowsv1alpha1.Operation) error {
+func outcome(t target, operation *v1alpha1.Operation) error {
 	text := fmt.Errorf("windowsinstance/%s: %s %s: %s", t.Name, nounOf(operation.Type), strings.ToLower(string(operation.Phase)), orNone(oneLine(operation.Message)))
 	switch operation.Phase {
-	case windowsv1alpha1.OperationFailed:
+	case v1alpha1.OperationFailed:
 		return &ExitError{Code: ExitOperationFailed, Err: text}
-	case windowsv1alpha1.OperationCanceled:
+	case v1alpha1.OperationCanceled:
 		return &ExitError{Code: ExitOperationCanceled, Err: text}
 	}
 	return nil

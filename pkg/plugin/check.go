@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // errNotPassed ends a check that found something; what it is stands in the table.
@@ -36,7 +36,7 @@ Nothing is changed on the host. Exits with 2 when something is in the way.`,
 		ValidArgsFunction: e.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.eachSelected(cmd.Context(), args, &s, parallel, func(ctx context.Context, e *env, c *client, t target) error {
-				check, err := c.windows.WindowsInstances(t.Namespace).Check(ctx, t.Name, &windowsv1alpha1.WindowsInstanceCheck{}, metav1.CreateOptions{})
+				check, err := c.windows.WindowsInstances(t.Namespace).Check(ctx, t.Name, &v1alpha1.WindowsInstanceCheck{}, metav1.CreateOptions{})
 				if err != nil {
 					return err
 				}
@@ -61,11 +61,11 @@ Nothing is changed on the host. Exits with 2 when something is in the way.`,
 // checkTable shows the layers and then the findings. It is made here and not by the
 // server, because a table does not say whether the check passed, and asking twice
 // would try the host twice.
-func checkTable(status *windowsv1alpha1.WindowsInstanceCheckStatus, noHeaders bool) string {
+func checkTable(status *v1alpha1.WindowsInstanceCheckStatus, noHeaders bool) string {
 	rows := [][]string{{"LAYER", "RESULT", "TOOK", "REASON", "MESSAGE"}}
 	for _, layer := range status.Layers {
 		took := "-"
-		if layer.Result != windowsv1alpha1.CheckSkipped {
+		if layer.Result != v1alpha1.CheckSkipped {
 			took = layer.Duration.Round(time.Millisecond).String()
 		}
 		rows = append(rows, []string{layer.Name, string(layer.Result), took, cmp.Or(layer.Reason, "-"), oneLine(layer.Message)})

@@ -15,7 +15,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/scheme"
 	windowsclient "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
 )
@@ -67,7 +67,7 @@ func (c *client) streamURL(t target, subresource string, options runtime.Object)
 
 // target is one host: its instance, or what of it one may know.
 type target struct {
-	*windowsv1alpha1.WindowsInstance
+	*v1alpha1.WindowsInstance
 }
 
 // String names the target for people.
@@ -86,7 +86,7 @@ func (c *client) get(ctx context.Context, name string) (target, error) {
 			return target{instance}, nil
 		case apierrors.IsForbidden(err):
 			// Whoever may read logs need not be allowed to see instances.
-			return target{&windowsv1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}}, nil
+			return target{&v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}}, nil
 		case !apierrors.IsNotFound(err) || kind != "" || !aboutInstance(err):
 			return target{}, err
 		}
@@ -121,7 +121,7 @@ func aboutInstance(err error) bool {
 	return status.Status().Details.Kind == instancesResource
 }
 
-func (c *client) byNode(ctx context.Context, node string) ([]windowsv1alpha1.WindowsInstance, error) {
+func (c *client) byNode(ctx context.Context, node string) ([]v1alpha1.WindowsInstance, error) {
 	options := metav1.ListOptions{FieldSelector: "status.node.name=" + node}
 	namespace := metav1.NamespaceAll
 	if c.explicit {
@@ -146,7 +146,7 @@ func splitName(arg string) (kind, name string, byNode bool) {
 	switch kind {
 	case "node", "nodes", "no":
 		return kind, name, true
-	case "wi", "windowsinstance", instancesResource, instancesResource + "." + windowsv1alpha1.GroupName, "windowsinstance." + windowsv1alpha1.GroupName:
+	case "wi", "windowsinstance", instancesResource, instancesResource + "." + v1alpha1.GroupName, "windowsinstance." + v1alpha1.GroupName:
 		return kind, name, false
 	}
 	// No name has a slash in it; the server says so.

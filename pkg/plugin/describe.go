@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func newDescribe(e *env) *cobra.Command {
@@ -105,14 +105,14 @@ func ago(t, now time.Time) string {
 }
 
 // describe is a host in words.
-func describe(instance *windowsv1alpha1.WindowsInstance, events []corev1.Event, now time.Time) string {
+func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now time.Time) string {
 	spec, status := &instance.Spec, &instance.Status
 	var b strings.Builder
 	rows := [][]string{
 		{"Name:", instance.Name},
 		{"Namespace:", instance.Namespace},
 		{"Labels:", pairs(instance.Labels)},
-		{"Source:", cmp.Or(instance.Annotations[windowsv1alpha1.SourceAnnotation], "made by hand")},
+		{"Source:", cmp.Or(instance.Annotations[v1alpha1.SourceAnnotation], "made by hand")},
 		{"Created:", ago(instance.CreationTimestamp.Time, now) + " ago"},
 		{"Address:", addressOf(spec, status)},
 		{"User:", orNone(spec.Username)},
@@ -151,7 +151,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-func addressOf(spec *windowsv1alpha1.WindowsInstanceSpec, status *windowsv1alpha1.WindowsInstanceStatus) string {
+func addressOf(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInstanceStatus) string {
 	text := fmt.Sprintf("%s port %d", spec.Address, spec.Port)
 	if len(status.Addresses) > 0 && !slices.Equal(status.Addresses, []string{spec.Address}) {
 		text += " (" + strings.Join(status.Addresses, ", ") + ")"
@@ -159,28 +159,28 @@ func addressOf(spec *windowsv1alpha1.WindowsInstanceSpec, status *windowsv1alpha
 	return text
 }
 
-func credentials(spec *windowsv1alpha1.WindowsInstanceSpec) string {
+func credentials(spec *v1alpha1.WindowsInstanceSpec) string {
 	if spec.CredentialsSecretRef == nil {
 		return "those of the pool or of the cluster"
 	}
 	return "Secret " + spec.CredentialsSecretRef.Name
 }
 
-func poolOf(spec *windowsv1alpha1.WindowsInstanceSpec) string {
+func poolOf(spec *v1alpha1.WindowsInstanceSpec) string {
 	if spec.PoolRef == nil {
 		return none
 	}
 	return spec.PoolRef.Name
 }
 
-func phaseOf(instance *windowsv1alpha1.WindowsInstance) string {
+func phaseOf(instance *v1alpha1.WindowsInstance) string {
 	if instance.DeletionTimestamp != nil {
 		return "Removing"
 	}
 	return orNone(string(instance.Status.Phase))
 }
 
-func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
+func nodeOf(status *v1alpha1.WindowsInstanceStatus) string {
 	if status.Node == nil {
 		return none
 	}
@@ -188,7 +188,7 @@ func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
 }
 
 // nodeAndName is the Node of a host, and the name that it is to have.
-func nodeAndName(spec *windowsv1alpha1.WindowsInstanceSpec, status *windowsv1alpha1.WindowsInstanceStatus) string {
+func nodeAndName(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInstanceStatus) string {
 	name := nodeOf(status)
 	if spec.NodeName != "" && !strings.EqualFold(spec.NodeName, name) {
 		name += ", will be " + strings.ToLower(spec.NodeName)
@@ -197,9 +197,9 @@ func nodeAndName(spec *windowsv1alpha1.WindowsInstanceSpec, status *windowsv1alp
 }
 
 // removalOf says what becomes of the host when its object is deleted.
-func removalOf(removal *windowsv1alpha1.RemovalOptions) string {
+func removalOf(removal *v1alpha1.RemovalOptions) string {
 	switch {
-	case removal.Policy == windowsv1alpha1.RemovalAbandon:
+	case removal.Policy == v1alpha1.RemovalAbandon:
 		return "the host is left as it is, services and credentials included"
 	case removal.After != nil:
 		return "the host is cleaned; given up if it cannot be reached for " + duration.HumanDuration(removal.After.Duration)
@@ -208,7 +208,7 @@ func removalOf(removal *windowsv1alpha1.RemovalOptions) string {
 	}
 }
 
-func systemOf(system *windowsv1alpha1.SystemStatus, now time.Time) string {
+func systemOf(system *v1alpha1.SystemStatus, now time.Time) string {
 	if system == nil {
 		return none
 	}
@@ -226,8 +226,8 @@ func systemOf(system *windowsv1alpha1.SystemStatus, now time.Time) string {
 	return orNone(strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", "))
 }
 
-func revisionOf(status *windowsv1alpha1.WindowsInstanceStatus) string {
-	current, desired := windowsv1alpha1.ShortRevision(status.CurrentRevision), windowsv1alpha1.ShortRevision(status.DesiredRevision)
+func revisionOf(status *v1alpha1.WindowsInstanceStatus) string {
+	current, desired := v1alpha1.ShortRevision(status.CurrentRevision), v1alpha1.ShortRevision(status.DesiredRevision)
 	if status.CurrentRevision == status.DesiredRevision {
 		return orNone(current)
 	}
@@ -242,7 +242,7 @@ func section(b *strings.Builder, title string, rows [][]string) {
 	}
 }
 
-func describeHostKeys(b *strings.Builder, instance *windowsv1alpha1.WindowsInstance, now time.Time) {
+func describeHostKeys(b *strings.Builder, instance *v1alpha1.WindowsInstance, now time.Time) {
 	if len(instance.Status.HostKeys) == 0 {
 		b.WriteString("\nHost keys: " + none + "\n")
 		return
@@ -276,28 +276,28 @@ func describeConditions(b *strings.Builder, conditions []metav1.Condition, now t
 // wantsAttention says whether somebody may have to act because of a condition.
 func wantsAttention(condition metav1.Condition) bool {
 	switch condition.Type {
-	case windowsv1alpha1.ConditionReady:
+	case v1alpha1.ConditionReady:
 		return false // it only repeats the one that is in the way
-	case windowsv1alpha1.ConditionConfigured:
-		if condition.Reason == windowsv1alpha1.ReasonNotManaged {
+	case v1alpha1.ConditionConfigured:
+		if condition.Reason == v1alpha1.ReasonNotManaged {
 			return false // that nothing is set up on hosts is how the cluster is run
 		}
-	case windowsv1alpha1.ConditionUpToDate:
+	case v1alpha1.ConditionUpToDate:
 		if condition.Status == metav1.ConditionTrue {
 			// The first sentence is the revision. More is what is to come, or was changed by others.
 			return strings.Contains(condition.Message, ". ")
 		}
-	case windowsv1alpha1.ConditionRebootRequired:
+	case v1alpha1.ConditionRebootRequired:
 		return condition.Status == metav1.ConditionTrue
-	case windowsv1alpha1.ConditionPreflightPassed:
-		return condition.Reason != windowsv1alpha1.ReasonNotTried // true, it may have warnings
-	case windowsv1alpha1.ConditionHostKeyTrusted:
-		return condition.Reason != windowsv1alpha1.ReasonNotTried && condition.Reason != windowsv1alpha1.ReasonPinned
+	case v1alpha1.ConditionPreflightPassed:
+		return condition.Reason != v1alpha1.ReasonNotTried // true, it may have warnings
+	case v1alpha1.ConditionHostKeyTrusted:
+		return condition.Reason != v1alpha1.ReasonNotTried && condition.Reason != v1alpha1.ReasonPinned
 	}
-	return condition.Status != metav1.ConditionTrue && condition.Reason != windowsv1alpha1.ReasonNotTried
+	return condition.Status != metav1.ConditionTrue && condition.Reason != v1alpha1.ReasonNotTried
 }
 
-func describeOperations(b *strings.Builder, status *windowsv1alpha1.WindowsInstanceStatus, now time.Time) {
+func describeOperations(b *strings.Builder, status *v1alpha1.WindowsInstanceStatus, now time.Time) {
 	if op := status.Operation; op != nil {
 		section(b, "Operation:", operationRows(op, now))
 		if len(op.Steps) > 0 {
@@ -321,7 +321,7 @@ func describeOperations(b *strings.Builder, status *windowsv1alpha1.WindowsInsta
 	section(b, "History:", rows)
 }
 
-func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
+func operationRows(op *v1alpha1.Operation, now time.Time) [][]string {
 	rows := [][]string{
 		{"Type:", string(op.Type)},
 		{"Phase:", string(op.Phase)},
@@ -331,7 +331,7 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 		{"ID:", op.ID},
 	}
 	if op.Revision != "" {
-		rows = append(rows, []string{"Revision:", windowsv1alpha1.ShortRevision(op.Revision)})
+		rows = append(rows, []string{"Revision:", v1alpha1.ShortRevision(op.Revision)})
 	}
 	if op.Impact != "" {
 		rows = append(rows, []string{"Impact:", string(op.Impact)})
@@ -352,11 +352,11 @@ func operationRows(op *windowsv1alpha1.Operation, now time.Time) [][]string {
 }
 
 // originOf says who wanted an operation, also of one that an earlier release recorded.
-func originOf(op *windowsv1alpha1.Operation) windowsv1alpha1.OperationOrigin {
+func originOf(op *v1alpha1.Operation) v1alpha1.OperationOrigin {
 	if op.ByController() {
-		return windowsv1alpha1.OriginController
+		return v1alpha1.OriginController
 	}
-	return windowsv1alpha1.OriginUser
+	return v1alpha1.OriginUser
 }
 
 // took is how long something lasted, or has been lasting.

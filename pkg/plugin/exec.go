@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubectl/pkg/util/term"
 	"k8s.io/streaming/pkg/httpstream"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 type execOptions struct {
@@ -111,7 +111,7 @@ func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) err
 	case o.tty && !o.quiet:
 		e.note("no terminal is used: the input is not one")
 	}
-	executor, err := c.executor(t, o.command, &windowsv1alpha1.WindowsInstanceExecOptions{
+	executor, err := c.executor(t, o.command, &v1alpha1.WindowsInstanceExecOptions{
 		Stdin: streams.Stdin != nil, Stdout: true, Stderr: !streams.Tty, TTY: streams.Tty,
 	})
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *execOptions) exec(ctx context.Context, e *env, c *client, t target) err
 }
 
 // executor speaks WebSocket, and SPDY where something on the way does not let that through.
-func (c *client) executor(t target, command []string, options *windowsv1alpha1.WindowsInstanceExecOptions) (remotecommand.Executor, error) {
+func (c *client) executor(t target, command []string, options *v1alpha1.WindowsInstanceExecOptions) (remotecommand.Executor, error) {
 	url := c.streamURL(t, "exec", options)
 	// One by one, because an empty argument is an argument and no missing parameter.
 	query := url.Query()

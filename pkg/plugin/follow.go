@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // errWaitTimeout ends the following of an operation that goes on.
@@ -31,7 +31,7 @@ const (
 
 // follow shows the course of an operation until it has ended, and returns it as it
 // ended. It goes on when the server is restarted: the operation does, too.
-func (e *env) follow(ctx context.Context, c *client, t target, operation *windowsv1alpha1.Operation, timeout time.Duration) (*windowsv1alpha1.Operation, error) {
+func (e *env) follow(ctx context.Context, c *client, t target, operation *v1alpha1.Operation, timeout time.Duration) (*v1alpha1.Operation, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errWaitTimeout)
@@ -89,7 +89,7 @@ type operationFollower struct {
 }
 
 // read returns the operation and the version of the instance.
-func (f *operationFollower) read(ctx context.Context) (operation *windowsv1alpha1.Operation, version string, err error) {
+func (f *operationFollower) read(ctx context.Context) (operation *v1alpha1.Operation, version string, err error) {
 	instance, err := f.c.windows.WindowsInstances(f.t.Namespace).Get(ctx, f.t.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, "", fmt.Errorf("following the operation: %w", err)
@@ -102,11 +102,11 @@ func (f *operationFollower) read(ctx context.Context) (operation *windowsv1alpha
 }
 
 // find returns the operation, wherever it is by now.
-func (f *operationFollower) find(instance *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.Operation {
+func (f *operationFollower) find(instance *v1alpha1.WindowsInstance) *v1alpha1.Operation {
 	if op := instance.Status.Operation; op != nil && op.ID == f.id {
 		return op
 	}
-	i := slices.IndexFunc(instance.Status.History, func(op windowsv1alpha1.Operation) bool { return op.ID == f.id })
+	i := slices.IndexFunc(instance.Status.History, func(op v1alpha1.Operation) bool { return op.ID == f.id })
 	if i < 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (f *operationFollower) find(instance *windowsv1alpha1.WindowsInstance) *win
 
 // watch shows every change until the operation or the watch has ended. It returns the
 // operation as it was seen last.
-func (f *operationFollower) watch(ctx context.Context, version string, last *windowsv1alpha1.Operation) (*windowsv1alpha1.Operation, error) {
+func (f *operationFollower) watch(ctx context.Context, version string, last *v1alpha1.Operation) (*v1alpha1.Operation, error) {
 	w, err := f.c.windows.WindowsInstances(f.t.Namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", f.t.Name).String(), ResourceVersion: version,
 	})
@@ -138,7 +138,7 @@ func (f *operationFollower) watch(ctx context.Context, version string, last *win
 			if !open || event.Type == watch.Error {
 				return last, pauseOrCause(ctx)
 			}
-			instance, ok := event.Object.(*windowsv1alpha1.WindowsInstance)
+			instance, ok := event.Object.(*v1alpha1.WindowsInstance)
 			if !ok {
 				continue
 			}

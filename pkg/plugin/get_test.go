@@ -12,18 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // elsewhere is an instance of another namespace.
-func elsewhere(i *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstance {
+func elsewhere(i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
 	i.Namespace = "other"
 	return i
 }
 
 // inPool is an instance of a pool.
-func inPool(i *windowsv1alpha1.WindowsInstance, pool string) *windowsv1alpha1.WindowsInstance {
-	i.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: pool}
+func inPool(i *v1alpha1.WindowsInstance, pool string) *v1alpha1.WindowsInstance {
+	i.Spec.PoolRef = &v1alpha1.PoolReference{Name: pool}
 	return i
 }
 
@@ -102,7 +102,7 @@ func TestGetWatches(t *testing.T) {
 	}()
 	eventually(t, "the watch begins", func() bool { return len(a.asked("watch=true")) > 0 })
 	changed := instance("w2", "")
-	changed.Status.Phase = windowsv1alpha1.InstanceReady
+	changed.Status.Phase = v1alpha1.InstanceReady
 	a.put(instance("w1", ""))
 	a.put(changed)
 	eventually(t, "the change is shown", func() bool { return strings.Contains(out.String(), "w2     Ready") })
@@ -134,7 +134,7 @@ func TestComplete(t *testing.T) {
 		answer(w, map[string]any{"entries": []map[string]string{{"name": "kubelet/a.log", "kind": "file"}, {"name": "kubelet", "kind": "service"}, {"name": "eventlog/System", "kind": "channel"}}})
 	})
 	a.handle(http.MethodGet, "windowsnodepools", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, windowsv1alpha1.WindowsNodePoolList{Items: []windowsv1alpha1.WindowsNodePool{{ObjectMeta: metav1.ObjectMeta{Name: "pool-b"}}, {ObjectMeta: metav1.ObjectMeta{Name: "pool-a"}}}})
+		answer(w, v1alpha1.WindowsNodePoolList{Items: []v1alpha1.WindowsNodePool{{ObjectMeta: metav1.ObjectMeta{Name: "pool-b"}}, {ObjectMeta: metav1.ObjectMeta{Name: "pool-a"}}}})
 	})
 	for _, tc := range []struct {
 		name, namespace string

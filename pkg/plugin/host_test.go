@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func TestDescribe(t *testing.T) {
@@ -29,23 +29,23 @@ func TestDescribe(t *testing.T) {
 	i := inPool(instance("w1", "node-1"), "windows-instances")
 	i.CreationTimestamp = before(3 * time.Hour)
 	i.Labels = map[string]string{"rack": "r1", "a": "b"}
-	i.Annotations = map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap ns/windows-instances, entry w1"}
-	i.Status.Phase = windowsv1alpha1.InstanceDraining
+	i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "ConfigMap ns/windows-instances, entry w1"}
+	i.Status.Phase = v1alpha1.InstanceDraining
 	i.Status.Version, i.Status.CurrentRevision, i.Status.DesiredRevision = "v1", strings.Repeat("a", 64), strings.Repeat("b", 64)
-	i.Status.System = &windowsv1alpha1.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", CPUs: 4, Memory: new(resource.MustParse("8Gi")), BootTime: new(before(48 * time.Hour))}
-	i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", TrustedBy: windowsv1alpha1.TrustedOnFirstUse, FirstSeen: before(time.Hour)}}
+	i.Status.System = &v1alpha1.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700", Architecture: "amd64", Hostname: "win-1", CPUs: 4, Memory: new(resource.MustParse("8Gi")), BootTime: new(before(48 * time.Hour))}
+	i.Status.HostKeys = []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Fingerprint: "SHA256:x", TrustedBy: v1alpha1.TrustedOnFirstUse, FirstSeen: before(time.Hour)}}
 	i.Status.Conditions = []metav1.Condition{
 		{Type: "Resolved", Status: "True", Reason: "AddressResolved", Message: "fine", LastTransitionTime: before(time.Hour)},
 		{Type: "NodeReady", Status: "False", Reason: "NodeNotReady", Message: "kubelet stopped posting;\nread its log", LastTransitionTime: before(time.Minute)},
 		{Type: "Ready", Status: "False", Reason: "NodeNotReady", Message: "see NodeReady", LastTransitionTime: before(time.Minute)},
 	}
-	i.Status.Operation = &windowsv1alpha1.Operation{
+	i.Status.Operation = &v1alpha1.Operation{
 		ID: "drain-1", Type: drain, Phase: running, RequestedBy: "anna", RequestedAt: before(2 * time.Minute), StartedAt: new(before(2 * time.Minute)),
-		Progress:  &windowsv1alpha1.OperationProgress{Done: 1, Total: 2, Unit: "pods"},
-		BlockedBy: []windowsv1alpha1.BlockedPod{{Namespace: "shop", Name: "web", Budget: "b"}},
-		Steps:     []windowsv1alpha1.OperationStep{{Name: windowsv1alpha1.StepCordon, State: windowsv1alpha1.StepSucceeded, StartedAt: new(before(2 * time.Minute)), FinishedAt: new(before(119 * time.Second))}, {Name: windowsv1alpha1.StepDrain, State: windowsv1alpha1.StepPending}},
+		Progress:  &v1alpha1.OperationProgress{Done: 1, Total: 2, Unit: "pods"},
+		BlockedBy: []v1alpha1.BlockedPod{{Namespace: "shop", Name: "web", Budget: "b"}},
+		Steps:     []v1alpha1.OperationStep{{Name: v1alpha1.StepCordon, State: v1alpha1.StepSucceeded, StartedAt: new(before(2 * time.Minute)), FinishedAt: new(before(119 * time.Second))}, {Name: v1alpha1.StepDrain, State: v1alpha1.StepPending}},
 	}
-	i.Status.History = []windowsv1alpha1.Operation{{Type: windowsv1alpha1.OperationReboot, Phase: windowsv1alpha1.OperationFailed, RequestedBy: "bob", RequestedAt: before(24 * time.Hour), Message: "too\nlate"}}
+	i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed, RequestedBy: "bob", RequestedAt: before(24 * time.Hour), Message: "too\nlate"}}
 	events := []corev1.Event{{Type: "Warning", Reason: "Drain", Message: "a pod\nstays", Count: 3, LastTimestamp: before(time.Minute), ReportingController: "windows-controller"}}
 
 	want := `Name:          w1
@@ -114,33 +114,33 @@ func TestDescribeConfiguration(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		change func(i *windowsv1alpha1.WindowsInstance)
+		change func(i *v1alpha1.WindowsInstance)
 		want   []string
 		not    []string
 	}{
-		{"is to be a node of another name", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.NodeName = "WIN-7" }, []string{"Node:          <none>, will be win-7\n"}, []string{"Removal:"}},
-		{"is to be left", func(i *windowsv1alpha1.WindowsInstance) {
-			i.Spec.Removal = &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon}
+		{"is to be a node of another name", func(i *v1alpha1.WindowsInstance) { i.Spec.NodeName = "WIN-7" }, []string{"Node:          <none>, will be win-7\n"}, []string{"Removal:"}},
+		{"is to be left", func(i *v1alpha1.WindowsInstance) {
+			i.Spec.Removal = &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon}
 		}, []string{"Removal:       the host is left as it is"}, nil},
-		{"is to be given up", func(i *windowsv1alpha1.WindowsInstance) {
-			i.Spec.Removal = &windowsv1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 3 * time.Hour}}
+		{"is to be given up", func(i *v1alpha1.WindowsInstance) {
+			i.Spec.Removal = &v1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 3 * time.Hour}}
 		}, []string{"Removal:       the host is cleaned; given up if it cannot be reached for 3h\n"}, nil},
-		{"is being set up", func(i *windowsv1alpha1.WindowsInstance) {
-			i.Status.Operation = &windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure, Phase: running, Revision: strings.Repeat("c", 64), Impact: windowsv1alpha1.ImpactDrain}
+		{"is being set up", func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: running, Revision: strings.Repeat("c", 64), Impact: v1alpha1.ImpactDrain}
 		}, []string{"  Revision:       cccccccccccc\n  Impact:         Drain\n"}, []string{strings.Repeat("c", 13)}},
-		{"could not be set up", func(i *windowsv1alpha1.WindowsInstance) {
+		{"could not be set up", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{condition("Configured", "False", "ConfigurationFailed", "Do this.")}
 		}, []string{"  Configured: Do this.\n"}, nil},
-		{"is only watched", func(i *windowsv1alpha1.WindowsInstance) {
+		{"is only watched", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{condition("Configured", "Unknown", "NotManaged", "The host is watched.")}
 		}, []string{"NotManaged"}, []string{"The host is watched."}},
-		{"is up to date", func(i *windowsv1alpha1.WindowsInstance) {
+		{"is up to date", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{condition("UpToDate", "True", "RevisionCurrent", "The host has revision aaaaaaaaaaaa.")}
 		}, []string{"RevisionCurrent"}, []string{"The host has revision"}},
-		{"is up to date, and others changed it", func(i *windowsv1alpha1.WindowsInstance) {
+		{"is up to date, and others changed it", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Conditions = []metav1.Condition{condition("UpToDate", "True", "RevisionCurrent", "The host has revision aaaaaaaaaaaa. Others changed it.")}
 		}, []string{"Others changed it."}, nil},
-		{"cannot be cleaned", func(i *windowsv1alpha1.WindowsInstance) {
+		{"cannot be cleaned", func(i *v1alpha1.WindowsInstance) {
 			i.DeletionTimestamp = new(metav1.NewTime(now))
 			i.Status.Conditions = []metav1.Condition{condition("Removed", "False", "RemovalFailed", "To give the host up: abandon it.")}
 		}, []string{"Phase:         Removing\n", "  Removed: To give the host up: abandon it.\n"}, nil},
@@ -182,22 +182,22 @@ func TestDescribeReadsEvents(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	status := windowsv1alpha1.WindowsInstanceCheckStatus{
+	status := v1alpha1.WindowsInstanceCheckStatus{
 		Passed: true,
-		Layers: []windowsv1alpha1.CheckLayer{
-			{Name: "Resolve", Result: windowsv1alpha1.CheckPassed, Duration: metav1.Duration{Duration: 1500 * time.Microsecond}},
-			{Name: "Connect", Result: windowsv1alpha1.CheckSkipped, Message: "why\nnot"},
+		Layers: []v1alpha1.CheckLayer{
+			{Name: "Resolve", Result: v1alpha1.CheckPassed, Duration: metav1.Duration{Duration: 1500 * time.Microsecond}},
+			{Name: "Connect", Result: v1alpha1.CheckSkipped, Message: "why\nnot"},
 		},
 	}
 	a := newAPI(t, instance("w1", ""))
 	a.handle(http.MethodPost, "check", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, windowsv1alpha1.WindowsInstanceCheck{
-			TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceCheck"}, Status: status,
+		answer(w, v1alpha1.WindowsInstanceCheck{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceCheck"}, Status: status,
 		})
 	})
 	a.run("check", "w1").want(t, 0, "LAYER     RESULT    TOOK   REASON   MESSAGE\nResolve   Passed    2ms    -\nConnect   Skipped   -      -        why not\n")
 	status.Passed = false
-	status.Findings = []windowsv1alpha1.CheckFinding{{Code: "DiskTooSmall", Severity: windowsv1alpha1.FindingError, Message: "make room"}}
+	status.Findings = []v1alpha1.CheckFinding{{Code: "DiskTooSmall", Severity: v1alpha1.FindingError, Message: "make room"}}
 	a.run("check", "w1").want(t, ExitCheckFailed, "DiskTooSmall   Error      make room", "w1: something is in the way")
 	a.run("check", "w1", "-o", "jsonpath={.status.passed}").want(t, ExitCheckFailed, "false")
 	a.run("check", "w1", "w1", "-o", "nope").want(t, 1, "nope")
@@ -225,16 +225,16 @@ func TestInspect(t *testing.T) {
 }
 
 // inspection is of a host with 8 GiB of memory and 100 GiB of disk.
-func inspection(hours, memoryFree, diskFree int, pending bool) windowsv1alpha1.WindowsInstanceInspection {
-	i := windowsv1alpha1.WindowsInstanceInspection{
-		TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceInspection"},
+func inspection(hours, memoryFree, diskFree int, pending bool) v1alpha1.WindowsInstanceInspection {
+	i := v1alpha1.WindowsInstanceInspection{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceInspection"},
 		CPUs:     4,
-		Memory:   windowsv1alpha1.MemoryInspection{Total: resource.MustParse("8Gi"), Available: resource.MustParse(fmt.Sprintf("%dGi", memoryFree))},
-		Disks:    []windowsv1alpha1.DiskInspection{{Path: `D:\`}, {Path: `C:\`, System: true, Total: resource.MustParse("100Gi"), Free: resource.MustParse(fmt.Sprintf("%dGi", diskFree))}},
-		Boot:     windowsv1alpha1.BootInspection{Uptime: metav1.Duration{Duration: time.Duration(hours) * time.Hour}},
+		Memory:   v1alpha1.MemoryInspection{Total: resource.MustParse("8Gi"), Available: resource.MustParse(fmt.Sprintf("%dGi", memoryFree))},
+		Disks:    []v1alpha1.DiskInspection{{Path: `D:\`}, {Path: `C:\`, System: true, Total: resource.MustParse("100Gi"), Free: resource.MustParse(fmt.Sprintf("%dGi", diskFree))}},
+		Boot:     v1alpha1.BootInspection{Uptime: metav1.Duration{Duration: time.Duration(hours) * time.Hour}},
 	}
 	if pending {
-		i.PendingReboot = windowsv1alpha1.RebootInspection{Pending: true, Reasons: []string{"Windows Update"}}
+		i.PendingReboot = v1alpha1.RebootInspection{Pending: true, Reasons: []string{"Windows Update"}}
 	}
 	return i
 }
@@ -291,10 +291,10 @@ func newKey(t *testing.T, seed byte) ssh.PublicKey {
 }
 
 // changed is an instance whose host presents another key than the trusted one.
-func changed(i *windowsv1alpha1.WindowsInstance, trusted, presented ssh.PublicKey) *windowsv1alpha1.WindowsInstance {
-	i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{Type: trusted.Type(), Fingerprint: ssh.FingerprintSHA256(trusted)}}
+func changed(i *v1alpha1.WindowsInstance, trusted, presented ssh.PublicKey) *v1alpha1.WindowsInstance {
+	i.Status.HostKeys = []v1alpha1.HostKeyStatus{{Type: trusted.Type(), Fingerprint: ssh.FingerprintSHA256(trusted)}}
 	i.Status.Conditions = []metav1.Condition{{
-		Type: windowsv1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonHostKeyChanged,
+		Type: v1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonHostKeyChanged,
 		Message: fmt.Sprintf(`10.1.42.1 presents host key %s; trusted is %s. Accept it: kubectl patch windowsinstances.windows.openshift.io w1 -n hosts --type=merge -p '{"spec":{"hostKeys":["%s"]}}'`,
 			ssh.FingerprintSHA256(presented), ssh.FingerprintSHA256(trusted), keyLine(presented)),
 	}}
@@ -305,7 +305,7 @@ func TestTrustHostKey(t *testing.T) {
 	old, presented, other := newKey(t, 'a'), newKey(t, 'b'), newKey(t, 'c')
 	for _, tc := range []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 		args     []string
 		code     int
 		want     string

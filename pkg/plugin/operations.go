@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // drainFlags are those of kubectl drain.
@@ -48,8 +48,8 @@ func (d *drainFlags) changed() bool {
 }
 
 // options are what the flags mean. What was not given is left to the server.
-func (d *drainFlags) options() windowsv1alpha1.DrainOptions {
-	o := windowsv1alpha1.DrainOptions{
+func (d *drainFlags) options() v1alpha1.DrainOptions {
+	o := v1alpha1.DrainOptions{
 		DeleteEmptyDirData: d.deleteEmptyDir, Force: d.force, DisableEviction: d.disableEvict,
 		PodSelector: d.podSelector, SkipWaitForDeleteTimeoutSeconds: int32(d.skipWait),
 	}
@@ -68,9 +68,9 @@ func (d *drainFlags) options() windowsv1alpha1.DrainOptions {
 func newDrain(e *env) *cobra.Command {
 	var d drainFlags
 	a := &action{noun: "drain", done: "drained"}
-	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
-		answer, err := c.windows.WindowsInstances(t.Namespace).Drain(ctx, t.Name, &windowsv1alpha1.WindowsInstanceDrain{
-			Spec: windowsv1alpha1.WindowsInstanceDrainSpec{Preconditions: preconditions(t), DrainOptions: d.options()},
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
+		answer, err := c.windows.WindowsInstances(t.Namespace).Drain(ctx, t.Name, &v1alpha1.WindowsInstanceDrain{
+			Spec: v1alpha1.WindowsInstanceDrainSpec{Preconditions: preconditions(t), DrainOptions: d.options()},
 		}, options)
 		return answer, &answer.Status.Operation, err
 	}
@@ -98,9 +98,9 @@ The flags are those of kubectl drain.`,
 
 func newUncordon(e *env) *cobra.Command {
 	a := &action{noun: "uncordon", done: "uncordoned"}
-	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
-		answer, err := c.windows.WindowsInstances(t.Namespace).Uncordon(ctx, t.Name, &windowsv1alpha1.WindowsInstanceUncordon{
-			Spec: windowsv1alpha1.WindowsInstanceUncordonSpec{Preconditions: preconditions(t)},
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
+		answer, err := c.windows.WindowsInstances(t.Namespace).Uncordon(ctx, t.Name, &v1alpha1.WindowsInstanceUncordon{
+			Spec: v1alpha1.WindowsInstanceUncordonSpec{Preconditions: preconditions(t)},
 		}, options)
 		return answer, &answer.Status.Operation, err
 	}
@@ -115,7 +115,7 @@ func newUncordon(e *env) *cobra.Command {
 }
 
 // rebootModes are the values of --mode.
-var rebootModes = []windowsv1alpha1.RebootMode{windowsv1alpha1.RebootGraceful, windowsv1alpha1.RebootIfPending, windowsv1alpha1.RebootForce}
+var rebootModes = []v1alpha1.RebootMode{v1alpha1.RebootGraceful, v1alpha1.RebootIfPending, v1alpha1.RebootForce}
 
 func newReboot(e *env) *cobra.Command {
 	var (
@@ -125,16 +125,16 @@ func newReboot(e *env) *cobra.Command {
 	)
 	a := &action{noun: "reboot", done: "rebooted"}
 	var cmd *cobra.Command
-	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
-		spec := windowsv1alpha1.WindowsInstanceRebootSpec{Preconditions: preconditions(t)}
-		spec.Mode = windowsv1alpha1.RebootMode(mode)
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
+		spec := v1alpha1.WindowsInstanceRebootSpec{Preconditions: preconditions(t)}
+		spec.Mode = v1alpha1.RebootMode(mode)
 		if cmd.Flags().Changed("timeout") {
 			spec.TimeoutSeconds = new(wholeSeconds(timeout))
 		}
 		if d.changed() {
 			spec.Drain = new(d.options())
 		}
-		answer, err := c.windows.WindowsInstances(t.Namespace).Reboot(ctx, t.Name, &windowsv1alpha1.WindowsInstanceReboot{Spec: spec}, options)
+		answer, err := c.windows.WindowsInstances(t.Namespace).Reboot(ctx, t.Name, &v1alpha1.WindowsInstanceReboot{Spec: spec}, options)
 		return answer, &answer.Status.Operation, err
 	}
 	cmd = &cobra.Command{
@@ -151,12 +151,12 @@ restarts at once; the pods there are cut off.`,
   # Those of a pool that wait for it, one after the other
   kubectl windows reboot -A --pool windows-instances --mode=IfPending`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			i := slices.IndexFunc(rebootModes, func(m windowsv1alpha1.RebootMode) bool { return strings.EqualFold(string(m), mode) })
+			i := slices.IndexFunc(rebootModes, func(m v1alpha1.RebootMode) bool { return strings.EqualFold(string(m), mode) })
 			if i < 0 {
 				return fmt.Errorf("--mode=%s: must be Graceful, IfPending or Force", mode)
 			}
 			mode = string(rebootModes[i])
-			if rebootModes[i] == windowsv1alpha1.RebootForce && d.changed() {
+			if rebootModes[i] == v1alpha1.RebootForce && d.changed() {
 				return errors.New("--mode=Force does not drain, so there is nothing to say about how")
 			}
 			return a.run(cmd.Context(), e, args)
@@ -164,7 +164,7 @@ restarts at once; the pods there are cut off.`,
 	}
 	a.addFlags(e, cmd)
 	d.addFlags(cmd, "drain-timeout")
-	cmd.Flags().StringVar(&mode, "mode", string(windowsv1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
+	cmd.Flags().StringVar(&mode, "mode", string(v1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
 	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready.")
 	completeWords(cmd, "mode", "Graceful", "IfPending", "Force")
 	return cmd
@@ -172,14 +172,14 @@ restarts at once; the pods there are cut off.`,
 
 func newReconfigure(e *env) *cobra.Command {
 	a := &action{noun: "reconfiguration", done: "reconfigured"}
-	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **windowsv1alpha1.Operation, error) {
-		answer, err := c.windows.WindowsInstances(t.Namespace).Reconfigure(ctx, t.Name, &windowsv1alpha1.WindowsInstanceReconfigure{
-			Spec: windowsv1alpha1.WindowsInstanceReconfigureSpec{Preconditions: preconditions(t)},
+	a.post = func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error) {
+		answer, err := c.windows.WindowsInstances(t.Namespace).Reconfigure(ctx, t.Name, &v1alpha1.WindowsInstanceReconfigure{
+			Spec: v1alpha1.WindowsInstanceReconfigureSpec{Preconditions: preconditions(t)},
 		}, options)
 		return answer, &answer.Status.Operation, err
 	}
 	a.showDryRun = func(e *env, t target, answer runtime.Object) error {
-		plan := answer.(*windowsv1alpha1.WindowsInstanceReconfigure).Status.Plan
+		plan := answer.(*v1alpha1.WindowsInstanceReconfigure).Status.Plan
 		if len(plan) == 0 {
 			return e.print(fmt.Sprintf("windowsinstance/%s: nothing would change (server dry run)\n", t.Name))
 		}
@@ -198,7 +198,7 @@ change and what each change costs: nothing, a restart of a service, a drain, or 
 	return cmd
 }
 
-func planTable(plan []windowsv1alpha1.PlannedChange, noHeaders bool) string {
+func planTable(plan []v1alpha1.PlannedChange, noHeaders bool) string {
 	rows := [][]string{{"KIND", "NAME", "ACTION", "IMPACT", "MESSAGE"}}
 	for _, change := range plan {
 		rows = append(rows, []string{change.Kind, change.Name, change.Action, string(change.Impact), cmp.Or(oneLine(change.Message), "-")})
@@ -240,8 +240,8 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 		}
 		id = t.Status.Operation.ID
 	}
-	answer, err := c.windows.WindowsInstances(t.Namespace).Cancel(ctx, t.Name, &windowsv1alpha1.WindowsInstanceCancel{
-		Spec: windowsv1alpha1.WindowsInstanceCancelSpec{OperationID: id},
+	answer, err := c.windows.WindowsInstances(t.Namespace).Cancel(ctx, t.Name, &v1alpha1.WindowsInstanceCancel{
+		Spec: v1alpha1.WindowsInstanceCancelSpec{OperationID: id},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return err
@@ -261,7 +261,7 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 		}
 		return err
 	}
-	if ended.Phase != windowsv1alpha1.OperationCanceled {
+	if ended.Phase != v1alpha1.OperationCanceled {
 		return fmt.Errorf("windowsinstance/%s: the %s had ended before: %s: %s", t.Name, what, strings.ToLower(string(ended.Phase)), orNone(oneLine(ended.Message)))
 	}
 	return e.print(fmt.Sprintf("windowsinstance/%s: %s canceled: %s\n", t.Name, what, orNone(oneLine(ended.Message))))

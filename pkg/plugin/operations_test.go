@@ -15,12 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // operation is one that anna asked for a minute ago.
-func operation(id string, t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, message string, steps ...windowsv1alpha1.OperationStep) *windowsv1alpha1.Operation {
-	o := &windowsv1alpha1.Operation{
+func operation(id string, t v1alpha1.OperationType, phase v1alpha1.OperationPhase, message string, steps ...v1alpha1.OperationStep) *v1alpha1.Operation {
+	o := &v1alpha1.Operation{
 		ID: id, Type: t, Phase: phase, Message: message, RequestedBy: "anna", Steps: steps,
 		RequestedAt: metav1.NewTime(time.Now().Add(-time.Minute)),
 	}
@@ -30,33 +30,33 @@ func operation(id string, t windowsv1alpha1.OperationType, phase windowsv1alpha1
 	return o
 }
 
-func step(name string, state windowsv1alpha1.OperationStepState) windowsv1alpha1.OperationStep {
-	return windowsv1alpha1.OperationStep{Name: name, State: state}
+func step(name string, state v1alpha1.OperationStepState) v1alpha1.OperationStep {
+	return v1alpha1.OperationStep{Name: name, State: state}
 }
 
 // with is an instance with an operation.
-func with(i *windowsv1alpha1.WindowsInstance, o *windowsv1alpha1.Operation) *windowsv1alpha1.WindowsInstance {
+func with(i *v1alpha1.WindowsInstance, o *v1alpha1.Operation) *v1alpha1.WindowsInstance {
 	i.Status.Operation = o
 	return i
 }
 
 // accept makes a server take an action: it records the operation unless it is a dry run.
-func (a *api) accept(action string, o *windowsv1alpha1.Operation) {
+func (a *api) accept(action string, o *v1alpha1.Operation) {
 	a.handle(http.MethodPost, action, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("dryRun") == "" {
 			a.put(with(instance(r.PathValue("name"), "node-1"), o))
 		}
 		answer(w, map[string]any{
-			"apiVersion": windowsv1alpha1.SchemeGroupVersion.String(), "kind": "WindowsInstance" + strings.ToUpper(action[:1]) + action[1:],
-			"metadata": map[string]any{"name": r.PathValue("name")}, "status": windowsv1alpha1.ActionStatus{Operation: o},
+			"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": "WindowsInstance" + strings.ToUpper(action[:1]) + action[1:],
+			"metadata": map[string]any{"name": r.PathValue("name")}, "status": v1alpha1.ActionStatus{Operation: o},
 		})
 	})
 }
 
 const (
-	drain   = windowsv1alpha1.OperationDrain
-	pending = windowsv1alpha1.OperationPending
-	running = windowsv1alpha1.OperationRunning
+	drain   = v1alpha1.OperationDrain
+	pending = v1alpha1.OperationPending
+	running = v1alpha1.OperationRunning
 )
 
 func TestActionBodies(t *testing.T) {
@@ -98,14 +98,14 @@ func TestActionBodies(t *testing.T) {
 func TestFollowOperation(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		end  *windowsv1alpha1.Operation
+		end  *v1alpha1.Operation
 		code int
 		want []string
 	}{
-		{"succeeded", operation("op", drain, windowsv1alpha1.OperationSucceeded, "no pod is left", step(windowsv1alpha1.StepCordon, windowsv1alpha1.StepSucceeded), step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepSucceeded)),
+		{"succeeded", operation("op", drain, v1alpha1.OperationSucceeded, "no pod is left", step(v1alpha1.StepCordon, v1alpha1.StepSucceeded), step(v1alpha1.StepDrain, v1alpha1.StepSucceeded)),
 			0, []string{"windowsinstance/w1 drained (42s)\n"}},
-		{"failed", operation("op", drain, windowsv1alpha1.OperationFailed, "one pod is left"), ExitOperationFailed, []string{"drain failed: one pod is left"}},
-		{"canceled", operation("op", drain, windowsv1alpha1.OperationCanceled, "the node stays cordoned"), ExitOperationCanceled, []string{"drain canceled: the node stays cordoned"}},
+		{"failed", operation("op", drain, v1alpha1.OperationFailed, "one pod is left"), ExitOperationFailed, []string{"drain failed: one pod is left"}},
+		{"canceled", operation("op", drain, v1alpha1.OperationCanceled, "the node stays cordoned"), ExitOperationCanceled, []string{"drain canceled: the node stays cordoned"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a := newAPI(t, instance("w1", "node-1"))
@@ -113,9 +113,9 @@ func TestFollowOperation(t *testing.T) {
 			done := make(chan result, 1)
 			go func() { done <- a.run("drain", "w1") }()
 			eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > 0 })
-			now := operation("op", drain, running, "", step(windowsv1alpha1.StepCordon, windowsv1alpha1.StepSucceeded), step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning))
-			now.Progress = &windowsv1alpha1.OperationProgress{Done: 3, Total: 7, Unit: "pods"}
-			now.BlockedBy = []windowsv1alpha1.BlockedPod{{Namespace: "shop", Name: "web-1", Budget: "web"}, {Namespace: "shop", Name: "web-2"}}
+			now := operation("op", drain, running, "", step(v1alpha1.StepCordon, v1alpha1.StepSucceeded), step(v1alpha1.StepDrain, v1alpha1.StepRunning))
+			now.Progress = &v1alpha1.OperationProgress{Done: 3, Total: 7, Unit: "pods"}
+			now.BlockedBy = []v1alpha1.BlockedPod{{Namespace: "shop", Name: "web-1", Budget: "web"}, {Namespace: "shop", Name: "web-2"}}
 			a.put(with(instance("w1", "node-1"), now))
 			a.put(with(instance("w1", "node-1"), now)) // a change of something else
 			a.put(with(instance("w1", "node-1"), tc.end))
@@ -132,12 +132,12 @@ func TestFollowOperation(t *testing.T) {
 // The operation was replaced by another one before its end was seen.
 func TestFollowIntoHistory(t *testing.T) {
 	a := newAPI(t, instance("w1", "node-1"))
-	a.accept("uncordon", operation("op", windowsv1alpha1.OperationUncordon, pending, ""))
+	a.accept("uncordon", operation("op", v1alpha1.OperationUncordon, pending, ""))
 	done := make(chan result, 1)
 	go func() { done <- a.run("uncordon", "w1") }()
 	eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > 0 })
 	later := with(instance("w1", "node-1"), operation("next", drain, pending, ""))
-	later.Status.History = []windowsv1alpha1.Operation{*operation("op", windowsv1alpha1.OperationUncordon, windowsv1alpha1.OperationSucceeded, "")}
+	later.Status.History = []v1alpha1.Operation{*operation("op", v1alpha1.OperationUncordon, v1alpha1.OperationSucceeded, "")}
 	a.put(later)
 	got := <-done
 	got.want(t, 0, "windowsinstance/w1 uncordoned")
@@ -163,7 +163,7 @@ func TestFollowEndsEarly(t *testing.T) {
 }
 
 func TestConflict(t *testing.T) {
-	now := operation("other", drain, running, "", step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning))
+	now := operation("other", drain, running, "", step(v1alpha1.StepDrain, v1alpha1.StepRunning))
 	a := newAPI(t, with(instance("w1", "node-1"), now))
 	a.handle(http.MethodPost, "reboot", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "w1", "operation other is running")
@@ -180,11 +180,11 @@ func TestDryRun(t *testing.T) {
 	}
 	a.run("drain", "w1", "--dry-run=client").want(t, 1, "must be none or server")
 
-	plan := []windowsv1alpha1.PlannedChange{{Kind: "Service", Name: "kubelet", Action: "Update", Impact: windowsv1alpha1.ImpactRestart, Message: "arguments"}}
+	plan := []v1alpha1.PlannedChange{{Kind: "Service", Name: "kubelet", Action: "Update", Impact: v1alpha1.ImpactRestart, Message: "arguments"}}
 	a.handle(http.MethodPost, "reconfigure", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, windowsv1alpha1.WindowsInstanceReconfigure{
-			TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceReconfigure"},
-			Status:   windowsv1alpha1.WindowsInstanceReconfigureStatus{Plan: plan},
+		answer(w, v1alpha1.WindowsInstanceReconfigure{
+			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceReconfigure"},
+			Status:   v1alpha1.WindowsInstanceReconfigureStatus{Plan: plan},
 		})
 	})
 	a.run("reconfigure", "w1", "--dry-run=server").want(t, 0,
@@ -195,10 +195,10 @@ func TestDryRun(t *testing.T) {
 
 func TestActionOutput(t *testing.T) {
 	a := newAPI(t, instance("w1", "node-1"))
-	a.accept("drain", operation("op", drain, windowsv1alpha1.OperationSucceeded, ""))
+	a.accept("drain", operation("op", drain, v1alpha1.OperationSucceeded, ""))
 	got := a.run("drain", "w1", "-o", "json")
 	got.want(t, 0)
-	var drained windowsv1alpha1.WindowsInstanceDrain
+	var drained v1alpha1.WindowsInstanceDrain
 	if err := json.Unmarshal([]byte(got.stdout), &drained); err != nil {
 		t.Fatalf("%v in\n%s", err, got.stdout)
 	}
@@ -215,7 +215,7 @@ func TestActionOnSeveral(t *testing.T) {
 			refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "w1", "no")
 			return
 		}
-		answer(w, windowsv1alpha1.WindowsInstanceUncordon{Status: windowsv1alpha1.ActionStatus{Operation: operation("op", windowsv1alpha1.OperationUncordon, windowsv1alpha1.OperationFailed, "boom")}})
+		answer(w, v1alpha1.WindowsInstanceUncordon{Status: v1alpha1.ActionStatus{Operation: operation("op", v1alpha1.OperationUncordon, v1alpha1.OperationFailed, "boom")}})
 	})
 	a.run("uncordon", "--pool", "a").want(t, ExitFailure, "[w1] Error from server (ServiceUnavailable): no\n", "[w2] error: windowsinstance/w2: uncordon failed: boom", "2 of 2 hosts did not succeed")
 	if got := a.asked("w3/uncordon"); len(got) > 0 {
@@ -226,13 +226,13 @@ func TestActionOnSeveral(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	a := newAPI(t, instance("w0", ""), with(instance("w1", "node-1"), operation("op", drain, running, "")))
-	a.accept("cancel", operation("op", drain, windowsv1alpha1.OperationCanceled, "the node stays cordoned"))
+	a.accept("cancel", operation("op", drain, v1alpha1.OperationCanceled, "the node stays cordoned"))
 	a.run("cancel", "w0").want(t, 1, "no operation goes on")
 	a.run("cancel", "w1").want(t, 0, "windowsinstance/w1: drain canceled: the node stays cordoned\n")
 	if got, want := a.body("POST"), `"operationID":"op"`; !strings.Contains(got, want) {
 		t.Errorf("body %s lacks %s", got, want)
 	}
-	a.accept("cancel", operation("op", drain, windowsv1alpha1.OperationSucceeded, ""))
+	a.accept("cancel", operation("op", drain, v1alpha1.OperationSucceeded, ""))
 	a.put(with(instance("w1", "node-1"), operation("op", drain, running, "")))
 	a.run("cancel", "w1").want(t, 1, "the drain had ended before: succeeded")
 }
@@ -247,7 +247,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	var out buffer
 	p := newProgress(&env{IOStreams: genericiooptions.IOStreams{ErrOut: &out}, live: true}, target{instance("w1", "")})
 	p.width = 40
-	op := operation("op", drain, running, "", step(windowsv1alpha1.StepCordon, windowsv1alpha1.StepSucceeded), step(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning))
+	op := operation("op", drain, running, "", step(v1alpha1.StepCordon, v1alpha1.StepSucceeded), step(v1alpha1.StepDrain, v1alpha1.StepRunning))
 	at := op.RequestedAt.Add(61 * time.Second)
 	p.now = func() time.Time { return at }
 	p.show(op)

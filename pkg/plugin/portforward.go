@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func newPortForward(e *env) *cobra.Command {
@@ -67,7 +67,7 @@ func (c *client) forward(ctx context.Context, t target, addresses, ports []strin
 		return nil, err
 	}
 	// With the ports in it the request is refused at once when one is not allowed.
-	url := c.streamURL(t, "portforward", &windowsv1alpha1.WindowsInstancePortForwardOptions{Ports: remote})
+	url := c.streamURL(t, "portforward", &v1alpha1.WindowsInstancePortForwardOptions{Ports: remote})
 	transport, upgrader, err := spdy.RoundTripperFor(c.config)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/kubectl/pkg/util/term"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // progress shows how far an operation is: on a terminal in one line that is drawn
@@ -42,7 +42,7 @@ func newProgress(e *env, t target) *progress {
 }
 
 // show shows an operation that may have changed.
-func (p *progress) show(op *windowsv1alpha1.Operation) {
+func (p *progress) show(op *v1alpha1.Operation) {
 	p.down = false
 	if p.e.live {
 		p.tick(op)
@@ -56,13 +56,13 @@ func (p *progress) show(op *windowsv1alpha1.Operation) {
 
 // between says whether the operation has begun and is between two steps, about which
 // there is nothing to say that the lines before and after do not say.
-func (p *progress) between(op *windowsv1alpha1.Operation) bool {
-	return op.Phase == windowsv1alpha1.OperationRunning && op.CancelRequestedBy == "" &&
-		!slices.ContainsFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.State == windowsv1alpha1.StepRunning })
+func (p *progress) between(op *v1alpha1.Operation) bool {
+	return op.Phase == v1alpha1.OperationRunning && op.CancelRequestedBy == "" &&
+		!slices.ContainsFunc(op.Steps, func(s v1alpha1.OperationStep) bool { return s.State == v1alpha1.StepRunning })
 }
 
 // tick draws the line anew, because time has passed.
-func (p *progress) tick(op *windowsv1alpha1.Operation) {
+func (p *progress) tick(op *v1alpha1.Operation) {
 	if !p.e.live || p.down {
 		return
 	}
@@ -96,31 +96,31 @@ func (p *progress) clear() {
 }
 
 // progressLine is how far an operation is and for how long.
-func progressLine(op *windowsv1alpha1.Operation, now time.Time) string {
+func progressLine(op *v1alpha1.Operation, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", progressText(op, true), took(&op.RequestedAt, op.FinishedAt, now))
 }
 
 // progressText is how far an operation is, without anything that changes with time.
 // allSteps also names those that are done or to come, which need not be said again in
 // each of many lines.
-func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
+func progressText(op *v1alpha1.Operation, allSteps bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", nounOf(op.Type), strings.ToLower(string(op.Phase)))
 	var steps []string
 	for _, step := range op.Steps {
-		if !allSteps && step.State != windowsv1alpha1.StepRunning && step.State != windowsv1alpha1.StepFailed {
+		if !allSteps && step.State != v1alpha1.StepRunning && step.State != v1alpha1.StepFailed {
 			continue
 		}
 		switch step.State {
-		case windowsv1alpha1.StepPending:
+		case v1alpha1.StepPending:
 			steps = append(steps, step.Name)
-		case windowsv1alpha1.StepRunning:
+		case v1alpha1.StepRunning:
 			text := step.Name + " running"
 			if op.Progress != nil && op.Progress.Done < op.Progress.Total {
 				text = step.Name + " " + progressOf(op.Progress)
 			}
 			steps = append(steps, "["+text+"]")
-		case windowsv1alpha1.StepSucceeded:
+		case v1alpha1.StepSucceeded:
 			steps = append(steps, step.Name+" done")
 		default:
 			steps = append(steps, step.Name+" "+strings.ToLower(string(step.State)))
@@ -144,17 +144,17 @@ func progressText(op *windowsv1alpha1.Operation, allSteps bool) string {
 }
 
 // nounOf is what an operation is called in a sentence.
-func nounOf(t windowsv1alpha1.OperationType) string {
+func nounOf(t v1alpha1.OperationType) string {
 	switch t {
-	case windowsv1alpha1.OperationReconfigure:
+	case v1alpha1.OperationReconfigure:
 		return "reconfiguration"
-	case windowsv1alpha1.OperationRemove:
+	case v1alpha1.OperationRemove:
 		return "removal"
 	default:
 		return strings.ToLower(string(t))
 	}
 }
 
-func progressOf(p *windowsv1alpha1.OperationProgress) string {
+func progressOf(p *v1alpha1.OperationProgress) string {
 	return fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit)
 }

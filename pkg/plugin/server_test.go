@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // api is an API server that has instances, and subresources as tests define them.
@@ -31,8 +31,8 @@ type api struct {
 	url string
 
 	mu        sync.Mutex
-	instances []*windowsv1alpha1.WindowsInstance
-	watchers  []chan *windowsv1alpha1.WindowsInstance
+	instances []*v1alpha1.WindowsInstance
+	watchers  []chan *v1alpha1.WindowsInstance
 	version   int
 	// requests are all requests so far as "METHOD path?query", bodies their bodies.
 	requests, bodies []string
@@ -43,7 +43,7 @@ type api struct {
 const apiPrefix = "/apis/windows.openshift.io/v1alpha1/"
 
 // newAPI starts a server. Its instances have the UID of their name.
-func newAPI(t *testing.T, instances ...*windowsv1alpha1.WindowsInstance) *api {
+func newAPI(t *testing.T, instances ...*v1alpha1.WindowsInstance) *api {
 	t.Helper()
 	a := &api{t: t, handlers: make(map[string]http.HandlerFunc)}
 	for _, instance := range instances {
@@ -56,26 +56,26 @@ func newAPI(t *testing.T, instances ...*windowsv1alpha1.WindowsInstance) *api {
 }
 
 // instance is a host of namespace hosts whose Node is node; empty for none.
-func instance(name, node string) *windowsv1alpha1.WindowsInstance {
-	i := &windowsv1alpha1.WindowsInstance{
+func instance(name, node string) *v1alpha1.WindowsInstance {
+	i := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "hosts", UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.1.42.1", Port: 22, Username: "Administrator"},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.1.42.1", Port: 22, Username: "Administrator"},
 	}
 	if node != "" {
-		i.Status.Node = &windowsv1alpha1.NodeReference{Name: node}
+		i.Status.Node = &v1alpha1.NodeReference{Name: node}
 	}
 	return i
 }
 
 // put brings an instance to the desired state from now on, and tells those who watch.
-func (a *api) put(instance *windowsv1alpha1.WindowsInstance) {
+func (a *api) put(instance *v1alpha1.WindowsInstance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.version++
 	instance = instance.DeepCopy()
 	instance.ResourceVersion = fmt.Sprint(a.version)
-	instance.APIVersion, instance.Kind = windowsv1alpha1.SchemeGroupVersion.String(), "WindowsInstance"
-	i := slices.IndexFunc(a.instances, func(old *windowsv1alpha1.WindowsInstance) bool {
+	instance.APIVersion, instance.Kind = v1alpha1.SchemeGroupVersion.String(), "WindowsInstance"
+	i := slices.IndexFunc(a.instances, func(old *v1alpha1.WindowsInstance) bool {
 		return old.Name == instance.Name && old.Namespace == instance.Namespace
 	})
 	if i < 0 {
@@ -160,10 +160,10 @@ func (a *api) one(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	a.mu.Lock()
-	i := slices.IndexFunc(a.instances, func(i *windowsv1alpha1.WindowsInstance) bool {
+	i := slices.IndexFunc(a.instances, func(i *v1alpha1.WindowsInstance) bool {
 		return i.Name == name && i.Namespace == r.PathValue("namespace")
 	})
-	var found *windowsv1alpha1.WindowsInstance
+	var found *v1alpha1.WindowsInstance
 	if i >= 0 {
 		found = a.instances[i]
 	}
@@ -184,7 +184,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		h(w, r)
 		return
 	}
-	wants := func(i *windowsv1alpha1.WindowsInstance) bool {
+	wants := func(i *v1alpha1.WindowsInstance) bool {
 		for term := range strings.SplitSeq(r.URL.Query().Get("fieldSelector"), ",") {
 			field, value, _ := strings.Cut(term, "=")
 			if field == "status.node.name" && nodeOf(&i.Status) != value || field == "metadata.name" && i.Name != value ||
@@ -202,11 +202,11 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := &windowsv1alpha1.WindowsInstanceList{
-		TypeMeta: metav1.TypeMeta{APIVersion: windowsv1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceList"},
+	list := &v1alpha1.WindowsInstanceList{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "WindowsInstanceList"},
 		ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(a.version)},
 	}
-	var rows []*windowsv1alpha1.WindowsInstance
+	var rows []*v1alpha1.WindowsInstance
 	for _, i := range a.instances {
 		if wants(i) {
 			list.Items = append(list.Items, *i)
@@ -220,8 +220,8 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, list)
 }
 
-func (a *api) watch(w http.ResponseWriter, r *http.Request, wants func(*windowsv1alpha1.WindowsInstance) bool, asTable bool) {
-	events := make(chan *windowsv1alpha1.WindowsInstance, 100)
+func (a *api) watch(w http.ResponseWriter, r *http.Request, wants func(*v1alpha1.WindowsInstance) bool, asTable bool) {
+	events := make(chan *v1alpha1.WindowsInstance, 100)
 	from := r.URL.Query().Get("resourceVersion")
 	a.mu.Lock()
 	a.watchers = append(a.watchers, events)
@@ -252,7 +252,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, wants func(*windowsv
 }
 
 // table is what the server prints of instances.
-func table(instances ...*windowsv1alpha1.WindowsInstance) *metav1.Table {
+func table(instances ...*v1alpha1.WindowsInstance) *metav1.Table {
 	t := &metav1.Table{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"},
 		ListMeta: metav1.ListMeta{ResourceVersion: "1"},
@@ -283,7 +283,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, name, m
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
 	}
 	if name != "" {
-		status.Details = &metav1.StatusDetails{Name: name, Group: windowsv1alpha1.GroupName, Kind: instancesResource}
+		status.Details = &metav1.StatusDetails{Name: name, Group: v1alpha1.GroupName, Kind: instancesResource}
 	}
 	answer(w, status)
 }

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 type topOptions struct {
@@ -28,14 +28,14 @@ type topOptions struct {
 }
 
 // topSorts order hosts, those with the least of what they are asked for first.
-var topSorts = map[string]func(a, b *windowsv1alpha1.WindowsInstanceInspection) int{
-	"memory": func(a, b *windowsv1alpha1.WindowsInstanceInspection) int {
+var topSorts = map[string]func(a, b *v1alpha1.WindowsInstanceInspection) int{
+	"memory": func(a, b *v1alpha1.WindowsInstanceInspection) int {
 		return cmp.Compare(share(b.Memory.Total, b.Memory.Available), share(a.Memory.Total, a.Memory.Available))
 	},
-	"disk": func(a, b *windowsv1alpha1.WindowsInstanceInspection) int {
+	"disk": func(a, b *v1alpha1.WindowsInstanceInspection) int {
 		return cmp.Compare(systemFree(a), systemFree(b))
 	},
-	"uptime": func(a, b *windowsv1alpha1.WindowsInstanceInspection) int {
+	"uptime": func(a, b *v1alpha1.WindowsInstanceInspection) int {
 		return cmp.Compare(b.Boot.Uptime.Duration, a.Boot.Uptime.Duration)
 	},
 }
@@ -65,7 +65,7 @@ and makes the command exit with 1.`,
 // asked is what a host said, or why it did not.
 type asked struct {
 	target
-	inspection *windowsv1alpha1.WindowsInstanceInspection
+	inspection *v1alpha1.WindowsInstanceInspection
 	err        error
 }
 
@@ -146,7 +146,7 @@ func topTable(answers []asked, withNamespace, noHeaders bool) string {
 	return columns(rows)
 }
 
-func topCells(in *windowsv1alpha1.WindowsInstanceInspection) []string {
+func topCells(in *v1alpha1.WindowsInstanceInspection) []string {
 	used := in.Memory.Total.DeepCopy()
 	used.Sub(in.Memory.Available)
 	cells := []string{"-", "-", "-", "-", "-", "-", "no"}
@@ -170,15 +170,15 @@ func topCells(in *windowsv1alpha1.WindowsInstanceInspection) []string {
 	return cells
 }
 
-func systemDisk(in *windowsv1alpha1.WindowsInstanceInspection) *windowsv1alpha1.DiskInspection {
-	i := slices.IndexFunc(in.Disks, func(d windowsv1alpha1.DiskInspection) bool { return d.System })
+func systemDisk(in *v1alpha1.WindowsInstanceInspection) *v1alpha1.DiskInspection {
+	i := slices.IndexFunc(in.Disks, func(d v1alpha1.DiskInspection) bool { return d.System })
 	if i < 0 {
 		return nil
 	}
 	return &in.Disks[i]
 }
 
-func systemFree(in *windowsv1alpha1.WindowsInstanceInspection) int64 {
+func systemFree(in *v1alpha1.WindowsInstanceInspection) int64 {
 	if disk := systemDisk(in); disk != nil {
 		return disk.Free.Value()
 	}

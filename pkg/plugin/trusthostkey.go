@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 type trustOptions struct {
@@ -100,7 +100,7 @@ func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
 var errNoChange = errors.New("the host has not presented another key than the trusted one (condition HostKeyTrusted); a key to trust from the start can be named with --key")
 
 // choose finds out which key is to be trusted, and that it is the one that is meant.
-func (o *trustOptions) choose(instance *windowsv1alpha1.WindowsInstance) (ssh.PublicKey, error) {
+func (o *trustOptions) choose(instance *v1alpha1.WindowsInstance) (ssh.PublicKey, error) {
 	presented, changed := presentedKey(instance)
 	if o.key != "" {
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(o.key))
@@ -132,9 +132,9 @@ var acceptedKey = regexp.MustCompile(`"hostKeys":\["([a-z0-9@.-]+ [A-Za-z0-9+/]+
 
 // presentedKey is the key that a host presents in place of the trusted one, if it is
 // known. changed says whether there is such a key at all.
-func presentedKey(instance *windowsv1alpha1.WindowsInstance) (key ssh.PublicKey, changed bool) {
-	condition := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionHostKeyTrusted)
-	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != windowsv1alpha1.ReasonHostKeyChanged {
+func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, changed bool) {
+	condition := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionHostKeyTrusted)
+	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != v1alpha1.ReasonHostKeyChanged {
 		return nil, false
 	}
 	match := acceptedKey.FindStringSubmatch(condition.Message)
@@ -182,7 +182,7 @@ func askForKey(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
 }
 
 // trustedKeys are the keys that are trusted so far, for people.
-func trustedKeys(instance *windowsv1alpha1.WindowsInstance) []string {
+func trustedKeys(instance *v1alpha1.WindowsInstance) []string {
 	var keys []string
 	for _, line := range instance.Spec.HostKeys {
 		if key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil {

@@ -12,7 +12,7 @@ import (
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"sigs.k8s.io/yaml"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/version"
 )
 
@@ -38,7 +38,7 @@ func newVersion(e *env) *cobra.Command {
   kubectl windows version --client -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := versions{Client: version.Version, API: windowsv1alpha1.SchemeGroupVersion.String()}
+			v := versions{Client: version.Version, API: v1alpha1.SchemeGroupVersion.String()}
 			if !clientOnly {
 				server, err := e.serverVersion(cmd.Context())
 				if err != nil {

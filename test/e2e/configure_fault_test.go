@@ -27,7 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -50,8 +50,8 @@ func configureReimaged(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	fresh := s.newHost(t, namespace, h.name, winhost.Options{Address: address, Port: port})
-	i := fresh.wait(t, "another host key is seen", func(i *windowsv1alpha1.WindowsInstance) error {
-		if c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionHostKeyTrusted); c == nil || c.Reason != windowsv1alpha1.ReasonHostKeyChanged {
+	i := fresh.wait(t, "another host key is seen", func(i *v1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionHostKeyTrusted); c == nil || c.Reason != v1alpha1.ReasonHostKeyChanged {
 			return errors.New(describeConditions(i))
 		}
 		return nil
@@ -59,9 +59,9 @@ func configureReimaged(t *testing.T, s *site) {
 	if n := len(fresh.host.Commands()); n > 0 {
 		t.Errorf("%d commands were run on a host that nobody trusts: %q", n, fresh.host.Commands())
 	}
-	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionHostKeyTrusted), ssh.FingerprintSHA256(fresh.host.HostKey()))
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionHostKeyTrusted), ssh.FingerprintSHA256(fresh.host.HostKey()))
 	fresh.patch(t, fmt.Sprintf(`{"spec":{"hostKeys":[%q]}}`, keyLine(fresh.host.HostKey())))
-	fresh.wait(t, "the host is set up anew", func(i *windowsv1alpha1.WindowsInstance) error {
+	fresh.wait(t, "the host is set up anew", func(i *v1alpha1.WindowsInstance) error {
 		if fresh.kubelets.Load() == 0 {
 			return fmt.Errorf("it has no kubelet\n%s\n%s", describeConditions(i), describeOperation(i))
 		}
@@ -103,10 +103,10 @@ func configureRotatedCredentials(t *testing.T, s *site) {
 	if err := h.host.SetAuthorizedKeys(old.PublicKey()); err != nil {
 		t.Fatal(err)
 	}
-	h.declare(t, func(spec *windowsv1alpha1.WindowsInstanceSpec) {
-		spec.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: secret.Name}
+	h.declare(t, func(spec *v1alpha1.WindowsInstanceSpec) {
+		spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: secret.Name}
 	})
-	h.waitStep(t, windowsv1alpha1.StepTransfer)
+	h.waitStep(t, v1alpha1.StepTransfer)
 	if err := h.host.SetAuthorizedKeys(signer.PublicKey()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,13 +124,13 @@ func configureRotatedCredentials(t *testing.T, s *site) {
 // by itself that takes a minute.
 func (h *siteHost) settleFailed(t *testing.T) {
 	t.Helper()
-	i := h.wait(t, "the operation ends", func(i *windowsv1alpha1.WindowsInstance) error {
+	i := h.wait(t, "the operation ends", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.Operation == nil || i.Status.Operation.FinishedAt == nil {
 			return errors.New(describeOperation(i))
 		}
 		return nil
 	})
-	if i.Status.Operation.Phase == windowsv1alpha1.OperationFailed {
+	if i.Status.Operation.Phase == v1alpha1.OperationFailed {
 		t.Logf("%s: %s", h.name, i.Status.Operation.Message)
 		h.waitOperation(t, h.reconfigure(t).ID)
 	}
@@ -142,10 +142,10 @@ func configureCutConnection(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-cut")
 	h := s.newHost(t, namespace, "cfg-cut", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, windowsv1alpha1.StepAgent)
+	h.waitStep(t, v1alpha1.StepAgent)
 	// The largest file has 1 MiB.
 	setFault(t, h.host, winhost.Fault{CutAfterBytes: 600 << 10})
-	h.waitStep(t, windowsv1alpha1.StepApply)
+	h.waitStep(t, v1alpha1.StepApply)
 	setFault(t, h.host, winhost.Fault{Freeze: true})
 	soon(t, "nothing moves", func() error {
 		if h.host.Connections() == 0 {
@@ -167,10 +167,10 @@ func configureFullDisk(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-disk")
 	h := s.newHost(t, namespace, "cfg-disk", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, windowsv1alpha1.StepAgent) // else not even that could be put there
+	h.waitStep(t, v1alpha1.StepAgent) // else not even that could be put there
 	setFault(t, h.host, winhost.Fault{DiskFull: true})
-	i := h.wait(t, "the operation fails", func(i *windowsv1alpha1.WindowsInstance) error {
-		if op := i.Status.Operation; op == nil || op.Phase != windowsv1alpha1.OperationFailed {
+	i := h.wait(t, "the operation fails", func(i *v1alpha1.WindowsInstance) error {
+		if op := i.Status.Operation; op == nil || op.Phase != v1alpha1.OperationFailed {
 			return errors.New(describeOperation(i))
 		}
 		return nil
@@ -179,7 +179,7 @@ func configureFullDisk(t *testing.T, s *site) {
 		t.Errorf("it does not say that the disk is full: %s", message)
 	}
 	setFault(t, h.host, winhost.Fault{})
-	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != windowsv1alpha1.OperationSucceeded {
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
 		t.Errorf("with room on the disk it is %s: %s", op.Phase, op.Message)
 	}
 	h.waitReady(t)
@@ -189,7 +189,7 @@ func configureFullDisk(t *testing.T, s *site) {
 func configureHungService(t *testing.T, s *site) {
 	const pool = "p"
 	namespace := s.namespace(t, "cfg-hung")
-	s.newPool(t, namespace, pool, windowsv1alpha1.PoolTemplate{})
+	s.newPool(t, namespace, pool, v1alpha1.PoolTemplate{})
 	h := s.newHost(t, namespace, "cfg-hung", winhost.Options{})
 	h.declare(t, inPool(pool))
 	before := h.waitReady(t).Status.DesiredRevision
@@ -232,7 +232,7 @@ func configureMirror(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	op := h.waitRevision(t, revision).Status.Operation
-	if op.Impact != windowsv1alpha1.ImpactNone {
+	if op.Impact != v1alpha1.ImpactNone {
 		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 	}
 	hosts := h.read(t, `C:\k\containerd\registries\registry.example.com\hosts.toml`)
@@ -243,7 +243,7 @@ func configureMirror(t *testing.T, s *site) {
 	if err := client.Resource(digestMirrorSets).Delete(t.Context(), "mirror", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(t, "the mirror goes", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "the mirror goes", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.CurrentRevision != revision {
 			return fmt.Errorf("it has revision %s\n%s", i.Status.CurrentRevision, describeOperation(i))
 		}
@@ -281,7 +281,7 @@ func configureWrongDigest(t *testing.T, s *site) {
 		t.Error(err)
 	}
 	writeFile(t, path, string(good))
-	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != windowsv1alpha1.OperationSucceeded {
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
 		t.Errorf("with the right content it is %s: %s", op.Phase, op.Message)
 	}
 	h.waitReady(t)
@@ -293,7 +293,7 @@ func configureWithoutAPI(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-api")
 	h := s.newHost(t, namespace, "cfg-api", winhost.Options{})
 	h.declare(t, nil)
-	h.waitStep(t, windowsv1alpha1.StepTransfer)
+	h.waitStep(t, v1alpha1.StepTransfer)
 	s.APIServer.Kill9()
 	pause(t.Context(), time.Minute)
 	if err := s.APIServer.Restart(t.Context()); err != nil {
@@ -367,9 +367,9 @@ func TestConfigureMany(t *testing.T) {
 	all.SetLimit(8)
 	for _, h := range hosts {
 		all.Go(func() error {
-			_, err := h.instances(namespace).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+			_, err := h.instances(namespace).Create(t.Context(), &v1alpha1.WindowsInstance{
 				ObjectMeta: metav1.ObjectMeta{Name: h.name},
-				Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
+				Spec:       v1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
 			}, metav1.CreateOptions{})
 			return err
 		})

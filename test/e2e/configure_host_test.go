@@ -28,7 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	windowsclient "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
@@ -167,11 +167,11 @@ func (h *siteHost) giveUp(t *testing.T) {
 }
 
 // declare makes the instance of the host.
-func (h *siteHost) declare(t *testing.T, spec func(*windowsv1alpha1.WindowsInstanceSpec)) {
+func (h *siteHost) declare(t *testing.T, spec func(*v1alpha1.WindowsInstanceSpec)) {
 	t.Helper()
-	instance := &windowsv1alpha1.WindowsInstance{
+	instance := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: h.name},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
 	}
 	if spec != nil {
 		spec(&instance.Spec)
@@ -191,9 +191,9 @@ func (s *site) readyHost(t *testing.T, namespace, name string, o winhost.Options
 }
 
 // wait waits until the instance is as it should be.
-func (h *siteHost) wait(t *testing.T, what string, condition func(*windowsv1alpha1.WindowsInstance) error) *windowsv1alpha1.WindowsInstance {
+func (h *siteHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
-	var found *windowsv1alpha1.WindowsInstance
+	var found *v1alpha1.WindowsInstance
 	soon(t, h.name+": "+what, func() error {
 		var err error
 		if found, err = h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{}); err != nil {
@@ -205,13 +205,13 @@ func (h *siteHost) wait(t *testing.T, what string, condition func(*windowsv1alph
 }
 
 // isSetUp returns nil if a host has its desired configuration, and its Node is ready.
-func isSetUp(i *windowsv1alpha1.WindowsInstance) error {
-	for _, kind := range []string{windowsv1alpha1.ConditionConfigured, windowsv1alpha1.ConditionUpToDate, windowsv1alpha1.ConditionNodeReady, windowsv1alpha1.ConditionReady} {
+func isSetUp(i *v1alpha1.WindowsInstance) error {
+	for _, kind := range []string{v1alpha1.ConditionConfigured, v1alpha1.ConditionUpToDate, v1alpha1.ConditionNodeReady, v1alpha1.ConditionReady} {
 		if !meta.IsStatusConditionTrue(i.Status.Conditions, kind) {
 			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
 		}
 	}
-	if i.Status.Operation.Active() || i.Status.Phase != windowsv1alpha1.InstanceReady || i.Status.ObservedGeneration != i.Generation {
+	if i.Status.Operation.Active() || i.Status.Phase != v1alpha1.InstanceReady || i.Status.ObservedGeneration != i.Generation {
 		return fmt.Errorf("it is %s\n%s", i.Status.Phase, describeOperation(i))
 	}
 	if i.Status.CurrentRevision == "" || i.Status.CurrentRevision != i.Status.DesiredRevision {
@@ -220,7 +220,7 @@ func isSetUp(i *windowsv1alpha1.WindowsInstance) error {
 	return nil
 }
 
-func (h *siteHost) waitReady(t *testing.T) *windowsv1alpha1.WindowsInstance {
+func (h *siteHost) waitReady(t *testing.T) *v1alpha1.WindowsInstance {
 	t.Helper()
 	i := h.wait(t, "the host is a Node that is ready", isSetUp)
 	node := h.node(t, i.Status.Node.Name)
@@ -231,9 +231,9 @@ func (h *siteHost) waitReady(t *testing.T) *windowsv1alpha1.WindowsInstance {
 }
 
 // waitRevision waits until the host is ready with another revision than before.
-func (h *siteHost) waitRevision(t *testing.T, before string) *windowsv1alpha1.WindowsInstance {
+func (h *siteHost) waitRevision(t *testing.T, before string) *v1alpha1.WindowsInstance {
 	t.Helper()
-	return h.wait(t, "the host is ready with another revision", func(i *windowsv1alpha1.WindowsInstance) error {
+	return h.wait(t, "the host is ready with another revision", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.DesiredRevision == before {
 			return errors.New("it must be as it was\n" + describeConditions(i))
 		}
@@ -256,7 +256,7 @@ func (h *siteHost) node(t *testing.T, name string) *corev1.Node {
 	return node
 }
 
-func (h *siteHost) get(t *testing.T) *windowsv1alpha1.WindowsInstance {
+func (h *siteHost) get(t *testing.T) *v1alpha1.WindowsInstance {
 	t.Helper()
 	i, err := h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{})
 	if err != nil {
@@ -273,11 +273,11 @@ func (h *siteHost) patch(t *testing.T, patch string) {
 }
 
 // reconfigure asks for the host to be brought to what it must be.
-func (h *siteHost) reconfigure(t *testing.T) *windowsv1alpha1.Operation {
+func (h *siteHost) reconfigure(t *testing.T) *v1alpha1.Operation {
 	t.Helper()
-	var op *windowsv1alpha1.Operation
+	var op *v1alpha1.Operation
 	soon(t, "the reconfigure is taken", func() error { // one of the controller's own may run
-		answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})
+		answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
@@ -288,10 +288,10 @@ func (h *siteHost) reconfigure(t *testing.T) *windowsv1alpha1.Operation {
 }
 
 // waitOperation waits for the end of an operation, and returns it.
-func (h *siteHost) waitOperation(t *testing.T, id string) *windowsv1alpha1.Operation {
+func (h *siteHost) waitOperation(t *testing.T, id string) *v1alpha1.Operation {
 	t.Helper()
-	var op *windowsv1alpha1.Operation
-	h.wait(t, "the operation ends", func(i *windowsv1alpha1.WindowsInstance) error {
+	var op *v1alpha1.Operation
+	h.wait(t, "the operation ends", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.Operation != nil && i.Status.Operation.ID == id {
 			op = i.Status.Operation
 		}
@@ -309,10 +309,10 @@ func (h *siteHost) waitOperation(t *testing.T, id string) *windowsv1alpha1.Opera
 }
 
 // waitFailed waits until an operation on the host has failed, and returns it.
-func (h *siteHost) waitFailed(t *testing.T, want ...string) *windowsv1alpha1.Operation {
+func (h *siteHost) waitFailed(t *testing.T, want ...string) *v1alpha1.Operation {
 	t.Helper()
-	i := h.wait(t, "the operation fails", func(i *windowsv1alpha1.WindowsInstance) error {
-		if op := i.Status.Operation; op == nil || op.Phase != windowsv1alpha1.OperationFailed {
+	i := h.wait(t, "the operation fails", func(i *v1alpha1.WindowsInstance) error {
+		if op := i.Status.Operation; op == nil || op.Phase != v1alpha1.OperationFailed {
 			return errors.New(describeOperation(i))
 		}
 		return nil
@@ -324,10 +324,10 @@ func (h *siteHost) waitFailed(t *testing.T, want ...string) *windowsv1alpha1.Ope
 // waitStep waits until a step of the operation runs or has ended.
 func (h *siteHost) waitStep(t *testing.T, step string) {
 	t.Helper()
-	h.wait(t, "step "+step+" begins", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "step "+step+" begins", func(i *v1alpha1.WindowsInstance) error {
 		if op := i.Status.Operation; op != nil {
 			for _, s := range op.Steps {
-				if s.Name == step && s.State != windowsv1alpha1.StepPending {
+				if s.Name == step && s.State != v1alpha1.StepPending {
 					return nil
 				}
 			}
@@ -360,7 +360,7 @@ func (h *siteHost) waitGone(t *testing.T) {
 	}
 }
 
-func describeConditions(i *windowsv1alpha1.WindowsInstance) string {
+func describeConditions(i *v1alpha1.WindowsInstance) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "it is %s", i.Status.Phase)
 	for _, c := range i.Status.Conditions {
@@ -369,7 +369,7 @@ func describeConditions(i *windowsv1alpha1.WindowsInstance) string {
 	return b.String()
 }
 
-func describeOperation(i *windowsv1alpha1.WindowsInstance) string {
+func describeOperation(i *v1alpha1.WindowsInstance) string {
 	op := i.Status.Operation
 	if op == nil {
 		return "there is no operation"

@@ -24,7 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/agenthost"
 	"github.com/openshift/windows-instance-api/test/controlplane"
@@ -41,7 +41,7 @@ func configurePowerLoss(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-power")
 	h := s.newHost(t, namespace, "cfg-power", winhost.Options{})
 	h.declare(t, nil)
-	for _, step := range []string{windowsv1alpha1.StepTransfer, windowsv1alpha1.StepApply} {
+	for _, step := range []string{v1alpha1.StepTransfer, v1alpha1.StepApply} {
 		h.waitStep(t, step)
 		if err := errors.Join(h.host.PowerOff(), h.host.PowerOn()); err != nil {
 			t.Fatal(err)
@@ -71,13 +71,13 @@ func (h *siteHost) mustHaveOnlyTheAgent(t *testing.T) {
 // waitFinding waits until the host is told to be unfit, for the reason that want says.
 func (h *siteHost) waitFinding(t *testing.T, want ...string) {
 	t.Helper()
-	i := h.wait(t, "the host is not fit to be a node", func(i *windowsv1alpha1.WindowsInstance) error {
-		if c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionPreflightPassed); c == nil || c.Reason != windowsv1alpha1.ReasonFindings {
+	i := h.wait(t, "the host is not fit to be a node", func(i *v1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionPreflightPassed); c == nil || c.Reason != v1alpha1.ReasonFindings {
 			return errors.New(describeConditions(i))
 		}
 		return nil
 	})
-	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionPreflightPassed), want...)
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionPreflightPassed), want...)
 }
 
 // configureWrongClock has a host whose clock is wrong by more than an hour: its kubelet would
@@ -100,13 +100,13 @@ func configureWrongClock(t *testing.T, s *site) {
 	h.mustHaveOnlyTheAgent(t)
 
 	wrong.Store(0)
-	h.wait(t, "the clock is right", func(i *windowsv1alpha1.WindowsInstance) error {
-		if !meta.IsStatusConditionTrue(i.Status.Conditions, windowsv1alpha1.ConditionPreflightPassed) {
+	h.wait(t, "the clock is right", func(i *v1alpha1.WindowsInstance) error {
+		if !meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionPreflightPassed) {
 			return errors.New(describeConditions(i))
 		}
 		return nil
 	})
-	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != windowsv1alpha1.OperationSucceeded { // by itself that takes a minute
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded { // by itself that takes a minute
 		t.Errorf("with the right time it is %s: %s", op.Phase, op.Message)
 	}
 	ready, starts := h.waitReady(t), h.kubelets.Load()
@@ -159,7 +159,7 @@ func configureForeignRuntime(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	h.before = clean
-	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != windowsv1alpha1.OperationSucceeded {
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
 		t.Errorf("without their containerd it is %s: %s", op.Phase, op.Message)
 	}
 	h.waitReady(t)
@@ -247,7 +247,7 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	for _, h := range hosts {
 		h.declare(t, nil)
 	}
-	hosts[0].waitStep(t, windowsv1alpha1.StepApply)
+	hosts[0].waitStep(t, v1alpha1.StepApply)
 	if err := first.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -50,14 +50,14 @@ func removeHalfSetUp(t *testing.T, s *site) {
 	setFault(t, h.host, winhost.Fault{FailStart: "kubelet"})
 	h.declare(t, nil)
 	h.waitFailed(t, "kubelet", "timely fashion")
-	i := h.wait(t, "the condition says why", func(i *windowsv1alpha1.WindowsInstance) error {
-		if c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionConfigured); c == nil || c.Reason != windowsv1alpha1.ReasonConfigurationFailed {
+	i := h.wait(t, "the condition says why", func(i *v1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionConfigured); c == nil || c.Reason != v1alpha1.ReasonConfigurationFailed {
 			return errors.New(describeConditions(i))
 		}
 		return nil
 	})
-	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionConfigured), "timely fashion")
-	if i.Status.CurrentRevision != "" || meta.IsStatusConditionTrue(i.Status.Conditions, windowsv1alpha1.ConditionReady) {
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionConfigured), "timely fashion")
+	if i.Status.CurrentRevision != "" || meta.IsStatusConditionTrue(i.Status.Conditions, v1alpha1.ConditionReady) {
 		t.Errorf("a host that is half set up has revision %q\n%s", i.Status.CurrentRevision, describeConditions(i))
 	}
 	h.remove(t)
@@ -98,15 +98,15 @@ func removeUnreachable(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	h.remove(t)
-	i := h.wait(t, "the instance says why it stays", func(i *windowsv1alpha1.WindowsInstance) error {
-		c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionRemoved)
-		if c == nil || c.Reason != windowsv1alpha1.ReasonRemovalFailed {
+	i := h.wait(t, "the instance says why it stays", func(i *v1alpha1.WindowsInstance) error {
+		c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionRemoved)
+		if c == nil || c.Reason != v1alpha1.ReasonRemovalFailed {
 			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
 		}
 		return nil
 	})
-	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionRemoved), "ConnectionRefused", "tried again at", "abandon on windowshosts.windows.openshift.io", "kubectl patch windowsinstance "+h.name+" -n "+namespace)
-	if i.Status.Phase != windowsv1alpha1.InstanceRemoving {
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionRemoved), "ConnectionRefused", "tried again at", "abandon on windowshosts.windows.openshift.io", "kubectl patch windowsinstance "+h.name+" -n "+namespace)
+	if i.Status.Phase != v1alpha1.InstanceRemoving {
 		t.Errorf("the phase is %s", i.Status.Phase)
 	}
 
@@ -160,13 +160,13 @@ func removeNamespace(t *testing.T, s *site) {
 	}
 	h.waitGone(t)
 	h.mustBeClean(t)
-	i := away.wait(t, "the instance says that the namespace waits", func(i *windowsv1alpha1.WindowsInstance) error {
-		if c := meta.FindStatusCondition(i.Status.Conditions, windowsv1alpha1.ConditionRemoved); c == nil || c.Reason != windowsv1alpha1.ReasonRemovalFailed {
+	i := away.wait(t, "the instance says that the namespace waits", func(i *v1alpha1.WindowsInstance) error {
+		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionRemoved); c == nil || c.Reason != v1alpha1.ReasonRemovalFailed {
 			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
 		}
 		return nil
 	})
-	mustSay(t, messageOf(t, i, windowsv1alpha1.ConditionRemoved), "Namespace "+namespace+" is being deleted")
+	mustSay(t, messageOf(t, i, v1alpha1.ConditionRemoved), "Namespace "+namespace+" is being deleted")
 	// It answers again.
 	if err := away.host.PowerOn(); err != nil {
 		t.Fatal(err)

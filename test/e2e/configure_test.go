@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -138,12 +138,12 @@ func configureFromMachine(t *testing.T, s *site) {
 }
 
 // newPool makes a pool of hosts that are declared by hand.
-func (s *site) newPool(t *testing.T, namespace, name string, template windowsv1alpha1.PoolTemplate) {
+func (s *site) newPool(t *testing.T, namespace, name string, template v1alpha1.PoolTemplate) {
 	t.Helper()
-	if _, err := s.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Create(t.Context(), &windowsv1alpha1.WindowsNodePool{
+	if _, err := s.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Create(t.Context(), &v1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: windowsv1alpha1.WindowsNodePoolSpec{
-			Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}, Template: template,
+		Spec: v1alpha1.WindowsNodePoolSpec{
+			Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}, Template: template,
 		},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -157,9 +157,9 @@ func (s *site) patchPool(t *testing.T, namespace, name, patch string) {
 	}
 }
 
-func inPool(name string) func(*windowsv1alpha1.WindowsInstanceSpec) {
-	return func(spec *windowsv1alpha1.WindowsInstanceSpec) {
-		spec.PoolRef = &windowsv1alpha1.PoolReference{Name: name}
+func inPool(name string) func(*v1alpha1.WindowsInstanceSpec) {
+	return func(spec *v1alpha1.WindowsInstanceSpec) {
+		spec.PoolRef = &v1alpha1.PoolReference{Name: name}
 	}
 }
 
@@ -167,7 +167,7 @@ func inPool(name string) func(*windowsv1alpha1.WindowsInstanceSpec) {
 func configureChange(t *testing.T, s *site) {
 	const pool = "p"
 	namespace := s.namespace(t, "cfg-change")
-	s.newPool(t, namespace, pool, windowsv1alpha1.PoolTemplate{NodeLabels: map[string]string{"example.com/rack": "r1", "example.com/old": "x"}})
+	s.newPool(t, namespace, pool, v1alpha1.PoolTemplate{NodeLabels: map[string]string{"example.com/rack": "r1", "example.com/old": "x"}})
 	h := s.newHost(t, namespace, "cfg-change", winhost.Options{})
 	h.declare(t, inPool(pool))
 	first := h.waitReady(t)
@@ -188,11 +188,11 @@ func configureChange(t *testing.T, s *site) {
 			t.Errorf("the instance was written: %s\nmanaged fields %+v", describeConditions(now), now.ManagedFields)
 		}
 		op := h.waitOperation(t, h.reconfigure(t).ID)
-		if op.Phase != windowsv1alpha1.OperationSucceeded || op.Impact != windowsv1alpha1.ImpactNone {
+		if op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactNone {
 			t.Errorf("the reconfigure is %s with impact %q: %s\n%s", op.Phase, op.Impact, op.Message, describeSteps(op))
 		}
 		for _, step := range op.Steps {
-			if slices.Contains([]string{windowsv1alpha1.StepTransfer, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepJoin}, step.Name) && step.State != windowsv1alpha1.StepSkipped {
+			if slices.Contains([]string{v1alpha1.StepTransfer, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepJoin}, step.Name) && step.State != v1alpha1.StepSkipped {
 				t.Errorf("step %s is %s", step.Name, step.State)
 			}
 		}
@@ -218,7 +218,7 @@ func configureChange(t *testing.T, s *site) {
 		starts := h.kubelets.Load()
 		s.patchPool(t, namespace, pool, `{"spec":{"template":{"kubelet":{"maxPods":42}}}}`)
 		i := h.waitRevision(t, before)
-		if op := i.Status.Operation; op.Impact != windowsv1alpha1.ImpactRestart {
+		if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
 			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 		}
 		if n := h.kubelets.Load() - starts; n != 1 {
@@ -235,11 +235,11 @@ func configureChange(t *testing.T, s *site) {
 		before := h.waitReady(t).Status.DesiredRevision
 		s.patchPool(t, namespace, pool, `{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:1"}}}}`)
 		op := h.waitRevision(t, before).Status.Operation
-		if op.Impact != windowsv1alpha1.ImpactDrain {
+		if op.Impact != v1alpha1.ImpactDrain {
 			t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 		}
 		for _, step := range op.Steps {
-			if slices.Contains([]string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepUncordon}, step.Name) && step.State != windowsv1alpha1.StepSucceeded {
+			if slices.Contains([]string{v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepUncordon}, step.Name) && step.State != v1alpha1.StepSucceeded {
 				t.Errorf("step %s is %s: %s", step.Name, step.State, step.Message)
 			}
 		}
@@ -289,7 +289,7 @@ func (h *siteHost) settle(t *testing.T) {
 func configurePlan(t *testing.T, s *site) {
 	const pool = "p"
 	namespace := s.namespace(t, "cfg-plan")
-	s.newPool(t, namespace, pool, windowsv1alpha1.PoolTemplate{})
+	s.newPool(t, namespace, pool, v1alpha1.PoolTemplate{})
 	h := s.newHost(t, namespace, "cfg-plan", winhost.Options{})
 	h.declare(t, inPool(pool))
 	h.waitReady(t)
@@ -299,14 +299,14 @@ func configurePlan(t *testing.T, s *site) {
 
 	// A paused host is not changed by itself.
 	h.patch(t, `{"spec":{"paused":true}}`)
-	h.wait(t, "it is paused", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "it is paused", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.ObservedGeneration != i.Generation || i.Status.Operation.Active() {
 			return fmt.Errorf("it is %s", i.Status.Phase)
 		}
 		return nil
 	})
 	s.patchPool(t, namespace, pool, `{"spec":{"template":{"kubelet":{"maxPods":43}}}}`)
-	var plan []windowsv1alpha1.PlannedChange
+	var plan []v1alpha1.PlannedChange
 	soon(t, "the plan has the change", func() error {
 		if plan = h.plan(t); len(plan) == 0 {
 			return fmt.Errorf("it is empty")
@@ -314,7 +314,7 @@ func configurePlan(t *testing.T, s *site) {
 		return nil
 	})
 	before := h.state(t)
-	if len(plan) != 1 || plan[0].Kind != "File" || plan[0].Name != `C:\k\kubelet.conf` || plan[0].Action != "Update" || plan[0].Impact != windowsv1alpha1.ImpactRestart {
+	if len(plan) != 1 || plan[0].Kind != "File" || plan[0].Name != `C:\k\kubelet.conf` || plan[0].Action != "Update" || plan[0].Impact != v1alpha1.ImpactRestart {
 		t.Errorf("the plan is %+v", plan)
 	}
 	if difference := h.state(t).difference(before, "var/log/kubelet/"); difference != "" {
@@ -322,7 +322,7 @@ func configurePlan(t *testing.T, s *site) {
 	}
 	h.patch(t, `{"spec":{"paused":false}}`)
 	revision := h.get(t).Status.CurrentRevision
-	h.wait(t, "it is set up", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "it is set up", func(i *v1alpha1.WindowsInstance) error {
 		if i.Status.CurrentRevision == revision {
 			return fmt.Errorf("it has revision %s\n%s", revision, describeOperation(i))
 		}
@@ -342,16 +342,16 @@ func configurePlan(t *testing.T, s *site) {
 	if plan := h.plan(t); len(plan) != 1 || plan[0].Name != `C:\k\kubelet.conf` {
 		t.Errorf("after a change on the host, the plan is %+v", plan)
 	}
-	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != windowsv1alpha1.OperationSucceeded {
+	if op := h.waitOperation(t, h.reconfigure(t).ID); op.Phase != v1alpha1.OperationSucceeded {
 		t.Errorf("the reconfigure is %s: %s", op.Phase, op.Message)
 	}
 	mustSay(t, h.read(t, `C:\k\kubelet.conf`), `"maxPods":43`)
 }
 
 // plan is what a reconfigure would do.
-func (h *siteHost) plan(t *testing.T) []windowsv1alpha1.PlannedChange {
+func (h *siteHost) plan(t *testing.T) []v1alpha1.PlannedChange {
 	t.Helper()
-	answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func (h *siteHost) plan(t *testing.T) []windowsv1alpha1.PlannedChange {
 func configureRename(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-rename")
 	h := s.newHost(t, namespace, "cfg-rename", winhost.Options{})
-	h.declare(t, func(spec *windowsv1alpha1.WindowsInstanceSpec) { spec.NodeName = "cfg-renamed" })
+	h.declare(t, func(spec *v1alpha1.WindowsInstanceSpec) { spec.NodeName = "cfg-renamed" })
 	i := h.waitReady(t)
 	if i.Status.Node.Name != "cfg-renamed" || i.Status.System.Hostname != "cfg-renamed" {
 		t.Errorf("the Node is %s, and the host calls itself %s", i.Status.Node.Name, i.Status.System.Hostname)

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/fault"
@@ -32,11 +32,11 @@ import (
 
 // chain are the conditions on the way to a host, in the order in which they are found out.
 var chain = []string{
-	windowsv1alpha1.ConditionResolved,
-	windowsv1alpha1.ConditionReachable,
-	windowsv1alpha1.ConditionHostKeyTrusted,
-	windowsv1alpha1.ConditionAuthenticated,
-	windowsv1alpha1.ConditionPreflightPassed,
+	v1alpha1.ConditionResolved,
+	v1alpha1.ConditionReachable,
+	v1alpha1.ConditionHostKeyTrusted,
+	v1alpha1.ConditionAuthenticated,
+	v1alpha1.ConditionPreflightPassed,
 }
 
 // verdict is what a condition says, its message aside.
@@ -47,28 +47,28 @@ type verdict struct {
 }
 
 var (
-	preflightPassed = verdict{windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, windowsv1alpha1.ReasonPreflightPassed}
-	loggedIn        = verdict{windowsv1alpha1.ConditionAuthenticated, metav1.ConditionTrue, windowsv1alpha1.ReasonLoggedIn}
-	keyChanged      = verdict{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionFalse, windowsv1alpha1.ReasonHostKeyChanged}
-	keyPinned       = verdict{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonPinned}
-	keyFirstUse     = verdict{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonFirstUse}
+	preflightPassed = verdict{v1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, v1alpha1.ReasonPreflightPassed}
+	loggedIn        = verdict{v1alpha1.ConditionAuthenticated, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn}
+	keyChanged      = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionFalse, v1alpha1.ReasonHostKeyChanged}
+	keyPinned       = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonPinned}
+	keyFirstUse     = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonFirstUse}
 )
 
 func reachable(reason string) verdict {
-	return verdict{windowsv1alpha1.ConditionReachable, metav1.ConditionFalse, reason}
+	return verdict{v1alpha1.ConditionReachable, metav1.ConditionFalse, reason}
 }
 
 func authenticated(reason string) verdict {
-	return verdict{windowsv1alpha1.ConditionAuthenticated, metav1.ConditionFalse, reason}
+	return verdict{v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, reason}
 }
 
 func resolved(reason string) verdict {
-	return verdict{windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, reason}
+	return verdict{v1alpha1.ConditionResolved, metav1.ConditionFalse, reason}
 }
 
 // notInspected is for a host that could be logged in to, and then not looked at.
 func notInspected(reason string) verdict {
-	return verdict{windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionUnknown, reason}
+	return verdict{v1alpha1.ConditionPreflightPassed, metav1.ConditionUnknown, reason}
 }
 
 // among says in which way conditions do not have the verdict.
@@ -84,9 +84,9 @@ func (v verdict) among(conditions []metav1.Condition) error {
 }
 
 // waitForInstance polls an instance until it satisfies condition, and returns it.
-func waitForInstance(t *testing.T, namespace, name, what string, condition func(*windowsv1alpha1.WindowsInstance) error) *windowsv1alpha1.WindowsInstance {
+func waitForInstance(t *testing.T, namespace, name, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
-	var found *windowsv1alpha1.WindowsInstance
+	var found *v1alpha1.WindowsInstance
 	eventually(t, fmt.Sprintf("instance %s: %s", name, what), func() error {
 		instance, err := sys.Windows.WindowsV1alpha1().WindowsInstances(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -99,9 +99,9 @@ func waitForInstance(t *testing.T, namespace, name, what string, condition func(
 }
 
 // waitFor waits until an instance has all of the verdicts, and returns it.
-func waitFor(t *testing.T, namespace, name string, want ...verdict) *windowsv1alpha1.WindowsInstance {
+func waitFor(t *testing.T, namespace, name string, want ...verdict) *v1alpha1.WindowsInstance {
 	t.Helper()
-	return waitForInstance(t, namespace, name, "conditions", func(instance *windowsv1alpha1.WindowsInstance) error {
+	return waitForInstance(t, namespace, name, "conditions", func(instance *v1alpha1.WindowsInstance) error {
 		for _, v := range want {
 			if err := v.among(instance.Status.Conditions); err != nil {
 				return err
@@ -112,7 +112,7 @@ func waitFor(t *testing.T, namespace, name string, want ...verdict) *windowsv1al
 }
 
 // messageOf returns what a condition of the instance says.
-func messageOf(t *testing.T, instance *windowsv1alpha1.WindowsInstance, condition string) string {
+func messageOf(t *testing.T, instance *v1alpha1.WindowsInstance, condition string) string {
 	t.Helper()
 	c := meta.FindStatusCondition(instance.Status.Conditions, condition)
 	if c == nil {
@@ -134,7 +134,7 @@ func mustSay(t *testing.T, text string, want ...string) {
 // mustReport waits until an instance has a problem, and checks that everybody who
 // looks at it is told: the message says what to do, the conditions after it are not
 // guessed, kubectl get names the reason and kubectl describe has the event.
-func mustReport(t *testing.T, namespace, name string, problem verdict, advice ...string) *windowsv1alpha1.WindowsInstance {
+func mustReport(t *testing.T, namespace, name string, problem verdict, advice ...string) *v1alpha1.WindowsInstance {
 	t.Helper()
 	instance := waitFor(t, namespace, name, problem)
 	mustSay(t, messageOf(t, instance, problem.condition), advice...)
@@ -212,29 +212,29 @@ func TestConnectFaults(t *testing.T) {
 		want   verdict
 		advice []string
 	}{
-		{"port closed", winhost.Fault{RefuseTCP: true}, reachable(windowsv1alpha1.ReasonConnectionRefused), []string{"start the OpenSSH server", "firewall"}},
-		{"silence", winhost.Fault{HangAtAccept: true}, reachable(windowsv1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
-		{"slow banner", winhost.Fault{SlowBanner: time.Minute}, reachable(windowsv1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
-		{"cable pulled", winhost.Fault{Freeze: true}, reachable(windowsv1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
-		{"web server", winhost.Fault{GarbageBanner: true}, reachable(windowsv1alpha1.ReasonNotSSH), []string{"correct spec.port"}},
-		{"reset at accept", winhost.Fault{ResetAt: fault.StageAccept}, reachable(windowsv1alpha1.ReasonConnectionReset), []string{"log of sshd"}},
-		{"reset at banner", winhost.Fault{ResetAt: fault.StageBanner}, reachable(windowsv1alpha1.ReasonConnectionReset), []string{"log of sshd"}},
-		{"reset at key exchange", winhost.Fault{ResetAt: fault.StageKex}, reachable(windowsv1alpha1.ReasonConnectionReset), []string{"log of sshd"}},
-		{"hangs at banner", winhost.Fault{HangAt: fault.StageBanner}, reachable(windowsv1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
-		{"hangs at key exchange", winhost.Fault{HangAt: fault.StageKex}, reachable(windowsv1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
-		{"reset at login", winhost.Fault{ResetAt: fault.StageAuth}, authenticated(windowsv1alpha1.ReasonConnectionLost), []string{"tried again"}},
-		{"hangs at login", winhost.Fault{HangAt: fault.StageAuth}, authenticated(windowsv1alpha1.ReasonAuthenticationTimedOut), []string{"overloaded"}},
-		{"credentials refused", winhost.Fault{DenyAuth: true}, authenticated(windowsv1alpha1.ReasonCredentialsRefused), []string{"administrators_authorized_keys", "spec.username"}},
-		{"reset at session", winhost.Fault{ResetAt: fault.StageSession}, authenticated(windowsv1alpha1.ReasonConnectionLost), []string{"tried again"}},
-		{"hangs at session", winhost.Fault{HangAt: fault.StageSession}, authenticated(windowsv1alpha1.ReasonAuthenticationTimedOut), []string{"overloaded"}},
-		{"sessions refused", winhost.Fault{RefuseSessions: true}, authenticated(windowsv1alpha1.ReasonSessionRefused), []string{"MaxSessions"}},
-		{"reset at command", winhost.Fault{ResetAt: fault.StageExec}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
-		{"hangs at command", winhost.Fault{HangAt: fault.StageExec}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
-		{"disk full", winhost.Fault{DiskFull: true}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"is the disk full?"}},
-		{"files read-only", winhost.Fault{SFTPReadOnly: true}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"needs to be able to write to C:\\"}},
-		{"agent blocked", winhost.Fault{ExecExit: 5}, notInspected(windowsv1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
-		{"agent fails", winhost.Fault{ExecExit: 3, ExecMatch: facts}, notInspected(windowsv1alpha1.ReasonAgentFailed), []string{"3"}},
-		{"agent hangs", winhost.Fault{ExecHang: true, ExecMatch: facts}, notInspected(windowsv1alpha1.ReasonAgentFailed), []string{"did not answer in time"}},
+		{"port closed", winhost.Fault{RefuseTCP: true}, reachable(v1alpha1.ReasonConnectionRefused), []string{"start the OpenSSH server", "firewall"}},
+		{"silence", winhost.Fault{HangAtAccept: true}, reachable(v1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
+		{"slow banner", winhost.Fault{SlowBanner: time.Minute}, reachable(v1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
+		{"cable pulled", winhost.Fault{Freeze: true}, reachable(v1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
+		{"web server", winhost.Fault{GarbageBanner: true}, reachable(v1alpha1.ReasonNotSSH), []string{"correct spec.port"}},
+		{"reset at accept", winhost.Fault{ResetAt: fault.StageAccept}, reachable(v1alpha1.ReasonConnectionReset), []string{"log of sshd"}},
+		{"reset at banner", winhost.Fault{ResetAt: fault.StageBanner}, reachable(v1alpha1.ReasonConnectionReset), []string{"log of sshd"}},
+		{"reset at key exchange", winhost.Fault{ResetAt: fault.StageKex}, reachable(v1alpha1.ReasonConnectionReset), []string{"log of sshd"}},
+		{"hangs at banner", winhost.Fault{HangAt: fault.StageBanner}, reachable(v1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
+		{"hangs at key exchange", winhost.Fault{HangAt: fault.StageKex}, reachable(v1alpha1.ReasonHandshakeTimedOut), []string{"restart the service sshd"}},
+		{"reset at login", winhost.Fault{ResetAt: fault.StageAuth}, authenticated(v1alpha1.ReasonConnectionLost), []string{"tried again"}},
+		{"hangs at login", winhost.Fault{HangAt: fault.StageAuth}, authenticated(v1alpha1.ReasonAuthenticationTimedOut), []string{"overloaded"}},
+		{"credentials refused", winhost.Fault{DenyAuth: true}, authenticated(v1alpha1.ReasonCredentialsRefused), []string{"administrators_authorized_keys", "spec.username"}},
+		{"reset at session", winhost.Fault{ResetAt: fault.StageSession}, authenticated(v1alpha1.ReasonConnectionLost), []string{"tried again"}},
+		{"hangs at session", winhost.Fault{HangAt: fault.StageSession}, authenticated(v1alpha1.ReasonAuthenticationTimedOut), []string{"overloaded"}},
+		{"sessions refused", winhost.Fault{RefuseSessions: true}, authenticated(v1alpha1.ReasonSessionRefused), []string{"MaxSessions"}},
+		{"reset at command", winhost.Fault{ResetAt: fault.StageExec}, notInspected(v1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
+		{"hangs at command", winhost.Fault{HangAt: fault.StageExec}, notInspected(v1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
+		{"disk full", winhost.Fault{DiskFull: true}, notInspected(v1alpha1.ReasonAgentNotInstalled), []string{"is the disk full?"}},
+		{"files read-only", winhost.Fault{SFTPReadOnly: true}, notInspected(v1alpha1.ReasonAgentNotInstalled), []string{"needs to be able to write to C:\\"}},
+		{"agent blocked", winhost.Fault{ExecExit: 5}, notInspected(v1alpha1.ReasonAgentNotInstalled), []string{"security software"}},
+		{"agent fails", winhost.Fault{ExecExit: 3, ExecMatch: facts}, notInspected(v1alpha1.ReasonAgentFailed), []string{"3"}},
+		{"agent hangs", winhost.Fault{ExecHang: true, ExecMatch: facts}, notInspected(v1alpha1.ReasonAgentFailed), []string{"did not answer in time"}},
 	}
 	hosts := make([]winhost.Host, len(cases))
 	names := make([]string, len(cases))
@@ -247,7 +247,7 @@ func TestConnectFaults(t *testing.T) {
 	for i, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			mustReport(t, ns, names[i], tc.want, tc.advice...)
-			if tc.want.condition != windowsv1alpha1.ConditionPreflightPassed {
+			if tc.want.condition != v1alpha1.ConditionPreflightPassed {
 				if got := hosts[i].Commands(); len(got) > 0 {
 					t.Errorf("commands were run on a host that nobody logged in to: %q", got)
 				}
@@ -301,8 +301,8 @@ func TestConnectAddresses(t *testing.T) {
 		want          verdict
 		advice        []string
 	}{
-		{"unknown name", "no-such-host.invalid", resolved(windowsv1alpha1.ReasonNameNotResolved), []string{"no-such-host.invalid", "DNS"}},
-		{"metadata service of a cloud", "169.254.169.254", resolved(windowsv1alpha1.ReasonAddressRefused), []string{"--allowed-host-cidrs"}},
+		{"unknown name", "no-such-host.invalid", resolved(v1alpha1.ReasonNameNotResolved), []string{"no-such-host.invalid", "DNS"}},
+		{"metadata service of a cloud", "169.254.169.254", resolved(v1alpha1.ReasonAddressRefused), []string{"--allowed-host-cidrs"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			name := "w-" + strings.ToLower(tc.want.reason)
@@ -347,7 +347,7 @@ func TestConnectTiers(t *testing.T) {
 				t.Fatal(err)
 			}
 			createInstance(t, ns, "w", host, "")
-			mustReport(t, ns, "w", authenticated(windowsv1alpha1.ReasonCredentialsRefused), "administrators_authorized_keys")
+			mustReport(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsRefused), "administrators_authorized_keys")
 			if got := host.Commands(); len(got) > 0 {
 				t.Errorf("commands were run on a host that let nobody in: %q", got)
 			}
@@ -355,13 +355,13 @@ func TestConnectTiers(t *testing.T) {
 			if err := host.SetAuthorizedKeys(hostSigner.PublicKey()); err != nil {
 				t.Fatal(err)
 			}
-			instance := waitForInstance(t, ns, "w", "facts", func(instance *windowsv1alpha1.WindowsInstance) error {
+			instance := waitForInstance(t, ns, "w", "facts", func(instance *v1alpha1.WindowsInstance) error {
 				if instance.Status.System == nil {
 					return fmt.Errorf("there are no facts: %+v", instance.Status.Conditions)
 				}
 				return loggedIn.among(instance.Status.Conditions)
 			})
-			if got := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionPreflightPassed); tc.fit != "" && got.Status != tc.fit {
+			if got := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionPreflightPassed); tc.fit != "" && got.Status != tc.fit {
 				t.Errorf("PreflightPassed is %s, want %s: %s", got.Status, tc.fit, got.Message)
 			}
 			system := instance.Status.System
@@ -369,7 +369,7 @@ func TestConnectTiers(t *testing.T) {
 				t.Errorf("the facts are %+v; want a %s called %s", system, tc.product, host.Name())
 			}
 			wantKey := fmt.Sprintf("%s %s", host.HostKey().Type(), ssh.FingerprintSHA256(host.HostKey()))
-			if keys := instance.Status.HostKeys; len(keys) != 1 || keys[0].Type+" "+keys[0].Fingerprint != wantKey || keys[0].TrustedBy != windowsv1alpha1.TrustedOnFirstUse {
+			if keys := instance.Status.HostKeys; len(keys) != 1 || keys[0].Type+" "+keys[0].Fingerprint != wantKey || keys[0].TrustedBy != v1alpha1.TrustedOnFirstUse {
 				t.Errorf("status.hostKeys is %+v, want %s", keys, wantKey)
 			}
 
@@ -397,7 +397,7 @@ func changedHostKey(t *testing.T, namespace, name string, host winhost.Host) {
 	if keys := instance.Status.HostKeys; len(keys) != 1 || keys[0].Fingerprint != oldKey {
 		t.Errorf("status.hostKeys became %+v without anybody's word", keys)
 	}
-	mustSay(t, kubectl(t, "get", "--raw", subresource(namespace, name, "status", "")).ok(t), windowsv1alpha1.ReasonHostKeyChanged)
+	mustSay(t, kubectl(t, "get", "--raw", subresource(namespace, name, "status", "")).ok(t), v1alpha1.ReasonHostKeyChanged)
 
 	// As somebody would paste it into a shell.
 	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
@@ -475,7 +475,7 @@ func TestConnectPinnedHostKeys(t *testing.T) {
 			instance := waitFor(t, ns, tc.name, tc.want, preflightPassed)
 			mustSay(t, messageOf(t, instance, tc.want.condition), tc.says(host.HostKey())...)
 			for _, key := range instance.Status.HostKeys {
-				if key.TrustedBy != windowsv1alpha1.TrustedBySpec {
+				if key.TrustedBy != v1alpha1.TrustedBySpec {
 					t.Errorf("status.hostKeys has %+v, want one that is trusted by the spec", key)
 				}
 			}
@@ -523,7 +523,7 @@ func TestConnectCredentials(t *testing.T) {
 	})
 	secrets := sys.Kube.CoreV1().Secrets(ns)
 	createInstance(t, ns, "w", host, ", credentialsSecretRef: {name: login}")
-	mustReport(t, ns, "w", authenticated(windowsv1alpha1.ReasonCredentialsMissing), ns+"/login", "bind the ClusterRole windows-credentials-reader")
+	mustReport(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsMissing), ns+"/login", "bind the ClusterRole windows-credentials-reader")
 
 	_, err = sys.Kube.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "credentials"},
@@ -533,7 +533,7 @@ func TestConnectCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitForMessage(t, ns, "w", authenticated(windowsv1alpha1.ReasonCredentialsMissing), "create it with the key private-key.pem")
+	waitForMessage(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsMissing), "create it with the key private-key.pem")
 
 	secret, err := secrets.Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "login"}, Data: map[string][]byte{"private-key.pem": []byte("no PEM")},
@@ -541,7 +541,7 @@ func TestConnectCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitForMessage(t, ns, "w", authenticated(windowsv1alpha1.ReasonCredentialsMissing), "key private-key.pem: ")
+	waitForMessage(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsMissing), "key private-key.pem: ")
 
 	setData := func(data map[string][]byte) {
 		t.Helper()
@@ -551,7 +551,7 @@ func TestConnectCredentials(t *testing.T) {
 		}
 	}
 	setData(map[string][]byte{"private-key.pem": wrong})
-	mustReport(t, ns, "w", authenticated(windowsv1alpha1.ReasonCredentialsRefused), "Secret")
+	mustReport(t, ns, "w", authenticated(v1alpha1.ReasonCredentialsRefused), "Secret")
 	if got := host.Commands(); len(got) > 0 {
 		t.Errorf("commands were run on a host that let nobody in: %q", got)
 	}
@@ -569,7 +569,7 @@ func TestConnectCredentials(t *testing.T) {
 	reboot(t, host)
 	booted := instance.Status.System.BootTime
 	patchInstance(t, ns, "w", `{"spec":{"credentialsSecretRef":null,"poolRef":{"name":"p"}}}`)
-	waitForInstance(t, ns, "w", "logged in to with the password of the pool", func(instance *windowsv1alpha1.WindowsInstance) error {
+	waitForInstance(t, ns, "w", "logged in to with the password of the pool", func(instance *v1alpha1.WindowsInstance) error {
 		if instance.Status.ObservedGeneration != instance.Generation {
 			return fmt.Errorf("the status speaks of generation %d, the spec is %d (booted %s)", instance.Status.ObservedGeneration, instance.Generation, booted)
 		}
@@ -590,7 +590,7 @@ func newPEM(t *testing.T) (ssh.Signer, []byte) {
 // waitForMessage waits until an instance has a verdict with a message that says want.
 func waitForMessage(t *testing.T, namespace, name string, v verdict, want string) {
 	t.Helper()
-	waitForInstance(t, namespace, name, want, func(instance *windowsv1alpha1.WindowsInstance) error {
+	waitForInstance(t, namespace, name, want, func(instance *v1alpha1.WindowsInstance) error {
 		if err := v.among(instance.Status.Conditions); err != nil {
 			return err
 		}
@@ -611,7 +611,7 @@ func TestConnectAfterOutage(t *testing.T) {
 	if err := host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
-	during := mustReport(t, ns, "w", reachable(windowsv1alpha1.ReasonConnectionRefused))
+	during := mustReport(t, ns, "w", reachable(v1alpha1.ReasonConnectionRefused))
 	if during.Status.System == nil || during.Status.HostKeys == nil {
 		t.Errorf("what was known of the host was forgotten: %+v", during.Status)
 	}
@@ -638,8 +638,8 @@ func TestConnectTwoInstancesOfOneHost(t *testing.T) {
 	createInstance(t, first, "w", host, "")
 	waitFor(t, first, "w", preflightPassed)
 	createInstance(t, second, "w", host, "")
-	duplicate := mustReport(t, second, "w", resolved(windowsv1alpha1.ReasonDuplicateHost), "already stands for this host", "Delete this instance")
-	if got := messageOf(t, duplicate, windowsv1alpha1.ConditionResolved); strings.Contains(got, first) {
+	duplicate := mustReport(t, second, "w", resolved(v1alpha1.ReasonDuplicateHost), "already stands for this host", "Delete this instance")
+	if got := messageOf(t, duplicate, v1alpha1.ConditionResolved); strings.Contains(got, first) {
 		t.Errorf("the message tells what is in another namespace: %s", got)
 	}
 	waitFor(t, first, "w", preflightPassed)

@@ -27,7 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -74,9 +74,9 @@ func makeNode(t *testing.T, name string) {
 func (h *certificateHost) join(t *testing.T) {
 	t.Helper()
 	instances := sys.Windows.WindowsV1alpha1().WindowsInstances(h.namespace)
-	if _, err := instances.Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+	if _, err := instances.Create(t.Context(), &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: "w"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/kubelet"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -74,14 +74,14 @@ func newNodeHost(t *testing.T, s *system.System, signer ssh.Signer, name string)
 		t.Fatal(err)
 	}
 	t.Cleanup(h.kubelet.Stop)
-	if _, err := instances(s).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+	if _, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: h.host.Address(), Port: int32(h.host.Port()), Username: h.host.User()},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(t, "the host is ready", func(i *windowsv1alpha1.WindowsInstance) error {
-		if i.Status.Phase != windowsv1alpha1.InstanceReady || i.Status.Node == nil {
+	h.wait(t, "the host is ready", func(i *v1alpha1.WindowsInstance) error {
+		if i.Status.Phase != v1alpha1.InstanceReady || i.Status.Node == nil {
 			return fmt.Errorf("it is %s", i.Status.Phase)
 		}
 		return nil
@@ -133,9 +133,9 @@ func (h *nodeHost) protect(t *testing.T, pod string) {
 }
 
 // wait waits until the instance is as it should be. The API may be down meanwhile.
-func (h *nodeHost) wait(t *testing.T, what string, condition func(*windowsv1alpha1.WindowsInstance) error) *windowsv1alpha1.WindowsInstance {
+func (h *nodeHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
-	var found *windowsv1alpha1.WindowsInstance
+	var found *v1alpha1.WindowsInstance
 	eventually(t, what, func() error {
 		var err error
 		if found, err = instances(h.sys).Get(t.Context(), h.name, metav1.GetOptions{}); err != nil {
@@ -147,9 +147,9 @@ func (h *nodeHost) wait(t *testing.T, what string, condition func(*windowsv1alph
 }
 
 // waitForEnd waits for the end of an operation and says how it should have ended.
-func (h *nodeHost) waitForEnd(t *testing.T, id string, want windowsv1alpha1.OperationPhase) *windowsv1alpha1.Operation {
+func (h *nodeHost) waitForEnd(t *testing.T, id string, want v1alpha1.OperationPhase) *v1alpha1.Operation {
 	t.Helper()
-	instance := h.wait(t, "the operation ends", func(i *windowsv1alpha1.WindowsInstance) error {
+	instance := h.wait(t, "the operation ends", func(i *v1alpha1.WindowsInstance) error {
 		if op := i.Status.Operation; op == nil || op.ID != id || op.FinishedAt == nil {
 			return fmt.Errorf("it is %+v", op)
 		}
@@ -162,7 +162,7 @@ func (h *nodeHost) waitForEnd(t *testing.T, id string, want windowsv1alpha1.Oper
 	return op
 }
 
-func describeSteps(op *windowsv1alpha1.Operation) string {
+func describeSteps(op *v1alpha1.Operation) string {
 	var b strings.Builder
 	for _, step := range op.Steps {
 		fmt.Fprintf(&b, "%s=%s (%s)\n", step.Name, step.State, step.Message)
@@ -170,10 +170,10 @@ func describeSteps(op *windowsv1alpha1.Operation) string {
 	return b.String()
 }
 
-func (h *nodeHost) drain(t *testing.T) *windowsv1alpha1.Operation {
+func (h *nodeHost) drain(t *testing.T) *v1alpha1.Operation {
 	t.Helper()
-	answer, err := instances(h.sys).Drain(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceDrain{
-		Spec: windowsv1alpha1.WindowsInstanceDrainSpec{DrainOptions: windowsv1alpha1.DrainOptions{Force: true}},
+	answer, err := instances(h.sys).Drain(t.Context(), h.name, &v1alpha1.WindowsInstanceDrain{
+		Spec: v1alpha1.WindowsInstanceDrainSpec{DrainOptions: v1alpha1.DrainOptions{Force: true}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -181,10 +181,10 @@ func (h *nodeHost) drain(t *testing.T) *windowsv1alpha1.Operation {
 	return answer.Status.Operation
 }
 
-func (h *nodeHost) reboot(t *testing.T, o windowsv1alpha1.RebootOptions) *windowsv1alpha1.Operation {
+func (h *nodeHost) reboot(t *testing.T, o v1alpha1.RebootOptions) *v1alpha1.Operation {
 	t.Helper()
-	answer, err := instances(h.sys).Reboot(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReboot{
-		Spec: windowsv1alpha1.WindowsInstanceRebootSpec{RebootOptions: o, Drain: &windowsv1alpha1.DrainOptions{Force: true}},
+	answer, err := instances(h.sys).Reboot(t.Context(), h.name, &v1alpha1.WindowsInstanceReboot{
+		Spec: v1alpha1.WindowsInstanceRebootSpec{RebootOptions: o, Drain: &v1alpha1.DrainOptions{Force: true}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func (h *nodeHost) mustBeCordoned(t *testing.T, want bool) {
 // waitForBlocked waits until the operation names the budget that is in its way.
 func (h *nodeHost) waitForBlocked(t *testing.T, pod string) {
 	t.Helper()
-	h.wait(t, "the budget is named", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "the budget is named", func(i *v1alpha1.WindowsInstance) error {
 		op := i.Status.Operation
 		if op == nil || len(op.BlockedBy) != 1 {
 			return fmt.Errorf("it is %+v", op)
@@ -226,14 +226,14 @@ func drainWaitsForBudget(t *testing.T, h *nodeHost) {
 	h.protect(t, "drain-kept")
 	asked := h.drain(t)
 	h.waitForBlocked(t, "drain-kept")
-	_, err := instances(h.sys).Uncordon(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
+	_, err := instances(h.sys).Uncordon(t.Context(), h.name, &v1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
 	if !apierrors.IsConflict(err) {
 		t.Errorf("a second operation is not refused: %v", err)
 	}
 	if err := h.sys.Kube.PolicyV1().PodDisruptionBudgets(metav1.NamespaceDefault).Delete(t.Context(), "drain-kept", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationSucceeded)
+	op := h.waitForEnd(t, asked.ID, v1alpha1.OperationSucceeded)
 	if op.RequestedBy == "" || len(op.BlockedBy) > 0 || op.Progress == nil || op.Progress.Done != 2 || op.Progress.Total != 2 {
 		t.Errorf("got %+v", op)
 	}
@@ -243,13 +243,13 @@ func drainWaitsForBudget(t *testing.T, h *nodeHost) {
 		}
 	}
 	h.mustBeCordoned(t, true)
-	answer, err := instances(h.sys).Uncordon(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
+	answer, err := instances(h.sys).Uncordon(t.Context(), h.name, &v1alpha1.WindowsInstanceUncordon{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.waitForEnd(t, answer.Status.Operation.ID, windowsv1alpha1.OperationSucceeded)
+	h.waitForEnd(t, answer.Status.Operation.ID, v1alpha1.OperationSucceeded)
 	h.mustBeCordoned(t, false)
-	h.wait(t, "the drain is in the history", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "the drain is in the history", func(i *v1alpha1.WindowsInstance) error {
 		if len(i.Status.History) != 1 || i.Status.History[0].ID != asked.ID {
 			return fmt.Errorf("the history is %+v", i.Status.History)
 		}
@@ -287,12 +287,12 @@ func cancelDrain(t *testing.T, h *nodeHost) {
 	asked := h.drain(t)
 	h.waitForBlocked(t, "cancel-kept")
 	h.mustBeCordoned(t, true)
-	if _, err := instances(h.sys).Cancel(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceCancel{
-		Spec: windowsv1alpha1.WindowsInstanceCancelSpec{OperationID: asked.ID},
+	if _, err := instances(h.sys).Cancel(t.Context(), h.name, &v1alpha1.WindowsInstanceCancel{
+		Spec: v1alpha1.WindowsInstanceCancelSpec{OperationID: asked.ID},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationCanceled)
+	op := h.waitForEnd(t, asked.ID, v1alpha1.OperationCanceled)
 	mustSay(t, op.Message, "Canceled by "+op.CancelRequestedBy, "Node cancel is schedulable")
 	h.mustBeCordoned(t, false)
 	if _, err := h.sys.Kube.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "cancel-kept", metav1.GetOptions{}); err != nil {
@@ -302,8 +302,8 @@ func cancelDrain(t *testing.T, h *nodeHost) {
 
 func hostStaysOff(t *testing.T, h *nodeHost) {
 	h.host.SetRestart(winhost.RestartOptions{StaysOff: true})
-	asked := h.reboot(t, windowsv1alpha1.RebootOptions{TimeoutSeconds: new(int64(10))})
-	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationFailed)
+	asked := h.reboot(t, v1alpha1.RebootOptions{TimeoutSeconds: new(int64(10))})
+	op := h.waitForEnd(t, asked.ID, v1alpha1.OperationFailed)
 	mustSay(t, op.Message, "did not come back within 10s", "ConnectionRefused", "Node off stays cordoned")
 	h.mustBeCordoned(t, true)
 	if n := h.host.Restarts(); n != 1 {
@@ -312,8 +312,8 @@ func hostStaysOff(t *testing.T, h *nodeHost) {
 }
 
 func rebootIfPending(t *testing.T, h *nodeHost) {
-	asked := h.reboot(t, windowsv1alpha1.RebootOptions{Mode: windowsv1alpha1.RebootIfPending})
-	op := h.waitForEnd(t, asked.ID, windowsv1alpha1.OperationSucceeded)
+	asked := h.reboot(t, v1alpha1.RebootOptions{Mode: v1alpha1.RebootIfPending})
+	op := h.waitForEnd(t, asked.ID, v1alpha1.OperationSucceeded)
 	mustSay(t, op.Message, "does not wait for a restart")
 	h.mustBeCordoned(t, false)
 	if n := h.host.Restarts(); n != 0 {
@@ -322,11 +322,11 @@ func rebootIfPending(t *testing.T, h *nodeHost) {
 }
 
 func reconfigure(t *testing.T, h *nodeHost) {
-	answer, err := instances(h.sys).Reconfigure(t.Context(), h.name, &windowsv1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})
+	answer, err := instances(h.sys).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.waitForEnd(t, answer.Status.Operation.ID, windowsv1alpha1.OperationSucceeded)
+	h.waitForEnd(t, answer.Status.Operation.ID, v1alpha1.OperationSucceeded)
 }
 
 // rebootInSpiteOfKills kills the controller as soon as it is seen at a step, at each of
@@ -336,9 +336,9 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 	h.host.SetRestart(winhost.RestartOptions{Takes: 3 * time.Second})
 	// Pods stay, and the kubelet is silent, until the controller was killed at these steps.
 	h.kubelet.SetKeep(true)
-	asked := h.reboot(t, windowsv1alpha1.RebootOptions{})
+	asked := h.reboot(t, v1alpha1.RebootOptions{})
 	killed := map[string]bool{}
-	var op *windowsv1alpha1.Operation
+	var op *v1alpha1.Operation
 	eventually(t, "the operation ends", func() error {
 		i, err := instances(h.sys).Get(t.Context(), h.name, metav1.GetOptions{})
 		if err != nil {
@@ -347,41 +347,41 @@ func rebootInSpiteOfKills(t *testing.T, h *nodeHost) {
 		if op = i.Status.Operation; op.FinishedAt != nil {
 			return nil
 		}
-		at := slices.IndexFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.State == windowsv1alpha1.StepRunning })
+		at := slices.IndexFunc(op.Steps, func(s v1alpha1.OperationStep) bool { return s.State == v1alpha1.StepRunning })
 		if at < 0 || killed[op.Steps[at].Name] {
 			return errors.New("it runs")
 		}
 		step := op.Steps[at].Name
 		killed[step] = true
 		h.sys.Controller.Kill9()
-		if step == windowsv1alpha1.StepBoot {
+		if step == v1alpha1.StepBoot {
 			h.sys.Server.Kill9()
 			if err := h.sys.Server.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		h.kubelet.SetKeep(false)
-		h.kubelet.SetSilent(step != windowsv1alpha1.StepNodeReady)
+		h.kubelet.SetSilent(step != v1alpha1.StepNodeReady)
 		if err := h.sys.Controller.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return errors.New("it was killed")
 	})
-	if op.ID != asked.ID || op.Phase != windowsv1alpha1.OperationSucceeded {
+	if op.ID != asked.ID || op.Phase != v1alpha1.OperationSucceeded {
 		t.Fatalf("the operation is %s: %s\n%s", op.Phase, op.Message, describeSteps(op))
 	}
 	if n := h.host.Restarts(); n != 1 {
 		t.Errorf("the host was restarted %d times", n)
 	}
-	for _, step := range []string{windowsv1alpha1.StepDrain, windowsv1alpha1.StepBoot, windowsv1alpha1.StepNodeReady} {
+	for _, step := range []string{v1alpha1.StepDrain, v1alpha1.StepBoot, v1alpha1.StepNodeReady} {
 		if !killed[step] {
 			t.Errorf("the controller was not killed at %s", step)
 		}
 	}
 	for _, step := range op.Steps {
-		want := windowsv1alpha1.StepSucceeded
-		if step.Name == windowsv1alpha1.StepMetadataRoute {
-			want = windowsv1alpha1.StepSkipped
+		want := v1alpha1.StepSucceeded
+		if step.Name == v1alpha1.StepMetadataRoute {
+			want = v1alpha1.StepSkipped
 		}
 		if step.State != want {
 			t.Errorf("step %s is %s: %s", step.Name, step.State, step.Message)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/scale"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // poolYAML is a pool made by hand.
@@ -39,7 +39,7 @@ func TestPoolScale(t *testing.T) {
 		kubectlIn(t, yaml, "create", "-n", ns, "-f", "-").ok(t)
 	}
 	create(machineSetYAML("winworker", windowsLabel, 2))
-	waitForPool(t, ns, "winworker", func(pool *windowsv1alpha1.WindowsNodePool) error { return sourceSynced.among(pool.Status.Conditions) })
+	waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error { return sourceSynced.among(pool.Status.Conditions) })
 	machineSet := func(path string) string {
 		t.Helper()
 		return kubectl(t, "get", "machineset", "winworker", "-n", ns, "--show-managed-fields", "-o", "jsonpath={"+path+"}").ok(t)

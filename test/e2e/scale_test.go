@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -72,8 +72,8 @@ func TestScale(t *testing.T) {
 	eventually(t, "the bad hosts are told apart", func() error {
 		all := list(t, ns)
 		return errors.Join(
-			checkFleet(all, reachable(windowsv1alpha1.ReasonHandshakeTimedOut), hang),
-			checkFleet(all, reachable(windowsv1alpha1.ReasonConnectionRefused), refuse))
+			checkFleet(all, reachable(v1alpha1.ReasonHandshakeTimedOut), hang),
+			checkFleet(all, reachable(v1alpha1.ReasonConnectionRefused), refuse))
 	})
 	eventually(t, "the pool sums up", func() error {
 		pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(ns).Get(t.Context(), scalePool, metav1.GetOptions{})
@@ -172,8 +172,8 @@ func createFleet(t *testing.T, namespace string, hosts []winhost.Host) {
 	t.Helper()
 	pools := sys.Windows.WindowsV1alpha1().WindowsNodePools(namespace)
 	if _, err := pools.Get(t.Context(), scalePool, metav1.GetOptions{}); err != nil {
-		pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: scalePool}}
-		pool.Spec.Source.Instances = &windowsv1alpha1.InstancesSource{}
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: scalePool}}
+		pool.Spec.Source.Instances = &v1alpha1.InstancesSource{}
 		if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
 			t.Fatalf("creating the pool: %v", err)
 		}
@@ -182,11 +182,11 @@ func createFleet(t *testing.T, namespace string, hosts []winhost.Host) {
 	g.SetLimit(8)
 	for _, host := range hosts {
 		g.Go(func() error {
-			instance := &windowsv1alpha1.WindowsInstance{
+			instance := &v1alpha1.WindowsInstance{
 				ObjectMeta: metav1.ObjectMeta{Name: host.Name()},
-				Spec: windowsv1alpha1.WindowsInstanceSpec{
+				Spec: v1alpha1.WindowsInstanceSpec{
 					Address: host.Address(), Port: int32(host.Port()), Username: host.User(),
-					PoolRef: &windowsv1alpha1.PoolReference{Name: scalePool},
+					PoolRef: &v1alpha1.PoolReference{Name: scalePool},
 				},
 			}
 			_, err := sys.Windows.WindowsV1alpha1().WindowsInstances(namespace).Create(ctx, instance, metav1.CreateOptions{})
@@ -198,7 +198,7 @@ func createFleet(t *testing.T, namespace string, hosts []winhost.Host) {
 	}
 }
 
-func list(t *testing.T, namespace string) []windowsv1alpha1.WindowsInstance {
+func list(t *testing.T, namespace string) []v1alpha1.WindowsInstance {
 	t.Helper()
 	instances, err := sys.Windows.WindowsV1alpha1().WindowsInstances(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -208,8 +208,8 @@ func list(t *testing.T, namespace string) []windowsv1alpha1.WindowsInstance {
 }
 
 // checkFleet says whether the instances of all hosts have a verdict.
-func checkFleet(instances []windowsv1alpha1.WindowsInstance, want verdict, hosts []winhost.Host) error {
-	byName := map[string]*windowsv1alpha1.WindowsInstance{}
+func checkFleet(instances []v1alpha1.WindowsInstance, want verdict, hosts []winhost.Host) error {
+	byName := map[string]*v1alpha1.WindowsInstance{}
 	for i := range instances {
 		byName[instances[i].Name] = &instances[i]
 	}
@@ -229,7 +229,7 @@ func checkFleet(instances []windowsv1alpha1.WindowsInstance, want verdict, hosts
 	return nil
 }
 
-func versions(instances []windowsv1alpha1.WindowsInstance) map[string]string {
+func versions(instances []v1alpha1.WindowsInstance) map[string]string {
 	out := map[string]string{}
 	for i := range instances {
 		out[instances[i].Name] = instances[i].ResourceVersion

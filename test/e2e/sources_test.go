@@ -25,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
@@ -34,9 +34,9 @@ import (
 const sourceName = "windows-instances"
 
 var (
-	sourceSynced   = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionTrue, windowsv1alpha1.ReasonSynced}
-	invalidEntries = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionFalse, windowsv1alpha1.ReasonInvalidEntries}
-	askConfirm     = verdict{windowsv1alpha1.ConditionSourceSynced, metav1.ConditionFalse, windowsv1alpha1.ReasonConfirmationNeeded}
+	sourceSynced   = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced}
+	invalidEntries = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries}
+	askConfirm     = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionFalse, v1alpha1.ReasonConfirmationNeeded}
 )
 
 // instancesMap is the ConfigMap that lists hosts. There is one in a cluster, so tests
@@ -95,7 +95,7 @@ func (m *instancesMap) clean() {
 		m.t.Errorf("deleting the ConfigMap: %v", err)
 	}
 	pools := sys.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace)
-	confirm := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, windowsv1alpha1.ConfirmRemovalAnnotation))
+	confirm := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.ConfirmRemovalAnnotation))
 	for {
 		_, err := pools.Get(ctx, sourceName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -140,16 +140,16 @@ func eventsOn(t *testing.T, namespace string, uid types.UID, reason string) []st
 }
 
 // pool waits until the pool of the ConfigMap has a verdict, and returns it.
-func (m *instancesMap) pool(want verdict) *windowsv1alpha1.WindowsNodePool {
+func (m *instancesMap) pool(want verdict) *v1alpha1.WindowsNodePool {
 	m.t.Helper()
-	return waitForPool(m.t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
+	return waitForPool(m.t, system.Namespace, sourceName, func(pool *v1alpha1.WindowsNodePool) error {
 		return want.among(pool.Status.Conditions)
 	})
 }
 
-func waitForPool(t *testing.T, namespace, name string, condition func(*windowsv1alpha1.WindowsNodePool) error) *windowsv1alpha1.WindowsNodePool {
+func waitForPool(t *testing.T, namespace, name string, condition func(*v1alpha1.WindowsNodePool) error) *v1alpha1.WindowsNodePool {
 	t.Helper()
-	var found *windowsv1alpha1.WindowsNodePool
+	var found *v1alpha1.WindowsNodePool
 	eventually(t, "pool "+name, func() error {
 		pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -163,15 +163,15 @@ func waitForPool(t *testing.T, namespace, name string, condition func(*windowsv1
 
 // instances waits until the instances of the ConfigMap have exactly these names, and
 // returns them by name.
-func (m *instancesMap) instances(names ...string) map[string]*windowsv1alpha1.WindowsInstance {
+func (m *instancesMap) instances(names ...string) map[string]*v1alpha1.WindowsInstance {
 	m.t.Helper()
 	slices.Sort(names)
-	var found map[string]*windowsv1alpha1.WindowsInstance
+	var found map[string]*v1alpha1.WindowsInstance
 	eventually(m.t, "the instances of the ConfigMap", func() error {
-		found = map[string]*windowsv1alpha1.WindowsInstance{}
+		found = map[string]*v1alpha1.WindowsInstance{}
 		all := list(m.t, system.Namespace)
 		for i := range all {
-			if all[i].Annotations[windowsv1alpha1.SourceAnnotation] != "" {
+			if all[i].Annotations[v1alpha1.SourceAnnotation] != "" {
 				found[all[i].Name] = &all[i]
 			}
 		}
@@ -211,14 +211,14 @@ func TestSourceConfigMap(t *testing.T) {
 			keys  []string
 		}{a.Address(): {a.Address(), a, nil}, "rack1-b": {b.Address(), b, []string{key}}} {
 			instance := first[name]
-			spec := windowsv1alpha1.WindowsInstanceSpec{
+			spec := v1alpha1.WindowsInstanceSpec{
 				Address: want.host.Address(), Port: int32(want.host.Port()), Username: want.host.User(), HostKeys: want.keys,
-				PoolRef: &windowsv1alpha1.PoolReference{Name: sourceName},
+				PoolRef: &v1alpha1.PoolReference{Name: sourceName},
 			}
 			if got, want := asJSON(t, instance.Spec), asJSON(t, spec); got != want {
 				t.Errorf("%s: the spec is\n%s\nwant\n%s", name, got, want)
 			}
-			if got := instance.Annotations[windowsv1alpha1.SourceAnnotation]; got != sourceOfEntry(want.entry) {
+			if got := instance.Annotations[v1alpha1.SourceAnnotation]; got != sourceOfEntry(want.entry) {
 				t.Errorf("%s: the source is %q, want %q", name, got, sourceOfEntry(want.entry))
 			}
 			mustBeOwned(t, instance, "WindowsNodePool", sourceName, pool.UID)
@@ -226,10 +226,10 @@ func TestSourceConfigMap(t *testing.T) {
 	})
 	t.Run("pool", func(t *testing.T) {
 		mustSay(t, kubectl(t, "get", "wnp", sourceName, "-n", system.Namespace).ok(t), "SOURCE", "ConfigMap/"+sourceName, "Progressing")
-		if got := pool.Annotations[windowsv1alpha1.SourceAnnotation]; got != "ConfigMap "+system.Namespace+"/"+sourceName {
+		if got := pool.Annotations[v1alpha1.SourceAnnotation]; got != "ConfigMap "+system.Namespace+"/"+sourceName {
 			t.Errorf("the source of the pool is %q", got)
 		}
-		waitForPool(t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
+		waitForPool(t, system.Namespace, sourceName, func(pool *v1alpha1.WindowsNodePool) error {
 			if s := pool.Status; s.DesiredReplicas != 2 || s.Replicas != 2 || s.UnavailableReplicas != 2 {
 				return fmt.Errorf("its status is %+v", s)
 			}
@@ -250,7 +250,7 @@ func TestSourceConfigMap(t *testing.T) {
 	t.Run("an entry is changed", func(t *testing.T) {
 		data[c.Address()] = strings.Replace(entryFor(c), c.User(), "core", 1)
 		m.set(data, nil)
-		waitFor(t, system.Namespace, c.Address(), authenticated(windowsv1alpha1.ReasonCredentialsRefused))
+		waitFor(t, system.Namespace, c.Address(), authenticated(v1alpha1.ReasonCredentialsRefused))
 		data[c.Address()] = entryFor(c)
 		m.set(data, nil)
 		waitFor(t, system.Namespace, c.Address(), preflightPassed)
@@ -264,12 +264,12 @@ func TestSourceConfigMap(t *testing.T) {
 		for _, patch := range []string{
 			`{"spec":{"address":"127.0.0.99","username":"nobody"}}`,
 			`{"metadata":{"ownerReferences":null}}`,
-			fmt.Sprintf(`{"metadata":{"annotations":{%q:"me"}}}`, windowsv1alpha1.SourceAnnotation),
+			fmt.Sprintf(`{"metadata":{"annotations":{%q:"me"}}}`, v1alpha1.SourceAnnotation),
 		} {
 			patchInstance(t, system.Namespace, c.Address(), patch)
-			waitForInstance(t, system.Namespace, c.Address(), "as the entry has it after "+patch, func(instance *windowsv1alpha1.WindowsInstance) error {
+			waitForInstance(t, system.Namespace, c.Address(), "as the entry has it after "+patch, func(instance *v1alpha1.WindowsInstance) error {
 				if instance.Spec.Address != c.Address() || instance.Spec.Username != c.User() ||
-					instance.Annotations[windowsv1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) || metav1.GetControllerOf(instance) == nil {
+					instance.Annotations[v1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) || metav1.GetControllerOf(instance) == nil {
 					return fmt.Errorf("it is %s", asJSON(t, instance))
 				}
 				return preflightPassed.among(instance.Status.Conditions)
@@ -280,7 +280,7 @@ func TestSourceConfigMap(t *testing.T) {
 		patchInstance(t, system.Namespace, c.Address(), `{"metadata":{"labels":{"rack":"r1"}},"spec":{"paused":true}}`)
 		data[c.Address()] = entryFor(c, "hostKey="+keyLine(c.HostKey()))
 		m.set(data, nil)
-		waitForInstance(t, system.Namespace, c.Address(), "with the new key", func(instance *windowsv1alpha1.WindowsInstance) error {
+		waitForInstance(t, system.Namespace, c.Address(), "with the new key", func(instance *v1alpha1.WindowsInstance) error {
 			if len(instance.Spec.HostKeys) != 1 {
 				return errors.New("it has none yet")
 			}
@@ -317,7 +317,7 @@ func TestSourceConfigMap(t *testing.T) {
 	t.Run("a pool that was deleted comes back", func(t *testing.T) {
 		before := m.pool(sourceSynced)
 		kubectl(t, "delete", "wnp", sourceName, "-n", system.Namespace).ok(t)
-		var after *windowsv1alpha1.WindowsNodePool
+		var after *v1alpha1.WindowsNodePool
 		eventually(t, "there is another pool that owns the instances", func() error {
 			pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Get(t.Context(), sourceName, metav1.GetOptions{})
 			if err != nil {
@@ -350,7 +350,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(out)
 }
 
-func mustBeOwned(t *testing.T, instance *windowsv1alpha1.WindowsInstance, kind, name string, uid types.UID) {
+func mustBeOwned(t *testing.T, instance *v1alpha1.WindowsInstance, kind, name string, uid types.UID) {
 	t.Helper()
 	owner := metav1.GetControllerOf(instance)
 	if owner == nil || owner.Kind != kind || owner.Name != name || owner.UID != uid {
@@ -408,7 +408,7 @@ func TestSourceConfigMapBadEntries(t *testing.T) {
 		t.Error("a typing error removed a host")
 	}
 	pool := m.pool(invalidEntries)
-	message := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message
+	message := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced).Message
 	if got := len(strings.Split(message, "\n")); got != len(bad) {
 		t.Errorf("the condition has %d lines, want one for each of %d bad entries:\n%s", got, len(bad), message)
 	}
@@ -456,7 +456,7 @@ func TestSourceConfigMapOneHostTwice(t *testing.T) {
 	m := newInstancesMap(t, map[string]string{host.Address(): entryFor(host), "localhost": entryFor(host)})
 	m.instances(host.Address())
 	pool := m.pool(invalidEntries)
-	mustSay(t, meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message,
+	mustSay(t, meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced).Message,
 		"entry localhost: is the same host as entry 127.0.0.1")
 	waitFor(t, system.Namespace, host.Address(), preflightPassed)
 
@@ -487,16 +487,16 @@ func TestSourceConfigMapDeleted(t *testing.T) {
 
 	m.delete()
 	pool := m.pool(askConfirm)
-	message := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message
+	message := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced).Message
 	mustSay(t, message, "was deleted", "2 hosts are kept")
 	eventually(t, "an event on the pool asks for confirmation", func() error {
-		if got := eventsOn(t, system.Namespace, pool.UID, windowsv1alpha1.ReasonConfirmationNeeded); len(got) != 1 {
+		if got := eventsOn(t, system.Namespace, pool.UID, v1alpha1.ReasonConfirmationNeeded); len(got) != 1 {
 			return fmt.Errorf("there are %q", got)
 		}
 		return nil
 	})
-	waitForPool(t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
-		if pool.Status.Phase != windowsv1alpha1.PoolDegraded {
+	waitForPool(t, system.Namespace, sourceName, func(pool *v1alpha1.WindowsNodePool) error {
+		if pool.Status.Phase != v1alpha1.PoolDegraded {
 			return fmt.Errorf("its phase is %s", pool.Status.Phase)
 		}
 		return nil
@@ -509,11 +509,11 @@ func TestSourceConfigMapDeleted(t *testing.T) {
 
 	// Emptied is as good as deleted.
 	m.set(nil, nil)
-	mustSay(t, meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, windowsv1alpha1.ConditionSourceSynced).Message, "no usable entry")
+	mustSay(t, meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, v1alpha1.ConditionSourceSynced).Message, "no usable entry")
 	same()
 	m.delete()
-	waitForPool(t, system.Namespace, sourceName, func(pool *windowsv1alpha1.WindowsNodePool) error {
-		if c := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced); !strings.Contains(c.Message, "was deleted") {
+	waitForPool(t, system.Namespace, sourceName, func(pool *v1alpha1.WindowsNodePool) error {
+		if c := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced); !strings.Contains(c.Message, "was deleted") {
 			return errors.New(c.Message)
 		}
 		return nil
@@ -642,13 +642,13 @@ func TestSourceMachine(t *testing.T) {
 		corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "127.0.9.21"},
 		internalIP("fd00::17"), internalIP(host.Address()))
 	instance := waitFor(t, ns, "w", preflightPassed)
-	want := windowsv1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: 22, Username: "Administrator", ProviderID: "test:///w",
-		Removal: &windowsv1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}}}
+	want := v1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: 22, Username: "Administrator", ProviderID: "test:///w",
+		Removal: &v1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}}}
 	if got := asJSON(t, instance.Spec); got != asJSON(t, want) {
 		t.Errorf("the spec is\n%s\nwant\n%s", got, asJSON(t, want))
 	}
 	source := "Machine " + ns + "/w"
-	if got := instance.Annotations[windowsv1alpha1.SourceAnnotation]; got != source {
+	if got := instance.Annotations[v1alpha1.SourceAnnotation]; got != source {
 		t.Errorf("the source is %q, want %q", got, source)
 	}
 	mustBeOwned(t, instance, "Machine", "w", machineUID(t, ns, "w"))
@@ -661,7 +661,7 @@ func TestSourceMachine(t *testing.T) {
 	})
 	t.Run("what somebody changes is put right", func(t *testing.T) {
 		patchInstance(t, ns, "w", `{"spec":{"address":"127.0.0.99"}}`)
-		waitForInstance(t, ns, "w", "as the Machine has it", func(instance *windowsv1alpha1.WindowsInstance) error {
+		waitForInstance(t, ns, "w", "as the Machine has it", func(instance *v1alpha1.WindowsInstance) error {
 			if instance.Spec.Address != host.Address() {
 				return fmt.Errorf("the address is %s", instance.Spec.Address)
 			}
@@ -670,14 +670,14 @@ func TestSourceMachine(t *testing.T) {
 	})
 	t.Run("ignored and no longer", func(t *testing.T) {
 		kubectl(t, "label", "machine", "w", "-n", ns, "windowsmachineconfig.openshift.io/ignore=true").ok(t)
-		paused := waitForInstance(t, ns, "w", "paused", func(instance *windowsv1alpha1.WindowsInstance) error {
-			return verdict{windowsv1alpha1.ConditionReady, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused}.among(instance.Status.Conditions)
+		paused := waitForInstance(t, ns, "w", "paused", func(instance *v1alpha1.WindowsInstance) error {
+			return verdict{v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonPaused}.among(instance.Status.Conditions)
 		})
 		if !paused.Spec.Paused || paused.UID != instance.UID {
 			t.Errorf("the instance is %s", asJSON(t, paused))
 		}
 		kubectl(t, "label", "machine", "w", "-n", ns, "windowsmachineconfig.openshift.io/ignore-").ok(t)
-		waitForInstance(t, ns, "w", "no longer paused", func(instance *windowsv1alpha1.WindowsInstance) error {
+		waitForInstance(t, ns, "w", "no longer paused", func(instance *v1alpha1.WindowsInstance) error {
 			if instance.Spec.Paused {
 				return errors.New("it is")
 			}
@@ -702,7 +702,7 @@ func TestSourceMachine(t *testing.T) {
 		create(machineYAML("w", windowsLabel, ""))
 		setMachineStatus(t, ns, "w", "Provisioned", internalIP(moved.Address()))
 		uid := machineUID(t, ns, "w")
-		waitForInstance(t, ns, "w", "of the new Machine", func(now *windowsv1alpha1.WindowsInstance) error {
+		waitForInstance(t, ns, "w", "of the new Machine", func(now *v1alpha1.WindowsInstance) error {
 			if owner := metav1.GetControllerOf(now); owner == nil || owner.UID != uid || now.UID == instance.UID {
 				return fmt.Errorf("it is %s of %+v", now.UID, owner)
 			}
@@ -769,7 +769,7 @@ func TestSourceMachineSet(t *testing.T) {
 		t.Helper()
 		return fmt.Sprintf(`, ownerReferences: [{apiVersion: machine.openshift.io/v1beta1, kind: MachineSet, name: %s, uid: %s, controller: true}]`, set, uid(set))
 	}
-	pool := waitForPool(t, ns, "winworker", func(pool *windowsv1alpha1.WindowsNodePool) error {
+	pool := waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error {
 		if pool.Status.DesiredReplicas != 2 {
 			return fmt.Errorf("its status is %+v", pool.Status)
 		}
@@ -778,7 +778,7 @@ func TestSourceMachineSet(t *testing.T) {
 	if owner := metav1.GetControllerOf(pool); owner == nil || owner.Kind != "MachineSet" || string(owner.UID) != uid("winworker") {
 		t.Errorf("the pool is owned by %+v", owner)
 	}
-	if got, want := pool.Annotations[windowsv1alpha1.SourceAnnotation], "MachineSet "+ns+"/winworker"; got != want {
+	if got, want := pool.Annotations[v1alpha1.SourceAnnotation], "MachineSet "+ns+"/winworker"; got != want {
 		t.Errorf("the source of the pool is %q, want %q", got, want)
 	}
 
@@ -790,7 +790,7 @@ func TestSourceMachineSet(t *testing.T) {
 	if ref := instance.Spec.PoolRef; ref == nil || ref.Name != "winworker" {
 		t.Errorf("the instance is in pool %+v", ref)
 	}
-	stray := waitForInstance(t, ns, "stray", "is there", func(*windowsv1alpha1.WindowsInstance) error { return nil })
+	stray := waitForInstance(t, ns, "stray", "is there", func(*v1alpha1.WindowsInstance) error { return nil })
 	if stray.Spec.PoolRef != nil {
 		t.Errorf("a Machine of a set that is not of Windows is in pool %+v", stray.Spec.PoolRef)
 	}
@@ -801,7 +801,7 @@ func TestSourceMachineSet(t *testing.T) {
 	}
 
 	kubectl(t, "patch", "machineset", "winworker", "-n", ns, "--type=merge", "-p", `{"spec":{"replicas":5}}`).ok(t)
-	waitForPool(t, ns, "winworker", func(pool *windowsv1alpha1.WindowsNodePool) error {
+	waitForPool(t, ns, "winworker", func(pool *v1alpha1.WindowsNodePool) error {
 		if s := pool.Status; s.DesiredReplicas != 5 || s.Replicas != 1 || s.UnavailableReplicas != 5 {
 			return fmt.Errorf("its status is %+v", s)
 		}
@@ -825,7 +825,7 @@ func TestSourceGuardLetsTheClusterDelete(t *testing.T) {
 kind: WindowsInstance
 metadata: {name: %s, namespace: %s, annotations: {%s: "Rack 7"}%s}
 spec: {address: 127.0.0.96, paused: true}
-`, name, namespace, windowsv1alpha1.SourceAnnotation, owners)
+`, name, namespace, v1alpha1.SourceAnnotation, owners)
 	}
 	t.Run("garbage collection", func(t *testing.T) {
 		ns := newNamespace(t)
@@ -834,7 +834,7 @@ spec: {address: 127.0.0.96, paused: true}
 			t.Fatal(err)
 		}
 		kubectlIn(t, guarded(ns, "w", fmt.Sprintf(`, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: owner, uid: %s}]`, owner.UID)), "create", "-f", "-").ok(t)
-		kubectl(t, "delete", "wi", "w", "-n", ns).fails(t, "Conflict", "Rack 7", windowsv1alpha1.SourceAnnotation)
+		kubectl(t, "delete", "wi", "w", "-n", ns).fails(t, "Conflict", "Rack 7", v1alpha1.SourceAnnotation)
 		kubectl(t, "delete", "configmap", "owner", "-n", ns).ok(t)
 		mustHaveNone(t, ns, "w")
 	})
@@ -844,7 +844,7 @@ spec: {address: 127.0.0.96, paused: true}
 		kubectlIn(t, guarded(ns, "w", ""), "create", "-f", "-").ok(t)
 		kubectlIn(t, machineYAML("m", windowsLabel, ""), "create", "-n", ns, "-f", "-").ok(t)
 		setMachineStatus(t, ns, "m", "Provisioned", internalIP("127.0.9.40"))
-		waitForInstance(t, ns, "m", "is there", func(*windowsv1alpha1.WindowsInstance) error { return nil })
+		waitForInstance(t, ns, "m", "is there", func(*v1alpha1.WindowsInstance) error { return nil })
 		kubectl(t, "delete", "namespace", ns, "--wait=false").ok(t)
 		eventually(t, "the namespace goes", func() error {
 			left, err := sys.Kube.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
@@ -858,7 +858,7 @@ spec: {address: 127.0.0.96, paused: true}
 		ns := newNamespace(t)
 		kubectlIn(t, guarded(ns, "w", ""), "create", "-f", "-").ok(t)
 		kubectl(t, "delete", "wi", "w", "-n", ns).fails(t, "Conflict")
-		kubectl(t, "annotate", "wi", "w", "-n", ns, windowsv1alpha1.SourceAnnotation+"-").ok(t)
+		kubectl(t, "annotate", "wi", "w", "-n", ns, v1alpha1.SourceAnnotation+"-").ok(t)
 		kubectl(t, "delete", "wi", "w", "-n", ns).ok(t)
 	})
 }

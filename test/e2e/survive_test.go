@@ -34,7 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	certutil "k8s.io/client-go/util/cert"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	windowsclient "github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/typed/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -99,9 +99,9 @@ func instances(s *system.System) windowsclient.WindowsInstanceInterface {
 // leaves alone.
 func createPinned(t *testing.T, s *system.System, name string, host winhost.Host) {
 	t.Helper()
-	_, err := instances(s).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+	_, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: windowsv1alpha1.WindowsInstanceSpec{
+		Spec: v1alpha1.WindowsInstanceSpec{
 			Address: host.Address(), Port: int32(host.Port()), Username: host.User(),
 			HostKeys: []string{keyLine(host.HostKey())}, Paused: true,
 		},
@@ -161,7 +161,7 @@ func surviveKill9(t *testing.T, s *system.System) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[string]*windowsv1alpha1.WindowsInstance{}
+	found := map[string]*v1alpha1.WindowsInstance{}
 	for i := range list.Items {
 		found[list.Items[i].Name] = &list.Items[i]
 	}
@@ -179,9 +179,9 @@ func surviveKill9(t *testing.T, s *system.System) {
 // stops at the first write that fails.
 func writeObject(ctx context.Context, client windowsclient.WindowsInstanceInterface, name string, deleted bool, acknowledged *atomic.Int64) write {
 	w := write{name: name, triedPort: firstPort}
-	_, err := client.Create(ctx, &windowsv1alpha1.WindowsInstance{
+	_, err := client.Create(ctx, &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "127.0.3.1", Port: firstPort, Paused: true},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "127.0.3.1", Port: firstPort, Paused: true},
 	}, metav1.CreateOptions{})
 	if err == nil {
 		w.created, w.acknowledgedPort = true, firstPort
@@ -210,7 +210,7 @@ func writeObject(ctx context.Context, client windowsclient.WindowsInstanceInterf
 }
 
 // lost says which acknowledged write is not in what was found, nil if nothing was.
-func (w write) lost(found *windowsv1alpha1.WindowsInstance) error {
+func (w write) lost(found *v1alpha1.WindowsInstance) error {
 	switch {
 	case found == nil && w.created && !w.triedDelete:
 		return errors.New("its creation was acknowledged, and it is not there")
@@ -382,9 +382,9 @@ func TestSurviveController(t *testing.T) {
 }
 
 func surviveWithExternalEtcd(t *testing.T, s *system.System) {
-	created, err := instances(s).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+	created, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: "kept"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "127.0.3.1", Paused: true},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "127.0.3.1", Paused: true},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -411,9 +411,9 @@ func surviveWithExternalEtcd(t *testing.T, s *system.System) {
 // create makes the instance of a host, for the controller to work on.
 func create(t *testing.T, s *system.System, name string, host winhost.Host) {
 	t.Helper()
-	_, err := instances(s).Create(t.Context(), &windowsv1alpha1.WindowsInstance{
+	_, err := instances(s).Create(t.Context(), &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: int32(host.Port()), Username: host.User()},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: int32(host.Port()), Username: host.User()},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -429,13 +429,13 @@ func resumeWork(t *testing.T, s *system.System, hosts []winhost.Host) {
 	for i, host := range hosts {
 		create(t, s, fmt.Sprintf("resume-%d", i), host)
 	}
-	list := func() (all []windowsv1alpha1.WindowsInstance, connected int) {
+	list := func() (all []v1alpha1.WindowsInstance, connected int) {
 		for i := range hosts {
 			instance, err := instances(s).Get(t.Context(), fmt.Sprintf("resume-%d", i), metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if instance.Status.Phase == windowsv1alpha1.InstanceConnected {
+			if instance.Status.Phase == v1alpha1.InstanceConnected {
 				connected++
 			}
 			all = append(all, *instance)
@@ -460,7 +460,7 @@ func resumeWork(t *testing.T, s *system.System, hosts []winhost.Host) {
 	if err := s.Controller.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var after []windowsv1alpha1.WindowsInstance
+	var after []v1alpha1.WindowsInstance
 	eventually(t, "all hosts are connected", func() error {
 		if after, connected = list(); connected < len(hosts) {
 			return fmt.Errorf("%d are", connected)
@@ -506,7 +506,7 @@ func takeOver(t *testing.T, s *system.System, m *scraper, before, after winhost.
 		create(t, s, name, host)
 		eventually(t, name+" is connected", func() error {
 			instance, err := instances(s).Get(t.Context(), name, metav1.GetOptions{})
-			if err == nil && instance.Status.Phase != windowsv1alpha1.InstanceConnected {
+			if err == nil && instance.Status.Phase != v1alpha1.InstanceConnected {
 				err = fmt.Errorf("it is %s", instance.Status.Phase)
 			}
 			return err

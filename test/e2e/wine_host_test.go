@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/payload/payloadtest"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -103,7 +103,7 @@ func (h *wineHost) plugin(t *testing.T, args ...string) string {
 }
 
 // inspect asks the host about itself.
-func (h *wineHost) inspect(t *testing.T) *windowsv1alpha1.WindowsInstanceInspection {
+func (h *wineHost) inspect(t *testing.T) *v1alpha1.WindowsInstanceInspection {
 	t.Helper()
 	inspection, err := h.instances(h.namespace).Inspect(t.Context(), h.name, metav1.GetOptions{})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
@@ -63,7 +63,7 @@ func (h *wineHost) join(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.wait(t, "there is an instance", func(*windowsv1alpha1.WindowsInstance) error { return nil })
+	h.wait(t, "there is an instance", func(*v1alpha1.WindowsInstance) error { return nil })
 	h.patch(t, `{"spec":{"nodeName":"`+wineNode+`"}}`)
 	if err := h.host.PowerOn(); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 	before, revision := h.processes(t), h.get(t).Status.DesiredRevision
 	h.patchPool(t, system.Namespace, sourceName, fmt.Sprintf(`{"spec":{"template":{"kubelet":{"maxPods":%d}}}}`, maxPods))
 	i := h.waitRevision(t, revision)
-	if op := i.Status.Operation; op.Impact != windowsv1alpha1.ImpactRestart {
+	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
 		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 	}
 	soon(t, "the Node takes as many pods", func() error {
@@ -189,10 +189,10 @@ func (h *wineHost) powerLoss(t *testing.T) {
 	before := h.waitReady(t)
 	boot := h.node(t, wineNode).Status.NodeInfo.BootID
 	h.patchPool(t, system.Namespace, sourceName, `{"spec":{"template":{"containerd":{"sandboxImage":"registry.example.com/pause:1"}}}}`)
-	h.wait(t, "it is being configured", func(i *windowsv1alpha1.WindowsInstance) error {
+	h.wait(t, "it is being configured", func(i *v1alpha1.WindowsInstance) error {
 		op := i.Status.Operation
-		running := slices.ContainsFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool {
-			return s.Name == windowsv1alpha1.StepApply && s.State == windowsv1alpha1.StepRunning
+		running := slices.ContainsFunc(op.Steps, func(s v1alpha1.OperationStep) bool {
+			return s.Name == v1alpha1.StepApply && s.State == v1alpha1.StepRunning
 		})
 		if op.ID == before.Status.Operation.ID || !running {
 			return errors.New(describeOperation(i))

@@ -4,7 +4,7 @@
 package app
 
 import (
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/host"
@@ -25,4 +25,4 @@ var (
 )
 
 // Forget implements [instance.Hosts] and [operation.Hosts].
-func (h hosts) Forget(instance *windowsv1alpha1.WindowsInstance) { h.Client.Forget(instance) }
+func (h hosts) Forget(instance *v1alpha1.WindowsInstance) { h.Client.Forget(instance) }

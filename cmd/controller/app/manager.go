@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	nodecontroller "github.com/openshift/windows-instance-api/pkg/controller/node"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
@@ -46,7 +46,7 @@ const (
 	apiPollInterval = 2 * time.Second
 )
 
-var apiGroupVersion = windowsv1alpha1.SchemeGroupVersion.String()
+var apiGroupVersion = v1alpha1.SchemeGroupVersion.String()
 
 // runManager runs the controllers until ctx is done. When it returns, nothing of
 // them runs any more.
@@ -132,7 +132,7 @@ func configMapOptions(o *options) configmap.Options {
 func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install, configv1.Install,
+		clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install, configv1.Install,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("making the scheme: %w", err)
@@ -217,9 +217,9 @@ func secretReader(live client.Reader) func(ctx context.Context, namespace, name 
 }
 
 // poolReader reads pools from the cache.
-func poolReader(cached client.Reader) func(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error) {
-	return func(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error) {
-		found := &windowsv1alpha1.WindowsNodePool{}
+func poolReader(cached client.Reader) func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+	return func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+		found := &v1alpha1.WindowsNodePool{}
 		if err := cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -53,7 +53,7 @@ func (s *shipment) close() {
 }
 
 // bootstrappers are the users that the host of an instance may join as.
-func (c *controllers) bootstrappers(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+func (c *controllers) bootstrappers(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 	user, err := c.tokens.User(ctx, instance)
 	if err != nil || user == "" {
 		return nil, err

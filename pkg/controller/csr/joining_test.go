@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // A host gets its first client certificate with the token that it was given, and with
 // nothing else.
 func TestJoining(t *testing.T) {
 	type objects = []client.Object
-	joining := func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
+	joining := func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }
 	as := func(request *certificatesv1.CertificateSigningRequest, user string) *certificatesv1.CertificateSigningRequest {
 		request = bootstrapping(request)
 		request.Spec.Username = user
@@ -79,7 +79,7 @@ func TestJoining(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSetup(t, append(tt.others, tt.request)...)
-			s.Bootstrappers = func(_ context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+			s.Bootstrappers = func(_ context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 				if user, ok := tt.users[instance.Name]; ok {
 					return []string{user}, nil
 				}
@@ -106,14 +106,14 @@ func TestJoining(t *testing.T) {
 func TestBootstrappersAreAskedRarely(t *testing.T) {
 	for _, request := range []*certificatesv1.CertificateSigningRequest{renewal(t), serving(t, "win-1")} {
 		s := newSetup(t, host1(), host2(), request)
-		s.Bootstrappers = func(_ context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+		s.Bootstrappers = func(_ context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 			t.Errorf("instance %s is asked about for %s", instance.Name, request.Spec.SignerName)
 			return nil, nil
 		}
 		s.reconcile(t)
 	}
 	s := newSetup(t, host1(), host2(), bootstrapping(renewal(t)))
-	s.Bootstrappers = func(_ context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error) {
+	s.Bootstrappers = func(_ context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 		if instance.Name != "one" {
 			t.Errorf("instance %s is asked about", instance.Name)
 		}

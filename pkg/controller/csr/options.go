@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 	// client certificate as: those whose credentials it was given and that are still
 	// valid. It is asked only about requests of such users that are about the instance.
 	// Nil: there are none, and no host joins.
-	Bootstrappers func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]string, error)
+	Bootstrappers func(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]string, error)
 	// Resolver confirms names of Nodes. Default [net.DefaultResolver].
 	Resolver identity.Resolver
 	// Registerer takes the metrics. Nil: there are none.

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
@@ -184,7 +184,7 @@ func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName
 // hostsOf returns the hosts that can be the node, and those that are it only as far as
 // the node says.
 func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.Host, error) {
-	var instances windowsv1alpha1.WindowsInstanceList
+	var instances v1alpha1.WindowsInstanceList
 	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}

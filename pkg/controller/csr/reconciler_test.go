@@ -42,7 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -97,7 +97,7 @@ type setup struct {
 func newSetup(t *testing.T, objects ...client.Object) *setup {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -146,14 +146,14 @@ func (s *setup) conditions(t *testing.T) []certificatesv1.CertificateSigningRequ
 }
 
 // host1 is an instance with a Node.
-func host1(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
-	instance := &windowsv1alpha1.WindowsInstance{
+func host1(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	instance := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "one"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
-		Status: windowsv1alpha1.WindowsInstanceStatus{
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
+		Status: v1alpha1.WindowsInstanceStatus{
 			Addresses: []string{"10.0.0.5"},
-			Node:      &windowsv1alpha1.NodeReference{Name: testNode, UID: "n1"},
-			System:    &windowsv1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.example.com"},
+			Node:      &v1alpha1.NodeReference{Name: testNode, UID: "n1"},
+			System:    &v1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.example.com"},
 		},
 	}
 	for _, e := range edit {
@@ -163,15 +163,15 @@ func host1(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.Wind
 }
 
 // host2 is another one, with another Node.
-func host2(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
-	return host1(append([]func(*windowsv1alpha1.WindowsInstance){func(i *windowsv1alpha1.WindowsInstance) {
+func host2(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	return host1(append([]func(*v1alpha1.WindowsInstance){func(i *v1alpha1.WindowsInstance) {
 		i.Name, i.Spec.Address, i.Status.Addresses = "two", "10.0.0.6", []string{"10.0.0.6"}
-		i.Status.Node = &windowsv1alpha1.NodeReference{Name: "win-2", UID: "n2"}
-		i.Status.System = &windowsv1alpha1.SystemStatus{Hostname: "WIN-2"}
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-2", UID: "n2"}
+		i.Status.System = &v1alpha1.SystemStatus{Hostname: "WIN-2"}
 	}}, edit...)...)
 }
 
-func fromMachine(i *windowsv1alpha1.WindowsInstance) {
+func fromMachine(i *v1alpha1.WindowsInstance) {
 	i.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "machine-1", UID: "m1", Controller: new(true),
 	}}
@@ -250,9 +250,9 @@ func bootstrapping(request *certificatesv1.CertificateSigningRequest) *certifica
 
 func TestReconcile(t *testing.T) {
 	type objects = []client.Object
-	withoutNode := func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
-	otherName := func(i *windowsv1alpha1.WindowsInstance) {
-		i.Status.System = &windowsv1alpha1.SystemStatus{Hostname: "EC2AMAZ-1"}
+	withoutNode := func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }
+	otherName := func(i *v1alpha1.WindowsInstance) {
+		i.Status.System = &v1alpha1.SystemStatus{Hostname: "EC2AMAZ-1"}
 	}
 	const stays = "CertificateSigningRequest csr-1 for the kubelet serving certificate of node win-1 is not approved and stays pending: "
 	tests := []struct {
@@ -280,7 +280,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "at an address that DNS gave", request: serving(t, "10.7.0.1"),
-			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) {
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) {
 				i.Spec.Address, i.Status.Addresses = "win-1.corp.example.com", []string{"10.7.0.1"}
 			})},
 			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
@@ -288,19 +288,19 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "named as DNS of the platform has it", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.5"),
-			others: objects{host1(otherName, func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
+			others: objects{host1(otherName, func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
 			approved: "The kubelet serving certificate of node ip-10-0-0-5.ec2.internal, asked for by system:node:ip-10-0-0-5.ec2.internal. WindowsInstance windows-hosts/one is that host: " +
 				"ip-10-0-0-5.ec2.internal from DNS, 10.0.0.5 from spec.address.",
 		},
 		{
 			name: "IPv6", request: serving(t, "fd00::5"),
-			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", nil })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", nil })},
 			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, fd00::5 from spec.address.",
 		},
 		{
 			name: "IPv4 written as IPv6", request: serving(t, "10.0.0.5"),
-			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", nil })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", nil })},
 			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, 10.0.0.5 from spec.address.",
 		},
@@ -311,7 +311,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "name that DNS has for another host", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.6"),
-			others: objects{host2(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
+			others: objects{host2(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
 			events: []string{"windows-hosts/two: Warning NodeNameUnknown: " + strings.ReplaceAll(stays, testNode, "ip-10-0-0-5.ec2.internal") +
 				"the host has node ip-10-0-0-5.ec2.internal by the addresses that the node reports, and by nothing else: " +
 				"the host does not call itself so, and DNS has no such name with the address of the host."},
@@ -323,7 +323,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "node that reports the address of another host, too", request: serving(t, "10.0.0.6"),
-			others: objects{host1(), host2(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = testNode })},
+			others: objects{host1(), host2(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = testNode })},
 			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is none of instance windows-hosts/one."},
 		},
 		{
@@ -337,12 +337,12 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "host that calls itself as another Node", request: serving(t, "win-1", "linux-1"),
-			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.FQDN = "linux-1" }), node(testNode), node("linux-1")},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "linux-1" }), node(testNode), node("linux-1")},
 			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "linux-1" is none of instance windows-hosts/one.`},
 		},
 		{
 			name: "host that calls itself as the API server", request: serving(t, "win-1", "kubernetes.default.svc"),
-			others: objects{host1(func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.FQDN = "kubernetes.default.svc" })},
+			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "kubernetes.default.svc" })},
 			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "kubernetes.default.svc" is none of instance windows-hosts/one.`},
 		},
 		{
@@ -356,7 +356,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "two instances that can be the node", request: serving(t, "win-1"),
-			others: objects{host1(), host2(withoutNode, func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "WIN-1" })},
+			others: objects{host1(), host2(withoutNode, func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "WIN-1" })},
 			events: []string{
 				"windows-hosts/one: Warning AmbiguousInstance: " + stays + "instances windows-hosts/one and windows-hosts/two can both be node win-1.",
 				"windows-hosts/two: Warning AmbiguousInstance: " + stays + "instances windows-hosts/one and windows-hosts/two can both be node win-1.",
@@ -364,7 +364,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "one of which is in a namespace that others may not see", request: serving(t, "win-1"),
-			others: objects{host1(), host1(func(i *windowsv1alpha1.WindowsInstance) { i.Namespace, i.Name = "secret", "hidden" })},
+			others: objects{host1(), host1(func(i *v1alpha1.WindowsInstance) { i.Namespace, i.Name = "secret", "hidden" })},
 			events: []string{
 				"secret/hidden: Warning AmbiguousInstance: " + stays + "instances in several namespaces can be node win-1.",
 				"windows-hosts/one: Warning AmbiguousInstance: " + stays + "instances in several namespaces can be node win-1.",
@@ -372,7 +372,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "two instances, one of which is being deleted", request: renewal(t),
-			others: objects{host1(), host1(func(i *windowsv1alpha1.WindowsInstance) {
+			others: objects{host1(), host1(func(i *v1alpha1.WindowsInstance) {
 				i.Name, i.DeletionTimestamp, i.Finalizers = "gone", &metav1.Time{Time: testNow}, []string{"example.com/f"}
 			})},
 			approved: "The kubelet client certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
@@ -480,7 +480,7 @@ func TestWithoutMachineAPI(t *testing.T) {
 func TestRefusalIsReconsidered(t *testing.T) {
 	request := serving(t, "win-1", "10.0.0.9")
 	request.CreationTimestamp = metav1.NewTime(testNow.Add(-time.Second))
-	instance := host1(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil })
+	instance := host1(func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil })
 	s := newSetup(t, instance, request)
 
 	if got, want := s.reconcile(t).RequeueAfter, DefaultPatience-time.Second; got != want {
@@ -489,7 +489,7 @@ func TestRefusalIsReconsidered(t *testing.T) {
 	if got := s.events.take(); len(got) > 0 {
 		t.Errorf("told too early: %q", got)
 	}
-	update := func(change func(*windowsv1alpha1.WindowsInstance)) {
+	update := func(change func(*v1alpha1.WindowsInstance)) {
 		t.Helper()
 		change(instance)
 		if err := s.client.Update(t.Context(), instance); err != nil {
@@ -509,12 +509,12 @@ func TestRefusalIsReconsidered(t *testing.T) {
 	s.clock.SetTime(testNow.Add(DefaultPatience))
 	expect("NodeMissing")
 	expect("")
-	update(func(i *windowsv1alpha1.WindowsInstance) {
-		i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode}
+	update(func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: testNode}
 	})
 	expect("AddressNotOfInstance")
 	expect("")
-	update(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.5", "10.0.0.9"} })
+	update(func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.5", "10.0.0.9"} })
 	s.reconcile(t)
 	if got := s.conditions(t); len(got) != 1 || got[0].Type != certificatesv1.CertificateApproved {
 		t.Errorf("it is not approved: %v", got)
@@ -549,19 +549,19 @@ func TestRequestsAreForgotten(t *testing.T) {
 func TestChangesOfInstancesThatMatter(t *testing.T) {
 	tests := []struct {
 		name string
-		edit func(*windowsv1alpha1.WindowsInstance)
+		edit func(*v1alpha1.WindowsInstance)
 		want bool
 	}{
-		{name: "nothing", edit: func(*windowsv1alpha1.WindowsInstance) {}},
-		{name: "another phase", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Phase = windowsv1alpha1.InstanceReady }},
-		{name: "restarted", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.BootTime = &metav1.Time{Time: testNow} }},
-		{name: "address", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address = "10.0.0.7" }, want: true},
-		{name: "addresses", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.7"} }, want: true},
-		{name: "host name", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "x" }, want: true},
-		{name: "domain", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.FQDN = "x" }, want: true},
-		{name: "Node", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
+		{name: "nothing", edit: func(*v1alpha1.WindowsInstance) {}},
+		{name: "another phase", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Phase = v1alpha1.InstanceReady }},
+		{name: "restarted", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.BootTime = &metav1.Time{Time: testNow} }},
+		{name: "address", edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.0.0.7" }, want: true},
+		{name: "addresses", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = []string{"10.0.0.7"} }, want: true},
+		{name: "host name", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "x" }, want: true},
+		{name: "domain", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "x" }, want: true},
+		{name: "Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }, want: true},
 		{name: "Machine", edit: fromMachine, want: true},
-		{name: "being deleted", edit: func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
+		{name: "being deleted", edit: func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }, want: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
@@ -88,7 +88,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
-		Watches(&windowsv1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.pendingRequests), builder.WithPredicates(identityChanged)).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.pendingRequests), builder.WithPredicates(identityChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
@@ -113,8 +113,8 @@ func isPending(object client.Object) bool {
 // identityChanged lets pass what may change by what a host is recognized.
 var identityChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
-		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && identity.Changed(before, after)
 	},
 }

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
@@ -36,15 +36,15 @@ var stages = map[step]diagnose.Stage{
 // classify puts the error of a step into the words of the API. The message is the
 // same as long as the cause is the same, so that a host that keeps failing in the
 // same way causes no writes.
-func classify(at step, err error, instance *windowsv1alpha1.WindowsInstance) failure {
+func classify(at step, err error, instance *v1alpha1.WindowsInstance) failure {
 	if _, ok := errors.AsType[*unusableKeyError](err); ok {
-		return failure{windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried,
+		return failure{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried,
 			fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), "."))}
 	}
 	return failureOf(diagnose.Diagnose(stages[at], err, instance))
 }
 
-func hostKeyChanged(presented host.Key, pinned []host.Key, instance *windowsv1alpha1.WindowsInstance) failure {
+func hostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.WindowsInstance) failure {
 	return failureOf(diagnose.HostKeyChanged(presented, pinned, instance))
 }
 
@@ -55,7 +55,7 @@ func failureOf(d diagnose.Diagnosis) failure {
 // isTimeout says whether a reason stands for a host that did not answer in time.
 func isTimeout(reason string) bool {
 	switch reason {
-	case windowsv1alpha1.ReasonConnectionTimedOut, windowsv1alpha1.ReasonHandshakeTimedOut, windowsv1alpha1.ReasonAuthenticationTimedOut:
+	case v1alpha1.ReasonConnectionTimedOut, v1alpha1.ReasonHandshakeTimedOut, v1alpha1.ReasonAuthenticationTimedOut:
 		return true
 	}
 	return false
@@ -63,7 +63,7 @@ func isTimeout(reason string) bool {
 
 // hung says whether the error of a step means that the host did not answer in
 // time, so that probing it again may take as long again.
-func hung(at step, err error, instance *windowsv1alpha1.WindowsInstance) bool {
+func hung(at step, err error, instance *v1alpha1.WindowsInstance) bool {
 	return diagnose.IsTimeout(err) || isTimeout(classify(at, err, instance).reason)
 }
 

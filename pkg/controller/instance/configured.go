@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
@@ -28,7 +28,7 @@ type Desired interface {
 	// Revision names the desired configuration of the host. pool and node are nil where there
 	// is none. waiting says, for people, what cannot be set up yet and what it waits for.
 	// An error says what of the cluster is missing or wrong, and what to do about it.
-	Revision(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
+	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
 }
 
 // inputsRetry is when to ask again for the desired configuration of a host after it could
@@ -37,7 +37,7 @@ const inputsRetry = time.Minute
 
 // readDesired asks for the desired configuration of the host. Before anything is known of the host
 // there is no answer, and of a host that another instance stands for none is needed.
-func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *windowsv1alpha1.WindowsNodePool) {
+func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *v1alpha1.WindowsNodePool) {
 	if r.Desired == nil {
 		_, w.revision = r.Hosts.Agent()
 		return
@@ -65,14 +65,14 @@ func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *windows
 // switched drops what was found out while hosts were only watched, or while they were
 // set up, when it is now the other way round: revisions are of another kind then.
 func (e *evaluation) switched() {
-	c := e.get(windowsv1alpha1.ConditionConfigured)
-	unmanaged := c == nil || c.Reason == windowsv1alpha1.ReasonNotManaged
+	c := e.get(v1alpha1.ConditionConfigured)
+	unmanaged := c == nil || c.Reason == v1alpha1.ReasonNotManaged
 	if unmanaged != e.managed || c == nil && !e.managed {
 		return
 	}
 	e.status.CurrentRevision, e.status.DesiredRevision = "", ""
-	meta.RemoveStatusCondition(&e.status.Conditions, windowsv1alpha1.ConditionConfigured)
-	meta.RemoveStatusCondition(&e.status.Conditions, windowsv1alpha1.ConditionUpToDate)
+	meta.RemoveStatusCondition(&e.status.Conditions, v1alpha1.ConditionConfigured)
+	meta.RemoveStatusCondition(&e.status.Conditions, v1alpha1.ConditionUpToDate)
 }
 
 // desired records the desired configuration of the host. What was known before stays
@@ -86,27 +86,27 @@ func (e *evaluation) desired() {
 // configured records whether the host was set up completely. A host that was stays so
 // while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
 func (e *evaluation) configured() {
-	const condition = windowsv1alpha1.ConditionConfigured
-	last := e.status.NewestOperation(windowsv1alpha1.OperationReconfigure)
+	const condition = v1alpha1.ConditionConfigured
+	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
 	current := e.status.CurrentRevision
 	switch {
 	case !e.managed:
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is set up on it.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is set up on it.")
 	case e.duplicate != "":
 		e.wait(condition)
 	case e.paused != "":
 		e.keep(condition)
 	case last.Active() && current == "":
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "Operation %s sets the host up; status.operation says how far it is.", last.ID)
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s sets the host up; status.operation says how far it is.", last.ID)
 	case last.BrokenOff() && !e.foreign():
 		e.configurationFailed(last)
 	case e.waitsFor != "" && current == "":
 		e.wait(condition)
 	case e.foreign():
-		e.setf(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonForeignNode,
+		e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode,
 			"Others made the host Node %s: it is watched, and nothing is set up on it. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
 	case e.inputs != nil && current == "":
-		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonInputsMissing, e.inputsMessage())
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonInputsMissing, e.inputsMessage())
 	case e.observation == nil:
 		e.keepConfigured()
 	case e.observation.report == nil:
@@ -115,13 +115,13 @@ func (e *evaluation) configured() {
 		e.setConfigured()
 	case outdated(e.observation, last):
 		if !e.holds(condition) {
-			e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "Operation %s has ended; the host is looked at again.", last.ID)
+			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host is looked at again.", last.ID)
 		}
 	case e.observation.report.configuration.ApplyingRevision != "":
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring,
-			"Setting the host up with revision %s was interrupted; it is taken up again.", windowsv1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,
+			"Setting the host up with revision %s was interrupted; it is taken up again.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
 	case current == "":
-		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be set up.")
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be set up.")
 	default:
 		e.setConfigured()
 	}
@@ -131,74 +131,74 @@ func (e *evaluation) configured() {
 // was ever to be put on the host but the agent. It is not set up before somebody asks for
 // that, as it has workload and whoever made it a node may keep it as it is.
 func (e *evaluation) foreign() bool {
-	last := e.status.NewestOperation(windowsv1alpha1.OperationReconfigure)
+	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
 	return e.managed && e.node != nil && e.status.CurrentRevision == "" &&
 		(last == nil || last.Revision == "" && !last.Active()) &&
-		!slices.Contains(e.instance.Finalizers, windowsv1alpha1.HostFinalizer)
+		!slices.Contains(e.instance.Finalizers, v1alpha1.HostFinalizer)
 }
 
 func (e *evaluation) setConfigured() {
-	e.setf(windowsv1alpha1.ConditionConfigured, metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured,
-		"The host was set up completely, with revision %s.", windowsv1alpha1.ShortRevision(e.status.CurrentRevision))
+	e.setf(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonConfigured,
+		"The host was set up completely, with revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 }
 
 // keepConfigured is for a host that was not looked at by this process.
 func (e *evaluation) keepConfigured() {
-	c := e.get(windowsv1alpha1.ConditionConfigured)
-	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != windowsv1alpha1.ReasonConfiguring {
+	c := e.get(v1alpha1.ConditionConfigured)
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonConfiguring {
 		// What was in the way is not any more, and nobody has looked since.
-		e.set(windowsv1alpha1.ConditionConfigured, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host has not been looked at since.")
+		e.set(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been looked at since.")
 		return
 	}
-	e.keep(windowsv1alpha1.ConditionConfigured)
+	e.keep(v1alpha1.ConditionConfigured)
 }
 
 // configurationFailed records that setting the host up ended without success. As long
 // as it is the same failure, the condition speaks of the generation that failed: that a
 // later one may do better is how the next attempt knows that it need not wait.
-func (e *evaluation) configurationFailed(last *windowsv1alpha1.Operation) {
-	const condition = windowsv1alpha1.ConditionConfigured
+func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
+	const condition = v1alpha1.ConditionConfigured
 	outcome := "failed"
-	if last.Phase == windowsv1alpha1.OperationCanceled {
+	if last.Phase == v1alpha1.OperationCanceled {
 		outcome = "was canceled by " + orUnknown(last.CancelRequestedBy)
 	}
 	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
 		"It is tried again by itself after at most half an hour, and sooner when the spec or the desired configuration of the host changes. To try it now: kubectl windows reconfigure %s -n %s",
 		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace)
 	generation := e.generation
-	if c := e.get(condition); c != nil && c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
+	if c := e.get(condition); c != nil && c.Reason == v1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
 		generation = c.ObservedGeneration
 	}
-	e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed, text)
+	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed, text)
 	e.get(condition).ObservedGeneration = generation
 }
 
 // revisionCurrent records whether a host that is set up has the desired revision.
 func (e *evaluation) revisionCurrent() {
-	const condition = windowsv1alpha1.ConditionUpToDate
+	const condition = v1alpha1.ConditionUpToDate
 	known := e.get(condition)
 	switch {
 	case e.inputs != nil:
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonInputsMissing, e.inputsMessage())
-	case e.observation == nil && (known == nil || known.Reason == windowsv1alpha1.ReasonNotTried || known.Reason == windowsv1alpha1.ReasonPaused):
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonInputsMissing, e.inputsMessage())
+	case e.observation == nil && (known == nil || known.Reason == v1alpha1.ReasonNotTried || known.Reason == v1alpha1.ReasonPaused):
 		e.keep(condition)
 	case e.observation != nil && e.observation.report == nil:
 		e.wait(condition)
 	case e.foreign():
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonForeignNode, "Others set the host up; with what is not known.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "Others set the host up; with what is not known.")
 	case e.status.CurrentRevision == "":
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(windowsv1alpha1.ShortRevision(e.status.DesiredRevision)))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	case e.status.CurrentRevision != e.status.DesiredRevision:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", windowsv1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(windowsv1alpha1.ShortRevision(e.status.DesiredRevision)))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	default:
-		message := fmt.Sprintf("The host has revision %s.", windowsv1alpha1.ShortRevision(e.status.CurrentRevision))
+		message := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 		if len(e.waiting) > 0 {
 			message += fmt.Sprintf(" More is to come: %s.", strings.Join(e.waiting, "; "))
 		}
 		if left := e.drift(); left != "" {
 			message += fmt.Sprintf(" Others changed what a drain, a restart or a transfer would put right: %s. To have that done: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
-		e.set(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRevisionCurrent, message)
+		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, message)
 	}
 }
 
@@ -230,23 +230,23 @@ func (e *evaluation) inputsMessage() string {
 }
 
 // unsettled says whether it is not known yet, or not any more, if a host is set up.
-func unsettled(instance *windowsv1alpha1.WindowsInstance) bool {
-	c := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
+func unsettled(instance *v1alpha1.WindowsInstance) bool {
+	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
 	if c == nil {
 		return true
 	}
 	switch c.Reason {
-	case windowsv1alpha1.ReasonNotManaged, windowsv1alpha1.ReasonConfiguring:
+	case v1alpha1.ReasonNotManaged, v1alpha1.ReasonConfiguring:
 		return true
 	}
 	return false
 }
 
 // outdated says whether a look at a host began before an operation on it had ended.
-func outdated(o *observation, last *windowsv1alpha1.Operation) bool {
+func outdated(o *observation, last *v1alpha1.Operation) bool {
 	return last != nil && last.FinishedAt != nil && o.started.Before(settled(last))
 }
 
 // settled is from when on a look at a host sees everything that an operation did. The
 // time of its end has no fractions of a second in the API.
-func settled(o *windowsv1alpha1.Operation) time.Time { return o.FinishedAt.Add(time.Second) }
+func settled(o *v1alpha1.Operation) time.Time { return o.FinishedAt.Add(time.Second) }

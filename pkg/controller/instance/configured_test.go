@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -44,13 +44,13 @@ func setUpWith(applied, applying string) *observation {
 
 // reconfigured is an instance whose last look found current, and whose last operation
 // ended a minute ago, or goes on.
-func reconfigured(t *testing.T, current string, phase windowsv1alpha1.OperationPhase) *windowsv1alpha1.WindowsInstance {
+func reconfigured(t *testing.T, current string, phase v1alpha1.OperationPhase) *v1alpha1.WindowsInstance {
 	t.Helper()
-	instance := operated(t, windowsv1alpha1.OperationReconfigure, phase)
+	instance := operated(t, v1alpha1.OperationReconfigure, phase)
 	instance.Status.CurrentRevision = current
 	instance.Status.Operation.Message, instance.Status.Operation.Revision = "The kubelet does not start", revision1
 	meta.SetStatusCondition(&instance.Status.Conditions, metav1.Condition{
-		Type: windowsv1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonConfiguring, ObservedGeneration: 1, Message: "Before.", LastTransitionTime: metav1.NewTime(testNow),
+		Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConfiguring, ObservedGeneration: 1, Message: "Before.", LastTransitionTime: metav1.NewTime(testNow),
 	})
 	if !instance.Status.Operation.Active() {
 		instance.Status.Operation.FinishedAt = &metav1.Time{Time: testNow.Add(-time.Minute)}
@@ -67,71 +67,71 @@ func TestEvaluateConfigured(t *testing.T) {
 	old.started, old.finished = testNow.Add(-2*time.Minute), testNow.Add(-2*time.Minute)
 	notFit := healthy(func(f *api.Facts) { f.System.Build = 14393 })
 	history := known(t)
-	history.Status.Operation = &windowsv1alpha1.Operation{ID: "op-2", Type: windowsv1alpha1.OperationUncordon, Phase: windowsv1alpha1.OperationSucceeded}
-	history.Status.History = []windowsv1alpha1.Operation{{ID: "op-1", Type: windowsv1alpha1.OperationReconfigure, Phase: windowsv1alpha1.OperationFailed, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
-	removing := operated(t, windowsv1alpha1.OperationRemove, windowsv1alpha1.OperationRunning)
+	history.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationUncordon, Phase: v1alpha1.OperationSucceeded}
+	history.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
+	removing := operated(t, v1alpha1.OperationRemove, v1alpha1.OperationRunning)
 
 	for _, test := range []struct {
 		name      string
 		snapshot  snapshot
 		want      []string // Configured, UpToDate, Ready
 		wantText  []string // in the messages of Configured or UpToDate
-		wantPhase windowsv1alpha1.WindowsInstancePhase
+		wantPhase v1alpha1.WindowsInstancePhase
 	}{
 		{"new", snapshot{instance: newInstance("win-1", "10.1.42.1")},
-			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"waits for Resolved"}, windowsv1alpha1.InstancePending},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"waits for Resolved"}, v1alpha1.InstancePending},
 		{"fit and not set up", snapshot{instance: known(t), observation: setUpWith("", "")},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"about to be set up", "not set up yet; revision 111111111111 is wanted"}, windowsv1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"about to be set up", "not set up yet; revision 111111111111 is wanted"}, v1alpha1.InstanceConnected},
 		{"not fit", snapshot{instance: known(t), observation: notFit},
-			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"waits for PreflightPassed"}, windowsv1alpha1.InstanceFailed},
-		{"being set up for the first time", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", revision1)},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1 sets the host up"}, windowsv1alpha1.InstanceConfiguring},
-		{"waits for a place to be set up", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationPending), observation: setUpWith("", "")},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1"}, windowsv1alpha1.InstanceConnected},
-		{"set up and looked at before the end of that", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: old},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host is looked at again"}, windowsv1alpha1.InstanceConnected},
-		{"set up, no node yet", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
-			[]string{"True/Configured", "True/RevisionCurrent", "False/NoNode"}, []string{"completely, with revision 111111111111."}, windowsv1alpha1.InstanceJoining},
+			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"waits for PreflightPassed"}, v1alpha1.InstanceFailed},
+		{"being set up for the first time", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", revision1)},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1 sets the host up"}, v1alpha1.InstanceConfiguring},
+		{"waits for a place to be set up", snapshot{instance: reconfigured(t, "", v1alpha1.OperationPending), observation: setUpWith("", "")},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1"}, v1alpha1.InstanceConnected},
+		{"set up and looked at before the end of that", snapshot{instance: reconfigured(t, "", v1alpha1.OperationSucceeded), observation: old},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host is looked at again"}, v1alpha1.InstanceConnected},
+		{"set up, no node yet", snapshot{instance: reconfigured(t, "", v1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NoNode"}, []string{"completely, with revision 111111111111."}, v1alpha1.InstanceJoining},
 		{"set up, node not ready", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
-			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, windowsv1alpha1.InstanceJoining},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceJoining},
 		{"all is well", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready},
-			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceReady},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"services wait for the network", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"kube-proxy waits for the subnet of the Node"}},
-			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"More is to come: kube-proxy waits for the subnet of the Node."}, windowsv1alpha1.InstanceReady},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"More is to come: kube-proxy waits for the subnet of the Node."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: known(t), observation: setUpWith(revision2, ""), node: ready},
-			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; 111111111111 is wanted"}, windowsv1alpha1.InstanceReady},
-		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, windowsv1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
-			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceConfiguring},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; 111111111111 is wanted"}, v1alpha1.InstanceReady},
+		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, v1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, v1alpha1.InstanceConfiguring},
 		{"a node of others", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready},
-			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"Others made the host Node win-1", "kubectl windows reconfigure"}, windowsv1alpha1.InstanceReady},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"Others made the host Node win-1", "kubectl windows reconfigure"}, v1alpha1.InstanceReady},
 		{"a node of others that is not ready", snapshot{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
-			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, windowsv1alpha1.InstanceConnected},
-		{"a node of others that somebody has us take over", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, windowsv1alpha1.InstanceConfiguring},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, v1alpha1.InstanceConnected},
+		{"a node of others that somebody has us take over", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConfiguring},
 		{"our node that was set up anew", snapshot{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, windowsv1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
 		{"interrupted", snapshot{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
-			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted; it is taken up again"}, windowsv1alpha1.InstanceConnected},
-		{"failed", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
-			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, windowsv1alpha1.InstanceFailed},
-		{"failed before a host could not be reached", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationFailed), observation: unreachable},
-			[]string{"False/ConfigurationFailed", "Unknown/NotTried", "False/ConnectionRefused"}, nil, windowsv1alpha1.InstanceUnreachable},
+			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted; it is taken up again"}, v1alpha1.InstanceConnected},
+		{"failed", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, v1alpha1.InstanceFailed},
+		{"failed before a host could not be reached", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: unreachable},
+			[]string{"False/ConfigurationFailed", "Unknown/NotTried", "False/ConnectionRefused"}, nil, v1alpha1.InstanceUnreachable},
 		{"failed, something else since", snapshot{instance: history, observation: setUpWith(revision2, ""), node: ready},
-			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Disk full."}, windowsv1alpha1.InstanceFailed},
-		{"canceled", snapshot{instance: reconfigured(t, "", windowsv1alpha1.OperationCanceled), observation: setUpWith("", "")},
-			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, windowsv1alpha1.InstanceFailed},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Disk full."}, v1alpha1.InstanceFailed},
+		{"canceled", snapshot{instance: reconfigured(t, "", v1alpha1.OperationCanceled), observation: setUpWith("", "")},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, v1alpha1.InstanceFailed},
 		{"inputs are missing", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: missing},
-			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{missing.Error()}, windowsv1alpha1.InstanceFailed},
+			[]string{"False/InputsMissing", "Unknown/InputsMissing", "False/InputsMissing"}, []string{missing.Error()}, v1alpha1.InstanceFailed},
 		{"inputs are missing for a host that is set up", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, inputs: missing},
-			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{missing.Error()}, windowsv1alpha1.InstanceReady},
+			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{missing.Error()}, v1alpha1.InstanceReady},
 		{"unreachable", snapshot{instance: known(t), observation: unreachable, node: ready},
-			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/ConnectionRefused"}, nil, windowsv1alpha1.InstanceUnreachable},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/ConnectionRefused"}, nil, v1alpha1.InstanceUnreachable},
 		{"duplicate", snapshot{instance: known(t), duplicate: "Instance win-0 already stands for this host."},
-			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/DuplicateHost"}, nil, windowsv1alpha1.InstanceFailed},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/DuplicateHost"}, nil, v1alpha1.InstanceFailed},
 		{"paused", snapshot{instance: known(t), observation: setUpWith("", ""), paused: "Paused."},
-			[]string{"Unknown/Paused", "Unknown/Paused", "Unknown/Paused"}, nil, windowsv1alpha1.InstancePending},
+			[]string{"Unknown/Paused", "Unknown/Paused", "Unknown/Paused"}, nil, v1alpha1.InstancePending},
 		{"being removed", snapshot{instance: removing, observation: setUpWith(revision1, ""), node: ready},
-			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, windowsv1alpha1.InstanceRemoving},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceRemoving},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.snapshot.managed, test.snapshot.now = true, testNow
@@ -141,7 +141,7 @@ func TestEvaluateConfigured(t *testing.T) {
 			got := evaluate(test.snapshot)
 			var conditions []string
 			text := ""
-			for _, kind := range []string{windowsv1alpha1.ConditionConfigured, windowsv1alpha1.ConditionUpToDate, windowsv1alpha1.ConditionReady} {
+			for _, kind := range []string{v1alpha1.ConditionConfigured, v1alpha1.ConditionUpToDate, v1alpha1.ConditionReady} {
 				c := meta.FindStatusCondition(got.Conditions, kind)
 				if c == nil {
 					t.Fatalf("there is no condition %s", kind)
@@ -185,31 +185,31 @@ func TestEvaluateSwitchBetweenWatchedAndManaged(t *testing.T) {
 	}
 
 	got := evaluate(snapshot{instance: instance, managed: true, revision: revision1, now: testNow})
-	if c := meta.FindStatusCondition(got.Conditions, windowsv1alpha1.ConditionConfigured); got.CurrentRevision != "" || got.DesiredRevision != revision1 || c.Reason != windowsv1alpha1.ReasonNotTried {
+	if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionConfigured); got.CurrentRevision != "" || got.DesiredRevision != revision1 || c.Reason != v1alpha1.ReasonNotTried {
 		t.Errorf("with a payload: got current %q, desired %q, Configured %s", got.CurrentRevision, got.DesiredRevision, c.Reason)
 	}
 	instance.Status = evaluate(snapshot{instance: instance, managed: true, revision: revision1, observation: setUpWith(revision1, ""), now: testNow})
 
 	got = evaluate(snapshot{instance: instance, revision: testRevision, now: testNow})
-	if got.CurrentRevision != "" || meta.IsStatusConditionTrue(got.Conditions, windowsv1alpha1.ConditionUpToDate) {
+	if got.CurrentRevision != "" || meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionUpToDate) {
 		t.Errorf("without a payload: got current %q, UpToDate true", got.CurrentRevision)
 	}
 }
 
 // The generation of the condition is how the next attempt knows that the spec has changed.
 func TestEvaluateFailureSpeaksOfTheGenerationThatFailed(t *testing.T) {
-	instance := reconfigured(t, "", windowsv1alpha1.OperationFailed)
+	instance := reconfigured(t, "", v1alpha1.OperationFailed)
 	w := snapshot{instance: instance, managed: true, revision: revision1, observation: setUpWith("", ""), now: testNow}
 	instance.Status = evaluate(w)
 	instance.Generation = 2
 	status := evaluate(w)
-	if c := meta.FindStatusCondition(status.Conditions, windowsv1alpha1.ConditionConfigured); c.ObservedGeneration != 1 {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured); c.ObservedGeneration != 1 {
 		t.Errorf("the failure speaks of generation %d", c.ObservedGeneration)
 	}
 	instance.Status = status
 	instance.Status.Operation.ID = "op-2"
 	status = evaluate(w)
-	if c := meta.FindStatusCondition(status.Conditions, windowsv1alpha1.ConditionConfigured); c.ObservedGeneration != 2 {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured); c.ObservedGeneration != 2 {
 		t.Errorf("the next failure speaks of generation %d", c.ObservedGeneration)
 	}
 }
@@ -244,7 +244,7 @@ func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
 		f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1, Drift: &api.Drift{Revision: revision1, Left: left}}
 	})
 	status := evaluate(snapshot{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
-	if got := messageOf(t, &status, windowsv1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
+	if got := messageOf(t, &status, v1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9, and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -254,10 +254,10 @@ type scriptedDesired struct {
 	mu       sync.Mutex
 	revision string
 	err      error
-	asked    []*windowsv1alpha1.WindowsInstance
+	asked    []*v1alpha1.WindowsInstance
 }
 
-func (d *scriptedDesired) Revision(_ context.Context, instance *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool, _ *corev1.Node) (revision string, waiting []string, err error) {
+func (d *scriptedDesired) Revision(_ context.Context, instance *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool, _ *corev1.Node) (revision string, waiting []string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked = append(d.asked, instance)
@@ -270,7 +270,7 @@ func TestReconcileManaged(t *testing.T) {
 	f.r.Desired = desired
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 	f.settle("win-1")
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed", "Configured=False/Configuring", "UpToDate=False/RevisionOutdated")
+	f.expect("win-1", v1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed", "Configured=False/Configuring", "UpToDate=False/RevisionOutdated")
 	for _, instance := range desired.asked {
 		if instance.Status.System == nil || instance.Status.System.Hostname != "win-1" {
 			t.Error("the desired configuration of the host was asked for before anything was known of it")
@@ -284,17 +284,17 @@ func TestReconcileManaged(t *testing.T) {
 		h.facts.Configuration.AppliedRevision = revision1
 	})
 	instance := f.get("win-1")
-	instance.Status.Operation = &windowsv1alpha1.Operation{ID: "op-1", Type: windowsv1alpha1.OperationReconfigure, Phase: windowsv1alpha1.OperationSucceeded, FinishedAt: &metav1.Time{Time: f.clock.Now().Truncate(time.Second)}}
+	instance.Status.Operation = &v1alpha1.Operation{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, FinishedAt: &metav1.Time{Time: f.clock.Now().Truncate(time.Second)}}
 	if err := f.client.Status().Update(context.Background(), instance); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.settle("win-1").RequeueAfter; got <= 0 || got > time.Second {
 		t.Errorf("the host is looked at again after %s", got)
 	}
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "Configured=False/Configuring")
+	f.expect("win-1", v1alpha1.InstanceConnected, "Configured=False/Configuring")
 	f.clock.Step(time.Second)
 	f.settle("win-1")
-	f.expect("win-1", windowsv1alpha1.InstanceJoining, "Configured=True/Configured", "UpToDate=True/RevisionCurrent")
+	f.expect("win-1", v1alpha1.InstanceJoining, "Configured=True/Configured", "UpToDate=True/RevisionCurrent")
 	if got := f.journal.take(); !slices.Contains(got, "event win-1 Normal Configured") {
 		t.Errorf("got %v", got)
 	}
@@ -309,14 +309,14 @@ func TestReconcileManaged(t *testing.T) {
 	if got := f.settle("win-1").RequeueAfter; got != inputsRetry {
 		t.Errorf("what was missing is looked for again after %s", got)
 	}
-	f.expect("win-1", windowsv1alpha1.InstanceJoining, "Configured=True/Configured", "UpToDate=Unknown/InputsMissing")
+	f.expect("win-1", v1alpha1.InstanceJoining, "Configured=True/Configured", "UpToDate=Unknown/InputsMissing")
 }
 
 // The object of an instance that was deleted stays until its host is clean. What is known
 // of the host is needed for that, and nobody else may use the host meanwhile.
 func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 	leaving, next := newInstance("leaving", "10.1.42.1"), newInstance("next", "10.1.42.1")
-	leaving.Finalizers = []string{windowsv1alpha1.HostFinalizer}
+	leaving.Finalizers = []string{v1alpha1.HostFinalizer}
 	leaving.CreationTimestamp = metav1.NewTime(testNow.Add(-2 * time.Hour))
 	f := newFixture(t, leaving, next)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
@@ -328,14 +328,14 @@ func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 	f.settle("leaving")
 
 	after := f.get("leaving").Status
-	f.expect("leaving", windowsv1alpha1.InstanceRemoving, "Authenticated=True/LoggedIn", "Ready=False/Removing")
+	f.expect("leaving", v1alpha1.InstanceRemoving, "Authenticated=True/LoggedIn", "Ready=False/Removing")
 	if !equality.Semantic.DeepEqual(before.HostKeys, after.HostKeys) || len(f.hosts.takeForgotten()) > 0 {
 		t.Error("the host is forgotten before it is clean")
 	}
 	f.settle("next")
-	f.expect("next", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
+	f.expect("next", v1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
 	status := f.get("next").Status
-	if text := messageOf(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, stands for this host") {
+	if text := messageOf(t, &status, v1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, stands for this host") {
 		t.Errorf("got %q", text)
 	}
 
@@ -350,12 +350,12 @@ func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 		t.Errorf("forgotten are the connections of %v", got)
 	}
 	f.settle("next")
-	f.expect("next", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.expect("next", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
 }
 
 func TestRestoreLooksAtOnceAtWhatIsNotSettled(t *testing.T) {
 	condition := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
-		return []metav1.Condition{{Type: windowsv1alpha1.ConditionConfigured, Status: status, Reason: reason}}
+		return []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: status, Reason: reason}}
 	}
 	for _, test := range []struct {
 		name       string
@@ -363,10 +363,10 @@ func TestRestoreLooksAtOnceAtWhatIsNotSettled(t *testing.T) {
 		want       bool
 	}{
 		{"was only watched before", nil, true},
-		{"was not managed", condition(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged), true},
-		{"was being set up", condition(metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring), true},
-		{"set up", condition(metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured), false},
-		{"failed", condition(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed), false},
+		{"was not managed", condition(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged), true},
+		{"was being set up", condition(metav1.ConditionFalse, v1alpha1.ReasonConfiguring), true},
+		{"set up", condition(metav1.ConditionTrue, v1alpha1.ReasonConfigured), false},
+		{"failed", condition(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
@@ -392,7 +392,7 @@ func TestEveryone(t *testing.T) {
 }
 
 // heldBy gives an instance our finalizer.
-func heldBy(instance *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstance {
-	instance.Finalizers = append(instance.Finalizers, windowsv1alpha1.HostFinalizer)
+func heldBy(instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+	instance.Finalizers = append(instance.Finalizers, v1alpha1.HostFinalizer)
 	return instance
 }

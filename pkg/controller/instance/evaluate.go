@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
@@ -22,7 +22,7 @@ import (
 // snapshot has everything that decides about the status of an instance.
 type snapshot struct {
 	// instance is the object with the status that is recorded now.
-	instance *windowsv1alpha1.WindowsInstance
+	instance *v1alpha1.WindowsInstance
 	// paused says why the host is to be left alone. Empty: it is not.
 	paused string
 	// duplicate says which other instance stands for the host. Empty: none.
@@ -47,27 +47,27 @@ type snapshot struct {
 
 // checks are the conditions that a probe finds out, each of which waits for those before it.
 var checks = []string{
-	windowsv1alpha1.ConditionResolved,
-	windowsv1alpha1.ConditionReachable,
-	windowsv1alpha1.ConditionHostKeyTrusted,
-	windowsv1alpha1.ConditionAuthenticated,
-	windowsv1alpha1.ConditionPreflightPassed,
+	v1alpha1.ConditionResolved,
+	v1alpha1.ConditionReachable,
+	v1alpha1.ConditionHostKeyTrusted,
+	v1alpha1.ConditionAuthenticated,
+	v1alpha1.ConditionPreflightPassed,
 }
 
 // conditionOrder is the order in which a status lists its conditions.
 var conditionOrder = append(slices.Clone(checks),
-	windowsv1alpha1.ConditionConfigured,
-	windowsv1alpha1.ConditionRebootRequired,
-	windowsv1alpha1.ConditionUpToDate,
-	windowsv1alpha1.ConditionNodeReady,
-	windowsv1alpha1.ConditionReady,
-	windowsv1alpha1.ConditionRemoved,
+	v1alpha1.ConditionConfigured,
+	v1alpha1.ConditionRebootRequired,
+	v1alpha1.ConditionUpToDate,
+	v1alpha1.ConditionNodeReady,
+	v1alpha1.ConditionReady,
+	v1alpha1.ConditionRemoved,
 )
 
 // evaluation is a status in the making.
 type evaluation struct {
 	snapshot
-	status     windowsv1alpha1.WindowsInstanceStatus
+	status     v1alpha1.WindowsInstanceStatus
 	generation int64
 	// failure is why the probe failed. Nil: it did not.
 	failure *failure
@@ -78,7 +78,7 @@ type evaluation struct {
 // evaluate works out the status of an instance from what is known. It changes
 // nothing and depends on nothing else. With an unchanged snapshot it returns the
 // status that is recorded already.
-func evaluate(w snapshot) windowsv1alpha1.WindowsInstanceStatus {
+func evaluate(w snapshot) v1alpha1.WindowsInstanceStatus {
 	e := &evaluation{snapshot: w, status: *w.instance.Status.DeepCopy()}
 	if o := w.observation; o != nil && o.err != nil {
 		f := classify(o.failed, o.err, w.instance)
@@ -141,22 +141,22 @@ func (e *evaluation) holds(condition string) bool {
 // wait records that a condition has not been found out, as it waits for another.
 func (e *evaluation) wait(condition string) {
 	if e.duplicate != "" {
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried: another instance stands for this host.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: another instance stands for this host.")
 		return
 	}
-	e.setf(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried: waits for %s.", e.waitsFor)
+	e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: waits for %s.", e.waitsFor)
 }
 
 // keep leaves a condition as it is, or records that nothing is known yet.
 func (e *evaluation) keep(condition string) {
-	if c := e.get(condition); c != nil && (c.Reason != windowsv1alpha1.ReasonPaused || e.paused != "") {
+	if c := e.get(condition); c != nil && (c.Reason != v1alpha1.ReasonPaused || e.paused != "") {
 		return
 	}
 	if e.paused != "" {
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused, e.paused)
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonPaused, e.paused)
 		return
 	}
-	e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host has not been tried yet.")
+	e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been tried yet.")
 }
 
 // addresses records what the instance stands for.
@@ -171,10 +171,10 @@ func (e *evaluation) addresses() {
 		if !sameElements(e.status.Addresses, o.addresses) {
 			e.status.Addresses = slices.Clone(o.addresses)
 		}
-	case e.failure != nil && e.failure.condition == windowsv1alpha1.ConditionResolved:
+	case e.failure != nil && e.failure.condition == v1alpha1.ConditionResolved:
 		// A name server that fails for a while does not make the addresses wrong. Those
 		// of an earlier spec, and those that are refused, are.
-		if e.failure.reason == windowsv1alpha1.ReasonAddressRefused || e.instance.Status.ObservedGeneration != e.instance.Generation {
+		if e.failure.reason == v1alpha1.ReasonAddressRefused || e.instance.Status.ObservedGeneration != e.instance.Generation {
 			e.status.Addresses = nil
 		}
 	}
@@ -190,10 +190,10 @@ func (e *evaluation) hostKeys() {
 	seen := metav1.NewTime(o.finished.Truncate(time.Second))
 	switch {
 	case decision.verdict == verdictRecord && o.err == nil:
-		e.status.HostKeys = recordKeys(nil, append(decision.keys, o.presented), windowsv1alpha1.TrustedOnFirstUse, seen)
-	case o.verified && decision.by == windowsv1alpha1.TrustedBySpec:
+		e.status.HostKeys = recordKeys(nil, append(decision.keys, o.presented), v1alpha1.TrustedOnFirstUse, seen)
+	case o.verified && decision.by == v1alpha1.TrustedBySpec:
 		// What a person has pinned replaces what was recorded, once the host has proven to have it.
-		e.status.HostKeys = recordKeys(e.status.HostKeys, decision.keys, windowsv1alpha1.TrustedBySpec, seen)
+		e.status.HostKeys = recordKeys(e.status.HostKeys, decision.keys, v1alpha1.TrustedBySpec, seen)
 	}
 }
 
@@ -215,8 +215,8 @@ func (e *evaluation) system() {
 // chain records the conditions that a probe finds out.
 func (e *evaluation) chain() {
 	if e.duplicate != "" {
-		e.set(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost, e.duplicate)
-		e.waitsFor = windowsv1alpha1.ConditionResolved
+		e.set(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost, e.duplicate)
+		e.waitsFor = v1alpha1.ConditionResolved
 		for _, condition := range checks[1:] {
 			e.wait(condition)
 		}
@@ -245,25 +245,25 @@ func (e *evaluation) chain() {
 func (e *evaluation) pass(condition string) {
 	o := e.observation
 	switch condition {
-	case windowsv1alpha1.ConditionResolved:
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonAddressResolved, "The host is %s.", strings.Join(e.status.Addresses, ", "))
-	case windowsv1alpha1.ConditionReachable:
+	case v1alpha1.ConditionResolved:
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonAddressResolved, "The host is %s.", strings.Join(e.status.Addresses, ", "))
+	case v1alpha1.ConditionReachable:
 		if !o.contacted {
-			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host was not contacted.")
+			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host was not contacted.")
 			return
 		}
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonSSHAnswers, "An SSH server answers on port %d.", e.instance.Spec.Port)
-	case windowsv1alpha1.ConditionHostKeyTrusted:
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonSSHAnswers, "An SSH server answers on port %d.", e.instance.Spec.Port)
+	case v1alpha1.ConditionHostKeyTrusted:
 		e.trusted()
-	case windowsv1alpha1.ConditionAuthenticated:
+	case v1alpha1.ConditionAuthenticated:
 		if !o.loggedIn {
-			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried yet: the host key was recorded first.")
+			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried yet: the host key was recorded first.")
 			return
 		}
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonLoggedIn, "The host accepts the credentials of user %s.", e.instance.Spec.Username)
-	case windowsv1alpha1.ConditionPreflightPassed:
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn, "The host accepts the credentials of user %s.", e.instance.Spec.Username)
+	case v1alpha1.ConditionPreflightPassed:
 		if o.report == nil {
-			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host has not been looked at yet.")
+			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been looked at yet.")
 			return
 		}
 		status, reason, message := summarize(o.report.findings)
@@ -276,25 +276,25 @@ func (e *evaluation) trusted() {
 	decision := trust(e.instance.Spec.HostKeys, e.status.HostKeys, e.observation.presented)
 	switch decision.verdict {
 	case verdictUnusable, verdictAsk, verdictRecord:
-		e.set(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host key has not been recorded yet.")
+		e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key has not been recorded yet.")
 	case verdictChanged:
 		f := hostKeyChanged(e.observation.presented, decision.keys, e.instance)
 		e.set(f.condition, f.status, f.reason, f.message)
 	case verdictVerify, verdictMatch:
 		if decision.verdict == verdictVerify && !e.observation.verified {
-			e.set(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "The host key is verified when the host is logged in to.")
+			e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key is verified when the host is logged in to.")
 			return
 		}
 		names := make([]string, len(decision.keys))
 		for i, key := range decision.keys {
 			names[i] = key.Describe()
 		}
-		if decision.by == windowsv1alpha1.TrustedBySpec {
-			e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonPinned,
+		if decision.by == v1alpha1.TrustedBySpec {
+			e.setf(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonPinned,
 				"The host presents a key that was pinned in spec.hostKeys: %s.", strings.Join(names, " or "))
 			return
 		}
-		e.setf(windowsv1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, windowsv1alpha1.ReasonFirstUse,
+		e.setf(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonFirstUse,
 			"The host presents the key that it presented at first: %s. Nobody has vouched for it; set spec.hostKeys to pin it.", strings.Join(names, " or "))
 	}
 }
@@ -321,14 +321,14 @@ func summarize(findings []preflight.Finding) (status metav1.ConditionStatus, rea
 		fmt.Fprintf(&b, " Worth knowing: %s.", strings.Join(notes, "; "))
 	}
 	if len(errs) > 0 {
-		return metav1.ConditionFalse, windowsv1alpha1.ReasonFindings, b.String()
+		return metav1.ConditionFalse, v1alpha1.ReasonFindings, b.String()
 	}
-	return metav1.ConditionTrue, windowsv1alpha1.ReasonPreflightPassed, b.String()
+	return metav1.ConditionTrue, v1alpha1.ReasonPreflightPassed, b.String()
 }
 
 // reboot records whether Windows waits for a restart.
 func (e *evaluation) reboot() {
-	const condition = windowsv1alpha1.ConditionRebootRequired
+	const condition = v1alpha1.ConditionRebootRequired
 	o := e.observation
 	switch {
 	case e.duplicate != "":
@@ -338,16 +338,16 @@ func (e *evaluation) reboot() {
 	case o.report == nil:
 		e.wait(condition)
 	case o.report.rebootPending:
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRebootPending,
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonRebootPending,
 			"Windows waits for a restart (%s): drain the node and restart the host when it suits.", preflight.RebootCause(o.report.rebootReasons))
 	default:
-		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNoRebootPending, "Windows does not wait for a restart.")
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonNoRebootPending, "Windows does not wait for a restart.")
 	}
 }
 
 // upToDate records whether the host has the desired revision.
 func (e *evaluation) upToDate() {
-	const condition = windowsv1alpha1.ConditionUpToDate
+	const condition = v1alpha1.ConditionUpToDate
 	switch {
 	case e.duplicate != "":
 		e.wait(condition)
@@ -360,16 +360,16 @@ func (e *evaluation) upToDate() {
 	case e.observation.report == nil:
 		e.wait(condition)
 	case e.status.CurrentRevision == e.revision:
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonRevisionCurrent, "The host has revision %s.", windowsv1alpha1.ShortRevision(e.revision))
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, "The host has revision %s.", v1alpha1.ShortRevision(e.revision))
 	default:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", orUnknown(windowsv1alpha1.ShortRevision(e.status.CurrentRevision)), windowsv1alpha1.ShortRevision(e.revision))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", orUnknown(v1alpha1.ShortRevision(e.status.CurrentRevision)), v1alpha1.ShortRevision(e.revision))
 	}
 }
 
 // nodeReady records the Node of the host. It depends on the Node alone: the kubelet may
 // be well while nobody can log in, and the other way round.
 func (e *evaluation) nodeReady() {
-	const condition = windowsv1alpha1.ConditionNodeReady
+	const condition = v1alpha1.ConditionNodeReady
 	if e.duplicate != "" {
 		e.status.Node = nil
 		e.wait(condition)
@@ -378,42 +378,42 @@ func (e *evaluation) nodeReady() {
 	if e.node == nil {
 		e.status.Node = nil
 		if len(e.status.Addresses) == 0 && e.instance.Spec.ProviderID == "" {
-			e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried, "Not tried: the addresses of the host are not known.")
+			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: the addresses of the host are not known.")
 			return
 		}
-		e.set(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNoNode, "No Node has the address or the provider ID of the host: its kubelet has not registered.")
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonNoNode, "No Node has the address or the provider ID of the host: its kubelet has not registered.")
 		return
 	}
-	e.status.Node = &windowsv1alpha1.NodeReference{Name: e.node.Name, UID: e.node.UID}
+	e.status.Node = &v1alpha1.NodeReference{Name: e.node.Name, UID: e.node.UID}
 	ready := nodeCondition(e.node, corev1.NodeReady)
 	switch {
 	case ready == nil:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s does not say whether it is ready.", e.node.Name)
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s does not say whether it is ready.", e.node.Name)
 	case ready.Status == corev1.ConditionTrue:
-		e.setf(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
 	default:
-		e.setf(condition, metav1.ConditionFalse, windowsv1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(message.Shorten(ready.Message, maxCause), "."), ready.Reason)
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s is not ready: %s (%s).", e.node.Name, strings.TrimRight(message.Shorten(ready.Message, maxCause), "."), ready.Reason)
 	}
 }
 
 // ready sums up.
 func (e *evaluation) ready() {
-	const condition = windowsv1alpha1.ConditionReady
+	const condition = v1alpha1.ConditionReady
 	if e.paused != "" {
-		e.set(condition, metav1.ConditionUnknown, windowsv1alpha1.ReasonPaused, e.paused)
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonPaused, e.paused)
 		return
 	}
 	c := e.obstacle(checks)
 	if c == nil && e.managed && !e.foreign() {
-		c = e.obstacle([]string{windowsv1alpha1.ConditionConfigured})
+		c = e.obstacle([]string{v1alpha1.ConditionConfigured})
 	}
 	if c == nil {
-		c = e.obstacle([]string{windowsv1alpha1.ConditionNodeReady})
+		c = e.obstacle([]string{v1alpha1.ConditionNodeReady})
 	}
 	switch {
 	case c == nil:
-		e.set(condition, metav1.ConditionTrue, windowsv1alpha1.ReasonAllChecksPassed, "The host is logged in to and fit, and its Node is ready.")
-	case c.Reason == windowsv1alpha1.ReasonNotTried:
+		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonAllChecksPassed, "The host is logged in to and fit, and its Node is ready.")
+	case c.Reason == v1alpha1.ReasonNotTried:
 		e.set(condition, metav1.ConditionUnknown, c.Reason, c.Message)
 	default:
 		e.set(condition, metav1.ConditionFalse, c.Reason, c.Message)
@@ -428,7 +428,7 @@ func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
 		c := e.get(condition)
 		switch {
 		case c == nil || c.Status == metav1.ConditionTrue:
-		case c.Reason != windowsv1alpha1.ReasonNotTried:
+		case c.Reason != v1alpha1.ReasonNotTried:
 			return c
 		case waiting == nil || e.failure != nil && e.failure.condition == condition:
 			waiting = c
@@ -446,73 +446,73 @@ func (e *evaluation) phase() {
 	case operationPhase(e.status.Operation) != "":
 		e.status.Phase = operationPhase(e.status.Operation)
 	case e.paused != "":
-		e.status.Phase = windowsv1alpha1.InstancePending
+		e.status.Phase = v1alpha1.InstancePending
 	case c != nil:
 		e.status.Phase = phaseOf(c)
-	case e.managed && !e.foreign() && !e.holds(windowsv1alpha1.ConditionConfigured):
-		e.status.Phase = unconfiguredPhase(e.get(windowsv1alpha1.ConditionConfigured))
-	case e.holds(windowsv1alpha1.ConditionNodeReady):
-		e.status.Phase = windowsv1alpha1.InstanceReady
+	case e.managed && !e.foreign() && !e.holds(v1alpha1.ConditionConfigured):
+		e.status.Phase = unconfiguredPhase(e.get(v1alpha1.ConditionConfigured))
+	case e.holds(v1alpha1.ConditionNodeReady):
+		e.status.Phase = v1alpha1.InstanceReady
 	case e.managed && !e.foreign():
-		e.status.Phase = windowsv1alpha1.InstanceJoining
+		e.status.Phase = v1alpha1.InstanceJoining
 	default:
-		e.status.Phase = windowsv1alpha1.InstanceConnected
+		e.status.Phase = v1alpha1.InstanceConnected
 	}
 }
 
 // operationPhase is the phase of a host while an operation works on it, whatever else
 // is known: that a host which restarts cannot be reached is no news. Empty: none does.
-func operationPhase(o *windowsv1alpha1.Operation) windowsv1alpha1.WindowsInstancePhase {
-	if o == nil || o.Phase != windowsv1alpha1.OperationRunning {
+func operationPhase(o *v1alpha1.Operation) v1alpha1.WindowsInstancePhase {
+	if o == nil || o.Phase != v1alpha1.OperationRunning {
 		return ""
 	}
 	switch o.Type {
-	case windowsv1alpha1.OperationDrain:
-		return windowsv1alpha1.InstanceDraining
-	case windowsv1alpha1.OperationReboot:
-		return windowsv1alpha1.InstanceRebooting
-	case windowsv1alpha1.OperationReconfigure:
-		return windowsv1alpha1.InstanceConfiguring
-	case windowsv1alpha1.OperationRemove:
-		return windowsv1alpha1.InstanceRemoving
-	case windowsv1alpha1.OperationUncordon: // over in no time
+	case v1alpha1.OperationDrain:
+		return v1alpha1.InstanceDraining
+	case v1alpha1.OperationReboot:
+		return v1alpha1.InstanceRebooting
+	case v1alpha1.OperationReconfigure:
+		return v1alpha1.InstanceConfiguring
+	case v1alpha1.OperationRemove:
+		return v1alpha1.InstanceRemoving
+	case v1alpha1.OperationUncordon: // over in no time
 	}
 	return ""
 }
 
 // unconfiguredPhase is the phase of a host that is fit and not set up, as c says.
-func unconfiguredPhase(c *metav1.Condition) windowsv1alpha1.WindowsInstancePhase {
+func unconfiguredPhase(c *metav1.Condition) v1alpha1.WindowsInstancePhase {
 	switch c.Reason {
-	case windowsv1alpha1.ReasonConfigurationFailed, windowsv1alpha1.ReasonInputsMissing:
-		return windowsv1alpha1.InstanceFailed
+	case v1alpha1.ReasonConfigurationFailed, v1alpha1.ReasonInputsMissing:
+		return v1alpha1.InstanceFailed
 	}
-	return windowsv1alpha1.InstanceConnected // it is about to be set up
+	return v1alpha1.InstanceConnected // it is about to be set up
 }
 
 // leaving is the status of an instance that was deleted and whose host is still to be
 // cleaned. All that is known of the host stays: it is needed to reach it.
-func leaving(instance *windowsv1alpha1.WindowsInstance, now time.Time) windowsv1alpha1.WindowsInstanceStatus {
+func leaving(instance *v1alpha1.WindowsInstance, now time.Time) v1alpha1.WindowsInstanceStatus {
 	e := &evaluation{snapshot: snapshot{instance: instance, now: now}, status: *instance.Status.DeepCopy(), generation: instance.Generation}
-	e.set(windowsv1alpha1.ConditionReady, metav1.ConditionFalse, windowsv1alpha1.ReasonRemoving, "The instance was deleted, and its host is being removed.")
-	e.status.Phase = windowsv1alpha1.InstanceRemoving
+	e.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRemoving, "The instance was deleted, and its host is being removed.")
+	e.status.Phase = v1alpha1.InstanceRemoving
 	return e.status
 }
 
 // phaseOf is the phase of a host that c keeps from being used.
-func phaseOf(c *metav1.Condition) windowsv1alpha1.WindowsInstancePhase {
+func phaseOf(c *metav1.Condition) v1alpha1.WindowsInstancePhase {
 	switch c.Reason {
-	case windowsv1alpha1.ReasonNotTried:
-		if c.Type == windowsv1alpha1.ConditionResolved {
-			return windowsv1alpha1.InstancePending
+	case v1alpha1.ReasonNotTried:
+		if c.Type == v1alpha1.ConditionResolved {
+			return v1alpha1.InstancePending
 		}
-		return windowsv1alpha1.InstanceConnecting
-	case windowsv1alpha1.ReasonNameNotResolved, windowsv1alpha1.ReasonAuthenticationTimedOut, windowsv1alpha1.ReasonConnectionLost:
-		return windowsv1alpha1.InstanceUnreachable
+		return v1alpha1.InstanceConnecting
+	case v1alpha1.ReasonNameNotResolved, v1alpha1.ReasonAuthenticationTimedOut, v1alpha1.ReasonConnectionLost:
+		return v1alpha1.InstanceUnreachable
 	}
-	if c.Type == windowsv1alpha1.ConditionReachable {
-		return windowsv1alpha1.InstanceUnreachable
+	if c.Type == v1alpha1.ConditionReachable {
+		return v1alpha1.InstanceUnreachable
 	}
-	return windowsv1alpha1.InstanceFailed
+	return v1alpha1.InstanceFailed
 }
 
 // shortDigest cuts a digest to the length of the revision it is compared with.

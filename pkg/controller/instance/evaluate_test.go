@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -36,19 +36,19 @@ func healthy(change ...func(*api.Facts)) *observation {
 }
 
 // known is an instance whose host key was recorded on first use.
-func known(t testing.TB) *windowsv1alpha1.WindowsInstance {
+func known(t testing.TB) *v1alpha1.WindowsInstance {
 	t.Helper()
 	instance := newInstance("win-1", "10.1.42.1")
 	instance.Status.ObservedGeneration = 1
-	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, newKey(t, "host")), windowsv1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
+	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, newKey(t, "host")), v1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
 	return instance
 }
 
 // operated is a known instance with an operation.
-func operated(t *testing.T, kind windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase) *windowsv1alpha1.WindowsInstance {
+func operated(t *testing.T, kind v1alpha1.OperationType, phase v1alpha1.OperationPhase) *v1alpha1.WindowsInstance {
 	t.Helper()
 	instance := known(t)
-	instance.Status.Operation = &windowsv1alpha1.Operation{ID: "op-1", Type: kind, Phase: phase}
+	instance.Status.Operation = &v1alpha1.Operation{ID: "op-1", Type: kind, Phase: phase}
 	return instance
 }
 
@@ -61,42 +61,42 @@ func TestEvaluate(t *testing.T) {
 		name      string
 		snapshot  snapshot
 		want      []string
-		wantPhase windowsv1alpha1.WindowsInstancePhase
+		wantPhase v1alpha1.WindowsInstancePhase
 	}{
 		{
 			name:     "new",
 			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1")},
 			want: []string{"Resolved=Unknown/NotTried", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=Unknown/NotTried"},
-			wantPhase: windowsv1alpha1.InstancePending,
+			wantPhase: v1alpha1.InstancePending,
 		},
 		{
 			name:     "all is well",
 			snapshot: snapshot{instance: known(t), observation: healthy(), node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=True/NodeReady", "Ready=True/AllChecksPassed"},
-			wantPhase: windowsv1alpha1.InstanceReady,
+			wantPhase: v1alpha1.InstanceReady,
 		},
 		{
 			name:     "host key read and to be recorded",
 			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, presented: newKey(t, "host"), contacted: true}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
-			wantPhase: windowsv1alpha1.InstanceConnecting,
+			wantPhase: v1alpha1.InstanceConnecting,
 		},
 		{
 			name:     "fit and no node",
 			snapshot: snapshot{instance: known(t), observation: healthy()},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=False/NoNode", "Ready=False/NoNode"},
-			wantPhase: windowsv1alpha1.InstanceConnected,
+			wantPhase: v1alpha1.InstanceConnected,
 		},
 		{
 			name:     "node is not ready",
 			snapshot: snapshot{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=False/NodeNotReady", "Ready=False/NodeNotReady"},
-			wantPhase: windowsv1alpha1.InstanceConnected,
+			wantPhase: v1alpha1.InstanceConnected,
 		},
 		{
 			name: "not fit, waiting for a restart, outdated",
@@ -107,28 +107,28 @@ func TestEvaluate(t *testing.T) {
 			})},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=False/Findings",
 				"Configured=Unknown/NotManaged", "RebootRequired=True/RebootPending", "UpToDate=False/RevisionOutdated", "NodeReady=True/NodeReady", "Ready=False/Findings"},
-			wantPhase: windowsv1alpha1.InstanceFailed,
+			wantPhase: v1alpha1.InstanceFailed,
 		},
 		{
 			name:     "restarted by an operation",
-			snapshot: snapshot{instance: operated(t, windowsv1alpha1.OperationReboot, windowsv1alpha1.OperationRunning), observation: refused, node: readyNode},
+			snapshot: snapshot{instance: operated(t, v1alpha1.OperationReboot, v1alpha1.OperationRunning), observation: refused, node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
-			wantPhase: windowsv1alpha1.InstanceRebooting,
+			wantPhase: v1alpha1.InstanceRebooting,
 		},
 		{
 			name:     "drained, and ready again",
-			snapshot: snapshot{instance: operated(t, windowsv1alpha1.OperationDrain, windowsv1alpha1.OperationSucceeded), observation: healthy(), node: readyNode},
+			snapshot: snapshot{instance: operated(t, v1alpha1.OperationDrain, v1alpha1.OperationSucceeded), observation: healthy(), node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=True/PreflightPassed",
 				"Configured=Unknown/NotManaged", "RebootRequired=False/NoRebootPending", "UpToDate=True/RevisionCurrent", "NodeReady=True/NodeReady", "Ready=True/AllChecksPassed"},
-			wantPhase: windowsv1alpha1.InstanceReady,
+			wantPhase: v1alpha1.InstanceReady,
 		},
 		{
 			name:     "nothing listens, while the node is ready",
 			snapshot: snapshot{instance: known(t), observation: refused, node: readyNode},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=False/ConnectionRefused", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=True/NodeReady", "Ready=False/ConnectionRefused"},
-			wantPhase: windowsv1alpha1.InstanceUnreachable,
+			wantPhase: v1alpha1.InstanceUnreachable,
 		},
 		{
 			name: "agent does not run",
@@ -136,7 +136,7 @@ func TestEvaluate(t *testing.T) {
 				failed: stepFacts, err: &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=Unknown/AgentNotInstalled",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/AgentNotInstalled"},
-			wantPhase: windowsv1alpha1.InstanceFailed,
+			wantPhase: v1alpha1.InstanceFailed,
 		},
 		{
 			name: "no credentials, and whose key it is could not be verified without",
@@ -144,7 +144,7 @@ func TestEvaluate(t *testing.T) {
 				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=Unknown/NotTried", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/CredentialsMissing"},
-			wantPhase: windowsv1alpha1.InstanceFailed,
+			wantPhase: v1alpha1.InstanceFailed,
 		},
 		{
 			name: "no credentials, and another host key",
@@ -152,7 +152,7 @@ func TestEvaluate(t *testing.T) {
 				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=False/HostKeyChanged", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/HostKeyChanged"},
-			wantPhase: windowsv1alpha1.InstanceFailed,
+			wantPhase: v1alpha1.InstanceFailed,
 		},
 		{
 			name: "pin that cannot be read",
@@ -160,21 +160,21 @@ func TestEvaluate(t *testing.T) {
 				failed: stepHostKey, err: &unusableKeyError{errors.New("spec.hostKeys[0] is not a public key")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
-			wantPhase: windowsv1alpha1.InstanceConnecting,
+			wantPhase: v1alpha1.InstanceConnecting,
 		},
 		{
 			name:     "new and paused",
 			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), paused: "Paused."},
 			want: []string{"Resolved=Unknown/Paused", "Reachable=Unknown/Paused", "HostKeyTrusted=Unknown/Paused", "Authenticated=Unknown/Paused", "PreflightPassed=Unknown/Paused",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/Paused", "UpToDate=Unknown/Paused", "NodeReady=Unknown/NotTried", "Ready=Unknown/Paused"},
-			wantPhase: windowsv1alpha1.InstancePending,
+			wantPhase: v1alpha1.InstancePending,
 		},
 		{
 			name:     "duplicate",
 			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), duplicate: "Instance win-0 already stands for this host."},
 			want: []string{"Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/DuplicateHost"},
-			wantPhase: windowsv1alpha1.InstanceFailed,
+			wantPhase: v1alpha1.InstanceFailed,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestEvaluateKeepsTransitionTimes(t *testing.T) {
 
 	for _, c := range got.Conditions {
 		want := testNow
-		if c.Type == windowsv1alpha1.ConditionNodeReady || c.Type == windowsv1alpha1.ConditionReady {
+		if c.Type == v1alpha1.ConditionNodeReady || c.Type == v1alpha1.ConditionReady {
 			want = later
 		}
 		if !c.LastTransitionTime.Time.Equal(want) {
@@ -265,12 +265,12 @@ func TestEvaluateAfterASpecChange(t *testing.T) {
 func TestEvaluateHostKeys(t *testing.T) {
 	ours, other := newKey(t, "host"), newKey(t, "other")
 	hourAgo := metav1.NewTime(testNow.Add(-time.Hour))
-	firstUse := recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), windowsv1alpha1.TrustedOnFirstUse, hourAgo)
+	firstUse := recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), v1alpha1.TrustedOnFirstUse, hourAgo)
 
 	for _, test := range []struct {
 		name        string
 		spec        []string
-		recorded    []windowsv1alpha1.HostKeyStatus
+		recorded    []v1alpha1.HostKeyStatus
 		observation *observation
 		want        []string // fingerprint, trusted by, first seen
 	}{
@@ -336,7 +336,7 @@ func TestEvaluateNamesEveryFinding(t *testing.T) {
 	status := evaluate(snapshot{instance: known(t), revision: testRevision, now: testNow, observation: healthy(func(f *api.Facts) {
 		f.Memory.TotalBytes, f.Disks[0].FreeBytes, f.Name.Hostname = gib, gib, "WIN-1"
 	})})
-	got := messageOf(t, &status, windowsv1alpha1.ConditionPreflightPassed)
+	got := messageOf(t, &status, v1alpha1.ConditionPreflightPassed)
 	for _, want := range []string{"The host cannot be a node yet: [MemoryTooSmall]", "; [DiskTooSmall]", "Worth knowing: [HostnameNotLowerCase]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
@@ -345,7 +345,7 @@ func TestEvaluateNamesEveryFinding(t *testing.T) {
 }
 
 func TestTransitions(t *testing.T) {
-	status := func(w snapshot) windowsv1alpha1.WindowsInstanceStatus {
+	status := func(w snapshot) v1alpha1.WindowsInstanceStatus {
 		w.revision, w.now = testRevision, testNow
 		return evaluate(w)
 	}
@@ -355,7 +355,7 @@ func TestTransitions(t *testing.T) {
 	well := status(snapshot{instance: known(t), observation: healthy()})
 	withNode := status(snapshot{instance: known(t), observation: healthy(), node: node})
 	nodeDown := status(snapshot{instance: known(t), observation: healthy(), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)})
-	failing := func(reason ssh.Reason) windowsv1alpha1.WindowsInstanceStatus {
+	failing := func(reason ssh.Reason) v1alpha1.WindowsInstanceStatus {
 		instance := known(t)
 		instance.Status = well
 		return status(snapshot{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}}})
@@ -367,10 +367,10 @@ func TestTransitions(t *testing.T) {
 
 	for _, test := range []struct {
 		name          string
-		before, after windowsv1alpha1.WindowsInstanceStatus
+		before, after v1alpha1.WindowsInstanceStatus
 		want          []string
 	}{
-		{"first write", windowsv1alpha1.WindowsInstanceStatus{}, fresh, nil},
+		{"first write", v1alpha1.WindowsInstanceStatus{}, fresh, nil},
 		{"host key recorded", fresh, recorded, []string{"Normal HostKeyRecorded"}},
 		{"logged in for the first time", recorded, well, []string{"Normal Authenticated", "Normal FactsGathered", "Normal PreflightPassed"}},
 		{"nothing new", well, well, nil},

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -65,13 +65,13 @@ func newRSAKey(t testing.TB) host.Key {
 	return host.KeyOf(key)
 }
 
-func newInstance(name, address string) *windowsv1alpha1.WindowsInstance {
-	return &windowsv1alpha1.WindowsInstance{
+func newInstance(name, address string) *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: testNamespace, Name: name, UID: types.UID("uid-of-" + name), Generation: 1,
 			CreationTimestamp: metav1.NewTime(testNow.Add(-time.Hour)),
 		},
-		Spec: windowsv1alpha1.WindowsInstanceSpec{Address: address, Port: 22, Username: "Administrator"},
+		Spec: v1alpha1.WindowsInstanceSpec{Address: address, Port: 22, Username: "Administrator"},
 	}
 }
 
@@ -101,7 +101,7 @@ func goodFacts() *api.Facts {
 }
 
 // conditionsOf writes the conditions of a status as type=status/reason.
-func conditionsOf(status *windowsv1alpha1.WindowsInstanceStatus) []string {
+func conditionsOf(status *v1alpha1.WindowsInstanceStatus) []string {
 	var out []string
 	for _, c := range status.Conditions {
 		out = append(out, c.Type+"="+string(c.Status)+"/"+c.Reason)
@@ -109,7 +109,7 @@ func conditionsOf(status *windowsv1alpha1.WindowsInstanceStatus) []string {
 	return out
 }
 
-func messageOf(t testing.TB, status *windowsv1alpha1.WindowsInstanceStatus, condition string) string {
+func messageOf(t testing.TB, status *v1alpha1.WindowsInstanceStatus, condition string) string {
 	t.Helper()
 	c := meta.FindStatusCondition(status.Conditions, condition)
 	if c == nil {
@@ -181,7 +181,7 @@ func (s *scriptedHosts) set(address string, change func(*scriptedHost)) {
 	change(h)
 }
 
-func (s *scriptedHosts) begin(ctx context.Context, at step, instance *windowsv1alpha1.WindowsInstance) (scriptedHost, error) {
+func (s *scriptedHosts) begin(ctx context.Context, at step, instance *v1alpha1.WindowsInstance) (scriptedHost, error) {
 	s.journal.add(string(at) + " " + instance.Name)
 	s.mu.Lock()
 	h, ok := s.byAddress[instance.Spec.Address]
@@ -203,7 +203,7 @@ func (s *scriptedHosts) begin(ctx context.Context, at step, instance *windowsv1a
 	return copied, err
 }
 
-func (s *scriptedHosts) Resolve(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]netip.Addr, error) {
+func (s *scriptedHosts) Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error) {
 	h, err := s.begin(ctx, stepResolve, instance)
 	if err != nil {
 		return nil, err
@@ -215,12 +215,12 @@ func (s *scriptedHosts) Resolve(ctx context.Context, instance *windowsv1alpha1.W
 	return out, nil
 }
 
-func (s *scriptedHosts) HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (host.Key, error) {
+func (s *scriptedHosts) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Key, error) {
 	h, err := s.begin(ctx, stepHostKey, instance)
 	return h.key, err
 }
 
-func (s *scriptedHosts) Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	h, err := s.begin(ctx, stepLogin, instance)
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *windowsv1alpha1.Win
 	return verifyAs(h.key, instance)
 }
 
-func (s *scriptedHosts) Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error) {
+func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
 	h, err := s.begin(ctx, stepFacts, instance)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (s *scriptedHosts) Agent() (version, digest string) {
 	return "v0.1.0", s.revision
 }
 
-func (s *scriptedHosts) Forget(instance *windowsv1alpha1.WindowsInstance) {
+func (s *scriptedHosts) Forget(instance *v1alpha1.WindowsInstance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgotten = append(s.forgotten, instance.Spec.Address)
@@ -259,7 +259,7 @@ func (s *scriptedHosts) takeForgotten() []string {
 }
 
 // verifyAs verifies a host key as the connection pool does.
-func verifyAs(presented host.Key, instance *windowsv1alpha1.WindowsInstance) error {
+func verifyAs(presented host.Key, instance *v1alpha1.WindowsInstance) error {
 	key, _ := hostssh.ParseHostKey(presented.String()) // nil for a host without one
 	var pinned []ssh.PublicKey
 	for line := range strings.SplitSeq(pinsOf(instance), "\n") {

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
@@ -18,18 +18,18 @@ import (
 type Hosts interface {
 	// Resolve returns the addresses that the instance stands for, in the order in
 	// which they are tried. It does not contact the host.
-	Resolve(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) ([]netip.Addr, error)
+	Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error)
 	// HostKey returns the key that the host presents. It authenticates nothing and runs nothing.
-	HostKey(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (host.Key, error)
+	HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Key, error)
 	// Login verifies the host key against spec.hostKeys, else status.hostKeys, then
 	// authenticates and opens a session. It fails when both are empty.
-	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
+	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error
 	// Facts has our agent collect what there is to know about the host, after putting
 	// the agent there if need be. It verifies the host key like Login.
-	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error)
+	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
 	// Agent names the agent that Facts puts on hosts: its version for people, and its
 	// content, which is the beginning of its SHA-256 digest in hexadecimal.
 	Agent() (version, digest string)
 	// Forget closes the connections to the host of the instance.
-	Forget(instance *windowsv1alpha1.WindowsInstance)
+	Forget(instance *v1alpha1.WindowsInstance)
 }

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
@@ -41,14 +41,14 @@ func indexes() []struct {
 		{&corev1.Node{}, identity.NodeIndex, func(o client.Object) []string {
 			return identity.OfNode(o.(*corev1.Node)) //nolint:forcetypeassert // the indexer gives what is registered
 		}},
-		{&windowsv1alpha1.WindowsInstance{}, identity.InstanceIndex, func(o client.Object) []string {
-			return identity.OfInstance(o.(*windowsv1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
+		{&v1alpha1.WindowsInstance{}, identity.InstanceIndex, func(o client.Object) []string {
+			return identity.OfInstance(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
-		{&windowsv1alpha1.WindowsInstance{}, indexEndpoint, func(o client.Object) []string {
-			return endpoints(o.(*windowsv1alpha1.WindowsInstance), nil) //nolint:forcetypeassert // see above
+		{&v1alpha1.WindowsInstance{}, indexEndpoint, func(o client.Object) []string {
+			return endpoints(o.(*v1alpha1.WindowsInstance), nil) //nolint:forcetypeassert // see above
 		}},
-		{&windowsv1alpha1.WindowsInstance{}, indexPool, func(o client.Object) []string {
-			ref := o.(*windowsv1alpha1.WindowsInstance).Spec.PoolRef //nolint:forcetypeassert // see above
+		{&v1alpha1.WindowsInstance{}, indexPool, func(o client.Object) []string {
+			ref := o.(*v1alpha1.WindowsInstance).Spec.PoolRef //nolint:forcetypeassert // see above
 			if ref == nil {
 				return nil
 			}
@@ -66,7 +66,7 @@ func isLiteral(address string) bool {
 // endpoints is where an instance is contacted, as far as IP addresses are known: those
 // given, or else those of its status, and that in its spec. Besides, the machine that it
 // says it is: nobody gets at the Node of another instance by naming its machine.
-func endpoints(instance *windowsv1alpha1.WindowsInstance, addresses []string) []string {
+func endpoints(instance *v1alpha1.WindowsInstance, addresses []string) []string {
 	if addresses == nil {
 		addresses = instance.Status.Addresses
 	}
@@ -89,10 +89,10 @@ func endpoints(instance *windowsv1alpha1.WindowsInstance, addresses []string) []
 // findDuplicate returns the instance that stands for the host of the given one in
 // its place, nil if there is none. addresses are those it stands for, as far as
 // they are known; nil means those of its status.
-func findDuplicate(ctx context.Context, reader client.Reader, instance *windowsv1alpha1.WindowsInstance, addresses []string, home string) (*windowsv1alpha1.WindowsInstance, error) {
-	var first *windowsv1alpha1.WindowsInstance
+func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, addresses []string, home string) (*v1alpha1.WindowsInstance, error) {
+	var first *v1alpha1.WindowsInstance
 	for _, at := range endpoints(instance, addresses) {
-		var others windowsv1alpha1.WindowsInstanceList
+		var others v1alpha1.WindowsInstanceList
 		if err := reader.List(ctx, &others, client.MatchingFields{indexEndpoint: at}); err != nil {
 			return nil, fmt.Errorf("looking for other instances at %s: %w", at, err)
 		}
@@ -110,7 +110,7 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *windowsv
 }
 
 // describeDuplicate names the other instance only to those who may know of it.
-func describeDuplicate(instance, other *windowsv1alpha1.WindowsInstance) string {
+func describeDuplicate(instance, other *v1alpha1.WindowsInstance) string {
 	if other.Namespace != instance.Namespace {
 		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
 	}
@@ -121,7 +121,7 @@ func describeDuplicate(instance, other *windowsv1alpha1.WindowsInstance) string 
 }
 
 // describeOwned is describeDuplicate for a host whose Node another instance has.
-func describeOwned(instance, other *windowsv1alpha1.WindowsInstance) string {
+func describeOwned(instance, other *v1alpha1.WindowsInstance) string {
 	if other.Namespace != instance.Namespace {
 		return "An instance in another namespace already has the Node with the address of this host. Delete this instance, or correct spec.address."
 	}

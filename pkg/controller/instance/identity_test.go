@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
@@ -58,7 +58,7 @@ func TestFindNode(t *testing.T) {
 			instance := newInstance("win-1", test.address)
 			instance.Spec.ProviderID, instance.Status.Addresses = test.providerID, test.addresses
 			if test.knownUID != "" {
-				instance.Status.Node = &windowsv1alpha1.NodeReference{Name: "twin-b", UID: "uid-of-twin-b"}
+				instance.Status.Node = &v1alpha1.NodeReference{Name: "twin-b", UID: "uid-of-twin-b"}
 			}
 			node, _, err := identity.Nodes{Reader: f.client, Namespace: homeNamespace}.Find(t.Context(), instance)
 			if err != nil {
@@ -76,14 +76,14 @@ func TestFindNode(t *testing.T) {
 }
 
 func TestPrecedes(t *testing.T) {
-	at := func(namespace, name string, age time.Duration) *windowsv1alpha1.WindowsInstance {
+	at := func(namespace, name string, age time.Duration) *v1alpha1.WindowsInstance {
 		instance := newInstance(name, "10.1.42.1")
 		instance.Namespace, instance.CreationTimestamp = namespace, metav1.NewTime(testNow.Add(-age))
 		return instance
 	}
 	for _, test := range []struct {
 		name string
-		a, b *windowsv1alpha1.WindowsInstance
+		a, b *v1alpha1.WindowsInstance
 	}{
 		{"the older one", at("x", "b", 2*time.Hour), at("x", "a", time.Hour)},
 		{"by name when they are of one age", at("x", "a", time.Hour), at("x", "b", time.Hour)},
@@ -106,7 +106,7 @@ func TestDuplicateByMachine(t *testing.T) {
 	second.CreationTimestamp = metav1.NewTime(testNow)
 	f := newFixture(t, first, second)
 	for _, test := range []struct {
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 		want     string
 	}{{first, ""}, {second, "first"}} {
 		other, err := findDuplicate(t.Context(), f.client, test.instance, nil, homeNamespace)
@@ -126,7 +126,7 @@ func TestDuplicateByMachine(t *testing.T) {
 // TestNodeBelongsToOne: another port of a host, or a name for it, is no way to its Node.
 func TestNodeBelongsToOne(t *testing.T) {
 	first, second := newInstance("first", "10.1.42.1"), newInstance("second", "10.1.42.1")
-	first.Status.Node = &windowsv1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}
+	first.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}
 	second.Spec.Port, second.CreationTimestamp = 2222, metav1.NewTime(testNow)
 	f := newFixture(t, first, second, newNode("win-1", "10.1.42.1", corev1.ConditionTrue))
 	look := func(name string) snapshot {
@@ -162,25 +162,25 @@ func TestNodeBelongsToOne(t *testing.T) {
 func TestStandsFor(t *testing.T) {
 	mine := newInstance("mine", "10.1.42.1")
 	mine.Namespace = homeNamespace
-	other := func(changes ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
+	other := func(changes ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 		instance := newInstance("other", "10.1.42.1")
 		for _, c := range changes {
 			c(instance)
 		}
 		return instance
 	}
-	home := func(i *windowsv1alpha1.WindowsInstance) {
+	home := func(i *v1alpha1.WindowsInstance) {
 		i.Namespace, i.CreationTimestamp = homeNamespace, metav1.NewTime(testNow.Add(-2*time.Hour))
 	}
-	deleted := func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }
-	held := func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{windowsv1alpha1.HostFinalizer} }
-	heldByOthers := func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }
-	duplicate := func(i *windowsv1alpha1.WindowsInstance) {
-		i.Status.Conditions = []metav1.Condition{{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonDuplicateHost}}
+	deleted := func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &metav1.Time{Time: testNow} }
+	held := func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{v1alpha1.HostFinalizer} }
+	heldByOthers := func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }
+	duplicate := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDuplicateHost}}
 	}
 	for _, test := range []struct {
 		name  string
-		other *windowsv1alpha1.WindowsInstance
+		other *v1alpha1.WindowsInstance
 		want  bool
 	}{
 		{"precedes", other(home), true},
@@ -222,31 +222,31 @@ func TestEndpoints(t *testing.T) {
 
 func TestContactDigest(t *testing.T) {
 	base := newInstance("win-1", "10.1.42.1")
-	pool := &windowsv1alpha1.WindowsNodePool{}
+	pool := &v1alpha1.WindowsNodePool{}
 	for _, test := range []struct {
 		name   string
-		change func(*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.WindowsNodePool)
+		change func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool)
 		same   bool
 	}{
-		{"nothing", func(*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.WindowsNodePool) {}, true},
-		{"paused", func(i *windowsv1alpha1.WindowsInstance, p *windowsv1alpha1.WindowsNodePool) {
+		{"nothing", func(*v1alpha1.WindowsInstance, *v1alpha1.WindowsNodePool) {}, true},
+		{"paused", func(i *v1alpha1.WindowsInstance, p *v1alpha1.WindowsNodePool) {
 			i.Spec.Paused, p.Spec.Paused = true, true
 		}, true},
-		{"provider ID", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.ProviderID = "x" }, true},
-		{"recorded host key", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) {
-			i.Status.HostKeys = []windowsv1alpha1.HostKeyStatus{{}}
+		{"provider ID", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) { i.Spec.ProviderID = "x" }, true},
+		{"recorded host key", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) {
+			i.Status.HostKeys = []v1alpha1.HostKeyStatus{{}}
 		}, true},
-		{"address", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.Address = "x" }, false},
-		{"port", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.Port = 2222 }, false},
-		{"user", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) { i.Spec.Username = "x" }, false},
-		{"pinned host key", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) {
+		{"address", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) { i.Spec.Address = "x" }, false},
+		{"port", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) { i.Spec.Port = 2222 }, false},
+		{"user", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) { i.Spec.Username = "x" }, false},
+		{"pinned host key", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) {
 			i.Spec.HostKeys = []string{"x"}
 		}, false},
-		{"credentials", func(i *windowsv1alpha1.WindowsInstance, _ *windowsv1alpha1.WindowsNodePool) {
-			i.Spec.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: "x"}
+		{"credentials", func(i *v1alpha1.WindowsInstance, _ *v1alpha1.WindowsNodePool) {
+			i.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "x"}
 		}, false},
-		{"credentials of the pool", func(_ *windowsv1alpha1.WindowsInstance, p *windowsv1alpha1.WindowsNodePool) {
-			p.Spec.Template.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: "x"}
+		{"credentials of the pool", func(_ *v1alpha1.WindowsInstance, p *v1alpha1.WindowsNodePool) {
+			p.Spec.Template.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "x"}
 		}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -286,8 +286,8 @@ func TestNodeChanged(t *testing.T) {
 func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
 	one, two, elsewhere, foreign := newInstance("one", "10.1.42.1"), newInstance("two", "win.example.com"), newInstance("elsewhere", "10.1.42.9"), newInstance("foreign", "10.1.42.10")
 	two.Status.Addresses = []string{"10.1.42.1"}
-	one.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "rack-1"}
-	foreign.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "rack-1"}
+	one.Spec.PoolRef = &v1alpha1.PoolReference{Name: "rack-1"}
+	foreign.Spec.PoolRef = &v1alpha1.PoolReference{Name: "rack-1"}
 	foreign.Namespace = "another"
 	f := newFixture(t, one, two, elsewhere, foreign)
 	names := func(of func() []string) string { return strings.Join(of(), " ") }
@@ -302,7 +302,7 @@ func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
 		t.Errorf("an instance concerns %q", got)
 	}
 	if got := names(func() (out []string) {
-		for _, r := range f.r.membersOf(ctx, &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}) {
+		for _, r := range f.r.membersOf(ctx, &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}) {
 			out = append(out, r.Name)
 		}
 		return out

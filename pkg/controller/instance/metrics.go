@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
@@ -54,7 +54,7 @@ func (m *metrics) register(r prometheus.Registerer, p *prober) error {
 }
 
 // resultOf is the label of a probe. The number of its values is bounded.
-func resultOf(o *observation, instance *windowsv1alpha1.WindowsInstance) string {
+func resultOf(o *observation, instance *v1alpha1.WindowsInstance) string {
 	switch o.outcome() {
 	case outcomeHealthy:
 		return "Healthy"
@@ -62,9 +62,9 @@ func resultOf(o *observation, instance *windowsv1alpha1.WindowsInstance) string 
 		return eventHostKeyRecorded
 	case outcomeAttention:
 		if o.duplicate {
-			return windowsv1alpha1.ReasonDuplicateHost
+			return v1alpha1.ReasonDuplicateHost
 		}
-		return windowsv1alpha1.ReasonFindings
+		return v1alpha1.ReasonFindings
 	}
 	if diagnose.IsInconclusive(o.err) {
 		return "NotConcluded"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
@@ -65,7 +65,7 @@ type observation struct {
 
 // report is what is kept of the facts of a host.
 type report struct {
-	system        windowsv1alpha1.SystemStatus
+	system        v1alpha1.SystemStatus
 	findings      []preflight.Finding
 	rebootPending bool
 	rebootReasons []string
@@ -94,7 +94,7 @@ func (o *observation) outcome() outcome {
 // contactDigest names everything in the spec of an instance and its pool that
 // decides how the host is reached and logged in to. While it stays the same, what
 // was seen of the host stays valid, also when the spec changes elsewhere.
-func contactDigest(instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) string {
+func contactDigest(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
 	contact := struct {
 		Address, Username                 string
 		Port                              int32
@@ -122,7 +122,7 @@ func contactDigest(instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alp
 }
 
 // pinsOf names the host keys that an instance trusts, in the form of spec.hostKeys.
-func pinsOf(instance *windowsv1alpha1.WindowsInstance) string {
+func pinsOf(instance *v1alpha1.WindowsInstance) string {
 	if len(instance.Spec.HostKeys) > 0 {
 		return strings.Join(instance.Spec.HostKeys, "\n")
 	}

@@ -11,19 +11,19 @@ import (
 
 	"k8s.io/utils/clock"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // admitFunc says whether the host behind the addresses may be contacted for an
 // instance: it may not when another instance stands for it.
-type admitFunc func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, addresses []string) (bool, error)
+type admitFunc func(ctx context.Context, instance *v1alpha1.WindowsInstance, addresses []string) (bool, error)
 
 // attempt is one walk through the steps of a probe.
 type attempt struct {
 	hosts    Hosts
-	instance *windowsv1alpha1.WindowsInstance
+	instance *v1alpha1.WindowsInstance
 	admit    admitFunc
 	clock    clock.PassiveClock
 	seen     *observation

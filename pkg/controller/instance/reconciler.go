@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
@@ -74,7 +74,7 @@ func newReconciler(c client.Client, o Options) (*Reconciler, error) {
 // Reconcile brings the status of one instance in line with what is known, and has
 // its host looked at when it is time. It never waits for a host.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.forget(req.NamespacedName)
@@ -116,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // leave ends what is under way for an instance that was deleted and is still there, as
 // its host is to be cleaned: what is known of the host, and the connections to it, are
 // needed for that. The end of the object brings the last pass.
-func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance) (reconcile.Result, error) {
+func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance) (reconcile.Result, error) {
 	r.prober.cancel(key)
 	_, err := r.writeStatus(ctx, instance, leaving(instance, r.clock.Now()))
 	if apierrors.IsConflict(err) {
@@ -126,12 +126,12 @@ func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instan
 }
 
 // pool returns the pool of an instance, nil if it names none or one that is not there.
-func (r *Reconciler) pool(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsNodePool, error) {
+func (r *Reconciler) pool(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
 	ref := instance.Spec.PoolRef
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no pool is an ordinary answer
 	}
-	pool := &windowsv1alpha1.WindowsNodePool{}
+	pool := &v1alpha1.WindowsNodePool{}
 	if err := r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil //nolint:nilnil // as if it had none; hosts are known to come before their pool
@@ -143,7 +143,7 @@ func (r *Reconciler) pool(ctx context.Context, instance *windowsv1alpha1.Windows
 
 // remember notes the object and drops what was known of a host that is now to be
 // contacted in another way.
-func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) remembered {
+func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) remembered {
 	known, replaced := r.tracker.sync(key, instance, contactDigest(instance, pool), func() history {
 		if r.Desired != nil && unsettled(instance) {
 			return history{} // it waits for what this look finds out
@@ -158,7 +158,7 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *windowsv1alpha
 }
 
 // snapshot gathers what decides about the status. It reads the cache only.
-func (r *Reconciler) snapshot(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
+func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
 	w := snapshot{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
 	if known.last != nil && applies(known.last, instance) {
 		w.observation = known.last
@@ -195,7 +195,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *windowsv1alpha1.Win
 
 // applies says whether an observation still speaks of the instance: the keys that
 // are trusted are those that were trusted when it was made, or that it brought.
-func applies(o *observation, instance *windowsv1alpha1.WindowsInstance) bool {
+func applies(o *observation, instance *v1alpha1.WindowsInstance) bool {
 	if o.pins == pinsOf(instance) {
 		return true
 	}
@@ -204,7 +204,7 @@ func applies(o *observation, instance *windowsv1alpha1.WindowsInstance) bool {
 }
 
 // pauseOf says why the host is to be left alone, empty if it is not.
-func pauseOf(instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool) string {
+func pauseOf(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
 	switch {
 	case instance.Spec.Paused:
 		return "The host is left alone as spec.paused is true."
@@ -216,7 +216,7 @@ func pauseOf(instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.Wi
 
 // writeStatus records a status if it differs from the recorded one. It fails with
 // a conflict when the object was changed since it was read. It returns the object as it is stored.
-func (r *Reconciler) writeStatus(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, status windowsv1alpha1.WindowsInstanceStatus) (*windowsv1alpha1.WindowsInstance, error) {
+func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.WindowsInstance, status v1alpha1.WindowsInstanceStatus) (*v1alpha1.WindowsInstance, error) {
 	if equality.Semantic.DeepEqual(instance.Status, status) {
 		return instance, nil
 	}
@@ -233,7 +233,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *windowsv1alpha1.
 
 // proceed has the host looked at if it is time, else says when it will be.
 // instance is the object as it is stored, with everything that was recorded.
-func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, w snapshot, known remembered, before *windowsv1alpha1.WindowsInstanceStatus) reconcile.Result {
+func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, w snapshot, known remembered, before *v1alpha1.WindowsInstanceStatus) reconcile.Result {
 	if w.paused != "" {
 		r.prober.cancel(key)
 		r.tracker.renew(key) // it is looked at as soon as the pause ends
@@ -276,13 +276,13 @@ func lookedAt(known remembered) time.Time {
 }
 
 // lostNode says whether the Node of a host has stopped being ready.
-func lostNode(before, after *windowsv1alpha1.WindowsInstanceStatus) bool {
-	return meta.IsStatusConditionTrue(before.Conditions, windowsv1alpha1.ConditionNodeReady) &&
-		meta.IsStatusConditionFalse(after.Conditions, windowsv1alpha1.ConditionNodeReady)
+func lostNode(before, after *v1alpha1.WindowsInstanceStatus) bool {
+	return meta.IsStatusConditionTrue(before.Conditions, v1alpha1.ConditionNodeReady) &&
+		meta.IsStatusConditionFalse(after.Conditions, v1alpha1.ConditionNodeReady)
 }
 
 // probe submits a look at a host.
-func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, known remembered) {
+func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, known remembered) {
 	l := laneFast
 	if known.history.hung {
 		l = laneSlow
@@ -294,7 +294,7 @@ func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instan
 			hosts:    r.Hosts,
 			instance: instance,
 			clock:    r.clock,
-			admit: func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, addresses []string) (bool, error) {
+			admit: func(ctx context.Context, instance *v1alpha1.WindowsInstance, addresses []string) (bool, error) {
 				other, err := findDuplicate(ctx, r.client, instance, addresses, r.Namespace)
 				return other == nil, err
 			},
@@ -318,7 +318,7 @@ func (r *Reconciler) probed(key types.NamespacedName, o *observation) {
 
 // wakeUp has an instance reconciled.
 func (r *Reconciler) wakeUp(ctx context.Context, key types.NamespacedName) {
-	e := event.GenericEvent{Object: &windowsv1alpha1.WindowsInstance{
+	e := event.GenericEvent{Object: &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 	}}
 	select {

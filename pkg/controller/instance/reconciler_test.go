@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -68,13 +68,13 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	f := &fixture{t: t, journal: &journal{}, clock: newFakeClock()}
 	scheme := kruntime.NewScheme()
-	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*kruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).
+		WithStatusSubresource(&v1alpha1.WindowsInstance{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				f.mu.Lock()
@@ -165,9 +165,9 @@ func (f *fixture) awoken() bool {
 	}
 }
 
-func (f *fixture) get(name string) *windowsv1alpha1.WindowsInstance {
+func (f *fixture) get(name string) *v1alpha1.WindowsInstance {
 	f.t.Helper()
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: testNamespace, Name: name}, instance); err != nil {
 		f.t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func (f *fixture) get(name string) *windowsv1alpha1.WindowsInstance {
 }
 
 // update changes the spec of an instance as a user would.
-func (f *fixture) update(name string, change func(*windowsv1alpha1.WindowsInstance)) {
+func (f *fixture) update(name string, change func(*v1alpha1.WindowsInstance)) {
 	f.t.Helper()
 	instance := f.get(name)
 	before := instance.DeepCopy()
@@ -186,7 +186,7 @@ func (f *fixture) update(name string, change func(*windowsv1alpha1.WindowsInstan
 	}
 }
 
-func (f *fixture) expect(name string, phase windowsv1alpha1.WindowsInstancePhase, conditions ...string) {
+func (f *fixture) expect(name string, phase v1alpha1.WindowsInstancePhase, conditions ...string) {
 	f.t.Helper()
 	status := f.get(name).Status
 	got := conditionsOf(&status)
@@ -221,7 +221,7 @@ func TestReconcileFirstContact(t *testing.T) {
 		"Resolve win-1", "Login win-1", "Facts win-1",
 		"write win-1", "event win-1 Normal Authenticated", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed",
 	)
-	f.expect("win-1", windowsv1alpha1.InstanceReady, "HostKeyTrusted=True/FirstUse", "UpToDate=True/RevisionCurrent", "Ready=True/AllChecksPassed")
+	f.expect("win-1", v1alpha1.InstanceReady, "HostKeyTrusted=True/FirstUse", "UpToDate=True/RevisionCurrent", "Ready=True/AllChecksPassed")
 	status := f.get("win-1").Status
 	if status.Node == nil || status.Node.Name != "win-1" || status.System.Product != "Windows Server 2022 Datacenter" || status.Version != "v0.1.0" || status.CurrentRevision != testRevision || status.ObservedGeneration != 1 {
 		t.Errorf("got status %+v", status)
@@ -237,7 +237,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 	f.reconcile("win-1")
 	receive(t, f.r.wake, "the host key")
 	f.journal.take()
-	conflict := apierrors.NewConflict(windowsv1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
+	conflict := apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
 
 	for _, fail := range []error{conflict, apierrors.NewInternalError(errors.New("storage is full"))} {
 		f.mu.Lock()
@@ -261,7 +261,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 	if len(got) == 0 || got[0] != "write win-1" {
 		t.Errorf("got %v", got)
 	}
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/FirstUse")
+	f.expect("win-1", v1alpha1.InstanceConnected, "HostKeyTrusted=True/FirstUse")
 }
 
 func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
@@ -274,8 +274,8 @@ func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
 
 	f.expectJournal("write win-1", "Resolve win-1", "Login win-1", "Facts win-1", "write win-1",
 		"event win-1 Normal Authenticated", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed")
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned", "NodeReady=False/NoNode")
-	if keys := f.get("win-1").Status.HostKeys; len(keys) != 1 || keys[0].TrustedBy != windowsv1alpha1.TrustedBySpec {
+	f.expect("win-1", v1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned", "NodeReady=False/NoNode")
+	if keys := f.get("win-1").Status.HostKeys; len(keys) != 1 || keys[0].TrustedBy != v1alpha1.TrustedBySpec {
 		t.Errorf("got host keys %+v", keys)
 	}
 }
@@ -316,22 +316,22 @@ func TestReconcileFailures(t *testing.T) {
 		at        step
 		err       error
 		want      string
-		wantPhase windowsv1alpha1.WindowsInstancePhase
+		wantPhase v1alpha1.WindowsInstancePhase
 		wantCalls []string
 	}{
-		{"DNS", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonNameNotResolved), "Resolved=False/NameNotResolved", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
-		{"address policy", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonAddressRefused), "Resolved=False/AddressRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1"}},
-		{"refused", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"timed out", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"no SSH", stepLogin, sshErr(ssh.LayerHandshake, ssh.ReasonNotSSH), "Reachable=False/NotSSH", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"another host key", stepLogin, verifyAs(newKey(t, "other"), known(t)), "HostKeyTrusted=False/HostKeyChanged", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"no Secret", stepLogin, &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
-		{"credentials refused", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"silent while logging in", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"no session", stepLogin, sshErr(ssh.LayerSession, ssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"lost", stepFacts, sshErr(ssh.LayerSession, ssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", windowsv1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"no agent", stepFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"agent failed", stepFacts, &agentclient.Error{Step: agentclient.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", windowsv1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"DNS", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonNameNotResolved), "Resolved=False/NameNotResolved", v1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
+		{"address policy", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonAddressRefused), "Resolved=False/AddressRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1"}},
+		{"refused", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"timed out", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no SSH", stepLogin, sshErr(ssh.LayerHandshake, ssh.ReasonNotSSH), "Reachable=False/NotSSH", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"another host key", stepLogin, verifyAs(newKey(t, "other"), known(t)), "HostKeyTrusted=False/HostKeyChanged", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"no Secret", stepLogin, &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
+		{"credentials refused", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"silent while logging in", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no session", stepLogin, sshErr(ssh.LayerSession, ssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"lost", stepFacts, sshErr(ssh.LayerSession, ssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"no agent", stepFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"agent failed", stepFacts, &agentclient.Error{Step: agentclient.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, newInstance("win-1", "10.1.42.1"))
@@ -365,7 +365,7 @@ func TestReconcileFailures(t *testing.T) {
 				t.Errorf("a host that is well is looked at again after %s", third.RequeueAfter)
 			}
 			f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
-			f.expect("win-1", windowsv1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed")
+			f.expect("win-1", v1alpha1.InstanceConnected, "PreflightPassed=True/PreflightPassed")
 		})
 	}
 }
@@ -380,9 +380,9 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = presented })
 	f.clock.Step(10 * time.Minute)
 	f.settle("win-1")
-	f.expect("win-1", windowsv1alpha1.InstanceFailed, "HostKeyTrusted=False/HostKeyChanged", "Authenticated=Unknown/NotTried")
+	f.expect("win-1", v1alpha1.InstanceFailed, "HostKeyTrusted=False/HostKeyChanged", "Authenticated=Unknown/NotTried")
 	status := f.get("win-1").Status
-	if text := messageOf(t, &status, windowsv1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, presented.String()) {
+	if text := messageOf(t, &status, v1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, presented.String()) {
 		t.Errorf("the message does not say how to accept the key: %s", text)
 	}
 	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, presented), "", metav1.Now())[0].Key {
@@ -391,20 +391,20 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	f.journal.take()
 	f.hosts.takeForgotten()
 
-	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{presented.String()} })
+	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{presented.String()} })
 	f.settle("win-1") // at once, without waiting for the backoff
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal Recovered")
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned")
+	f.expect("win-1", v1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned")
 	if got := f.hosts.takeForgotten(); len(got) != 1 {
 		t.Errorf("connections made with the old keys were kept: %v", got)
 	}
 }
 
 func TestReconcilePaused(t *testing.T) {
-	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "rack-1"}}
 	pool.Spec.Paused = true
 	byPool, bySelf := newInstance("by-pool", "10.1.42.1"), newInstance("by-self", "10.1.42.2")
-	byPool.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "rack-1"}
+	byPool.Spec.PoolRef = &v1alpha1.PoolReference{Name: "rack-1"}
 	bySelf.Spec.Paused = true
 	f := newFixture(t, pool, byPool, bySelf)
 	for _, address := range []string{"10.1.42.1", "10.1.42.2"} {
@@ -413,19 +413,19 @@ func TestReconcilePaused(t *testing.T) {
 	for _, name := range []string{"by-pool", "by-self"} {
 		f.settle(name)
 		f.expectJournal("write " + name)
-		f.expect(name, windowsv1alpha1.InstancePending, "Ready=Unknown/Paused", "Resolved=Unknown/Paused")
+		f.expect(name, v1alpha1.InstancePending, "Ready=Unknown/Paused", "Resolved=Unknown/Paused")
 	}
 
-	f.update("by-self", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = false })
+	f.update("by-self", func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = false })
 	f.settle("by-self")
-	f.expect("by-self", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.expect("by-self", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
 	f.journal.take()
 
-	f.update("by-self", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true })
+	f.update("by-self", func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true })
 	f.clock.Step(time.Hour)
 	f.settle("by-self")
 	f.expectJournal("write by-self")
-	f.expect("by-self", windowsv1alpha1.InstancePending, "Ready=Unknown/Paused", "Authenticated=True/LoggedIn")
+	f.expect("by-self", v1alpha1.InstancePending, "Ready=Unknown/Paused", "Authenticated=True/LoggedIn")
 }
 
 func TestReconcilePauseEndsAProbe(t *testing.T) {
@@ -433,7 +433,7 @@ func TestReconcilePauseEndsAProbe(t *testing.T) {
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
 	f.reconcile("win-1")
 	receive(t, f.hosts.entered, "the probe")
-	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true })
+	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true })
 	f.reconcile("win-1")
 	f.stop() // returns when the probe has ended, which it does not by itself
 	if f.awoken() {
@@ -450,20 +450,20 @@ func TestReconcileDuplicate(t *testing.T) {
 		f.hosts.set(address, func(h *scriptedHost) { h.key, h.addresses = newKey(t, "host"), []string{"10.1.42.1"} })
 	}
 	f.settle("older")
-	f.expect("older", windowsv1alpha1.InstanceConnected)
+	f.expect("older", v1alpha1.InstanceConnected)
 	f.journal.take()
 
 	f.settle("newer")
 	f.expectJournal("write newer", "Resolve newer", "write newer", "event newer Warning DuplicateHost")
-	f.expect("newer", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "NodeReady=Unknown/NotTried")
+	f.expect("newer", v1alpha1.InstanceFailed, "Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "NodeReady=Unknown/NotTried")
 	status := f.get("newer").Status
-	if text := messageOf(t, &status, windowsv1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already stands for this host") {
+	if text := messageOf(t, &status, v1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already stands for this host") {
 		t.Errorf("got %q", text)
 	}
 	f.settle("literal")
 	f.expectJournal("write literal", "event literal Warning DuplicateHost")
 	f.settle("foreign")
-	f.expect("foreign", windowsv1alpha1.InstanceConnected)
+	f.expect("foreign", v1alpha1.InstanceConnected)
 
 	// The older one goes: of the rest the first takes its place.
 	if err := f.client.Delete(context.Background(), f.get("older")); err != nil {
@@ -471,9 +471,9 @@ func TestReconcileDuplicate(t *testing.T) {
 	}
 	f.reconcile("older")
 	f.settle("literal")
-	f.expect("literal", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.expect("literal", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
 	f.settle("newer")
-	f.expect("newer", windowsv1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
+	f.expect("newer", v1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
 }
 
 func TestReconcileDeletionEndsTheProbe(t *testing.T) {
@@ -520,10 +520,10 @@ func TestReconcileSpecChangeEndsTheProbe(t *testing.T) {
 	f.reconcile("win-1")
 	receive(t, f.hosts.entered, "the probe of the old address")
 
-	f.update("win-1", func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" })
+	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.2" })
 	f.settle("win-1")
 
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
 	if got := f.get("win-1").Status; !slices.Equal(got.Addresses, []string{"10.1.42.2"}) || got.ObservedGeneration != 2 {
 		t.Errorf("got addresses %v, generation %d", got.Addresses, got.ObservedGeneration)
 	}
@@ -560,7 +560,7 @@ func TestReconcileHangingHostsDoNotDelayOthers(t *testing.T) {
 	for connected := 0; connected < all-hanging; {
 		name := receive(t, f.r.wake, "a good host").Object.GetName()
 		f.reconcile(name)
-		if f.get(name).Status.Phase == windowsv1alpha1.InstanceConnected {
+		if f.get(name).Status.Phase == v1alpha1.InstanceConnected {
 			connected++
 		}
 	}
@@ -597,7 +597,7 @@ func TestReconcileNode(t *testing.T) {
 	}
 	f.settle("win-1")
 	f.expectJournal("write win-1", "event win-1 Normal NodeReady") // without contacting the host
-	f.expect("win-1", windowsv1alpha1.InstanceReady, "Ready=True/AllChecksPassed")
+	f.expect("win-1", v1alpha1.InstanceReady, "Ready=True/AllChecksPassed")
 
 	// The Node goes away a minute later: is it the host or the kubelet?
 	f.clock.Step(time.Minute)
@@ -606,7 +606,7 @@ func TestReconcileNode(t *testing.T) {
 	}
 	f.settle("win-1")
 	f.expectJournal("write win-1", "event win-1 Warning NoNode", "Resolve win-1", "Login win-1", "Facts win-1")
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "NodeReady=False/NoNode", "Ready=False/NoNode")
+	f.expect("win-1", v1alpha1.InstanceConnected, "NodeReady=False/NoNode", "Ready=False/NoNode")
 }
 
 // After a restart of the controller, hosts that are known come one after the other.
@@ -641,7 +641,7 @@ func TestReconcileOurOwnLimitsSayNothingAboutAHost(t *testing.T) {
 	f.clock.Step(10 * time.Minute)
 	result := f.settle("win-1")
 	f.expectJournal("Resolve win-1", "Login win-1")
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
+	f.expect("win-1", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
 	if result.RequeueAfter <= 0 || result.RequeueAfter > 6*time.Second {
 		t.Errorf("tried again after %s", result.RequeueAfter)
 	}
@@ -660,7 +660,7 @@ func TestReconcileRestartOfAHostIsToldOnce(t *testing.T) {
 	})
 	f.settle("win-1")
 	f.expectJournal("Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal RebootPending")
-	f.expect("win-1", windowsv1alpha1.InstanceConnected, "RebootRequired=True/RebootPending", "PreflightPassed=True/PreflightPassed")
+	f.expect("win-1", v1alpha1.InstanceConnected, "RebootRequired=True/RebootPending", "PreflightPassed=True/PreflightPassed")
 }
 
 func TestReconcileLeavesNoGoroutine(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
@@ -93,17 +93,17 @@ func (h history) after(o outcome, hung bool, at time.Time, jitter float64) histo
 // that a former process knew are spread over time, so that a restart is no
 // stampede; a host that nobody has looked at comes at once, and so does one that was
 // about to be logged in to for the first time.
-func restore(instance *windowsv1alpha1.WindowsInstance, recheck time.Duration, now time.Time, jitter float64) history {
-	resolved := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionResolved)
+func restore(instance *v1alpha1.WindowsInstance, recheck time.Duration, now time.Time, jitter float64) history {
+	resolved := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionResolved)
 	if resolved == nil || resolved.Status == metav1.ConditionUnknown || instance.Status.ObservedGeneration != instance.Generation {
 		return history{}
 	}
-	login := meta.FindStatusCondition(instance.Status.Conditions, windowsv1alpha1.ConditionAuthenticated)
-	if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionHostKeyTrusted) && login != nil && login.Reason == windowsv1alpha1.ReasonNotTried {
+	login := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
+	if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionHostKeyTrusted) && login != nil && login.Reason == v1alpha1.ReasonNotTried {
 		return history{}
 	}
 	h := history{outcome: outcomeRestored, at: now, spread: min(failureBackoff.Cap, recheck), jitter: jitter}
-	if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionPreflightPassed) {
+	if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionPreflightPassed) {
 		h.spread = recheck
 	}
 	for _, c := range instance.Status.Conditions {

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func TestNext(t *testing.T) {
@@ -69,28 +69,28 @@ func TestHistoryAfter(t *testing.T) {
 }
 
 func TestRestore(t *testing.T) {
-	with := func(conditions ...metav1.Condition) *windowsv1alpha1.WindowsInstance {
+	with := func(conditions ...metav1.Condition) *v1alpha1.WindowsInstance {
 		instance := newInstance("win-1", "10.1.42.1")
 		instance.Status.ObservedGeneration = 1
 		instance.Status.Conditions = conditions
 		return instance
 	}
-	resolved := metav1.Condition{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionTrue}
-	fit := metav1.Condition{Type: windowsv1alpha1.ConditionPreflightPassed, Status: metav1.ConditionTrue}
-	silent := metav1.Condition{Type: windowsv1alpha1.ConditionReachable, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonConnectionTimedOut}
-	trusted := metav1.Condition{Type: windowsv1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionTrue}
-	notTried := metav1.Condition{Type: windowsv1alpha1.ConditionAuthenticated, Status: metav1.ConditionUnknown, Reason: windowsv1alpha1.ReasonNotTried}
-	refused := metav1.Condition{Type: windowsv1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonCredentialsRefused}
+	resolved := metav1.Condition{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionTrue}
+	fit := metav1.Condition{Type: v1alpha1.ConditionPreflightPassed, Status: metav1.ConditionTrue}
+	silent := metav1.Condition{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonConnectionTimedOut}
+	trusted := metav1.Condition{Type: v1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionTrue}
+	notTried := metav1.Condition{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNotTried}
+	refused := metav1.Condition{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonCredentialsRefused}
 	changed := with(resolved, fit)
 	changed.Generation = 2
 
 	for _, test := range []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 		want     history
 	}{
 		{"never seen", newInstance("win-1", "10.1.42.1"), history{}},
-		{"registered and not tried", with(metav1.Condition{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionUnknown}), history{}},
+		{"registered and not tried", with(metav1.Condition{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionUnknown}), history{}},
 		{"the spec was changed while nobody looked", changed, history{}},
 		{"about to be logged in to", with(resolved, trusted, notTried), history{}},
 		{"not let in", with(resolved, trusted, refused), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
@@ -52,9 +52,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&windowsv1alpha1.WindowsInstance{}).
-		Watches(&windowsv1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(endpointsChanged)).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.WindowsInstance{}).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(endpointsChanged)).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
@@ -70,7 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 // peersOf maps an instance to the others that are contacted at the same place, or may
 // have the same Node: which of them stands for the host may have changed.
 func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconcile.Request {
-	instance, ok := object.(*windowsv1alpha1.WindowsInstance)
+	instance, ok := object.(*v1alpha1.WindowsInstance)
 	if !ok {
 		return nil
 	}
@@ -113,14 +113,14 @@ func (r *Reconciler) hostsOf(ctx context.Context, object client.Object) []reconc
 }
 
 func (r *Reconciler) instancesWith(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	return watch.Requests(ctx, r.client, func(*windowsv1alpha1.WindowsInstance) bool { return true }, opts...)
+	return watch.Requests(ctx, r.client, func(*v1alpha1.WindowsInstance) bool { return true }, opts...)
 }
 
 // endpointsChanged lets pass what may change which of several instances stands for a host.
 var endpointsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
-		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!slices.Equal(endpoints(before, nil), endpoints(after, nil)) ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node))

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
@@ -33,8 +33,8 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 	}
 }
 
-func systemStatus(facts *api.Facts) windowsv1alpha1.SystemStatus {
-	s := windowsv1alpha1.SystemStatus{
+func systemStatus(facts *api.Facts) v1alpha1.SystemStatus {
+	s := v1alpha1.SystemStatus{
 		Product:      facts.System.Product,
 		Build:        facts.System.Version,
 		Architecture: facts.System.Architecture,
@@ -56,7 +56,7 @@ func systemStatus(facts *api.Facts) windowsv1alpha1.SystemStatus {
 
 // mergeSystem returns what to record: the new status, but the recorded boot time
 // where the new one does not mean that the host was restarted.
-func mergeSystem(recorded *windowsv1alpha1.SystemStatus, now windowsv1alpha1.SystemStatus) *windowsv1alpha1.SystemStatus {
+func mergeSystem(recorded *v1alpha1.SystemStatus, now v1alpha1.SystemStatus) *v1alpha1.SystemStatus {
 	merged := now.DeepCopy()
 	if recorded == nil || recorded.BootTime == nil {
 		return merged

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
@@ -18,7 +18,7 @@ type remembered struct {
 	uid     types.UID
 	contact string
 	// instance is the object as it was last contacted or seen; it names the connections to close.
-	instance *windowsv1alpha1.WindowsInstance
+	instance *v1alpha1.WindowsInstance
 	last     *observation
 	history  history
 }
@@ -36,7 +36,7 @@ func newTracker() *tracker {
 // sync notes the present object and returns what is remembered of it. When the
 // host is to be contacted in another way than before, what is remembered is
 // worthless: replaced is the object with which it was contacted until now.
-func (t *tracker) sync(key types.NamespacedName, instance *windowsv1alpha1.WindowsInstance, contact string, start func() history) (h remembered, replaced *windowsv1alpha1.WindowsInstance) {
+func (t *tracker) sync(key types.NamespacedName, instance *v1alpha1.WindowsInstance, contact string, start func() history) (h remembered, replaced *v1alpha1.WindowsInstance) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, ok := t.hosts[key]
@@ -80,7 +80,7 @@ func (t *tracker) renew(key types.NamespacedName) {
 }
 
 // forget drops a host and returns the object that it was last contacted with.
-func (t *tracker) forget(key types.NamespacedName) *windowsv1alpha1.WindowsInstance {
+func (t *tracker) forget(key types.NamespacedName) *v1alpha1.WindowsInstance {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h, ok := t.hosts[key]

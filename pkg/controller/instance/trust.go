@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
@@ -40,7 +40,7 @@ type trustDecision struct {
 	// keys are those that are trusted now, before anything is recorded.
 	keys []host.Key
 	// by says where keys come from.
-	by windowsv1alpha1.HostKeyTrust
+	by v1alpha1.HostKeyTrust
 	// err is set with verdictUnusable.
 	err error
 }
@@ -48,11 +48,11 @@ type trustDecision struct {
 // trust decides about a host key. The keys of the spec, if there are any, are the
 // only ones that are trusted; else those that the status has recorded; else the
 // first key that the host presents. presented is none when it is not known.
-func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented host.Key) trustDecision {
+func trust(spec []string, status []v1alpha1.HostKeyStatus, presented host.Key) trustDecision {
 	var d trustDecision
 	switch {
 	case len(spec) > 0:
-		d.by = windowsv1alpha1.TrustedBySpec
+		d.by = v1alpha1.TrustedBySpec
 		for i, line := range spec {
 			key, err := host.ParseKey(line)
 			if err != nil {
@@ -90,17 +90,17 @@ func trust(spec []string, status []windowsv1alpha1.HostKeyStatus, presented host
 
 // recordKeys returns the host keys as the status keeps them. A key that was
 // recorded before keeps the time at which it was first seen.
-func recordKeys(recorded []windowsv1alpha1.HostKeyStatus, keys []host.Key, by windowsv1alpha1.HostKeyTrust, seen metav1.Time) []windowsv1alpha1.HostKeyStatus {
-	var out []windowsv1alpha1.HostKeyStatus
+func recordKeys(recorded []v1alpha1.HostKeyStatus, keys []host.Key, by v1alpha1.HostKeyTrust, seen metav1.Time) []v1alpha1.HostKeyStatus {
+	var out []v1alpha1.HostKeyStatus
 	for _, key := range keys {
-		entry := windowsv1alpha1.HostKeyStatus{
+		entry := v1alpha1.HostKeyStatus{
 			Type:        key.Type(),
 			Fingerprint: key.Fingerprint(),
 			Key:         key.Base64(),
 			FirstSeen:   seen,
 			TrustedBy:   by,
 		}
-		same := func(other windowsv1alpha1.HostKeyStatus) bool { return other.Key == entry.Key }
+		same := func(other v1alpha1.HostKeyStatus) bool { return other.Key == entry.Key }
 		if slices.ContainsFunc(out, same) {
 			continue
 		}

@@ -10,24 +10,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 )
 
 func TestTrust(t *testing.T) {
 	old, other := newKey(t, "old"), newKey(t, "other")
-	recorded := func(by windowsv1alpha1.HostKeyTrust, keys ...host.Key) []windowsv1alpha1.HostKeyStatus {
+	recorded := func(by v1alpha1.HostKeyTrust, keys ...host.Key) []v1alpha1.HostKeyStatus {
 		return recordKeys(nil, keys, by, metav1.NewTime(testNow))
 	}
-	const spec, firstUse = windowsv1alpha1.TrustedBySpec, windowsv1alpha1.TrustedOnFirstUse
+	const spec, firstUse = v1alpha1.TrustedBySpec, v1alpha1.TrustedOnFirstUse
 
 	for _, test := range []struct {
 		name      string
 		spec      []string
-		status    []windowsv1alpha1.HostKeyStatus
+		status    []v1alpha1.HostKeyStatus
 		presented host.Key
 		want      verdict
-		wantBy    windowsv1alpha1.HostKeyTrust
+		wantBy    v1alpha1.HostKeyTrust
 	}{
 		{name: "nothing is known", want: verdictAsk},
 		{name: "first use", presented: old, want: verdictRecord},
@@ -44,7 +44,7 @@ func TestTrust(t *testing.T) {
 		{name: "a comment after the key does not matter", spec: []string{old.String() + " root@win-1"}, presented: old, want: verdictMatch, wantBy: spec},
 		{name: "a key of a type that is not pinned says nothing", spec: []string{newRSAKey(t).String()}, presented: old, want: verdictVerify, wantBy: spec},
 		{name: "an unreadable pin trusts nothing", spec: []string{old.String(), "ssh-ed25519 AAAA"}, presented: old, want: verdictUnusable},
-		{name: "an unreadable record trusts nothing", status: []windowsv1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "!"}}, presented: old, want: verdictUnusable},
+		{name: "an unreadable record trusts nothing", status: []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "!"}}, presented: old, want: verdictUnusable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := trust(test.spec, test.status, test.presented)
@@ -61,13 +61,13 @@ func TestTrust(t *testing.T) {
 func TestRecordKeysKeepsWhenAKeyWasFirstSeen(t *testing.T) {
 	before, now := metav1.NewTime(testNow.Add(-time.Hour)), metav1.NewTime(testNow)
 	old, other := newKey(t, "old"), newKey(t, "other")
-	recorded := recordKeys(nil, []host.Key{old}, windowsv1alpha1.TrustedOnFirstUse, before)
+	recorded := recordKeys(nil, []host.Key{old}, v1alpha1.TrustedOnFirstUse, before)
 
-	got := recordKeys(recorded, []host.Key{other, old, other}, windowsv1alpha1.TrustedBySpec, now)
+	got := recordKeys(recorded, []host.Key{other, old, other}, v1alpha1.TrustedBySpec, now)
 
-	want := []windowsv1alpha1.HostKeyStatus{
-		{Type: "ssh-ed25519", Fingerprint: other.Fingerprint(), Key: other.String()[len("ssh-ed25519 "):], FirstSeen: now, TrustedBy: windowsv1alpha1.TrustedBySpec},
-		{Type: "ssh-ed25519", Fingerprint: old.Fingerprint(), Key: old.String()[len("ssh-ed25519 "):], FirstSeen: before, TrustedBy: windowsv1alpha1.TrustedBySpec},
+	want := []v1alpha1.HostKeyStatus{
+		{Type: "ssh-ed25519", Fingerprint: other.Fingerprint(), Key: other.String()[len("ssh-ed25519 "):], FirstSeen: now, TrustedBy: v1alpha1.TrustedBySpec},
+		{Type: "ssh-ed25519", Fingerprint: old.Fingerprint(), Key: old.String()[len("ssh-ed25519 "):], FirstSeen: before, TrustedBy: v1alpha1.TrustedBySpec},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

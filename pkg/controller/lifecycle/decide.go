@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
@@ -38,7 +38,7 @@ const (
 
 // snapshot has everything that decides about an instance.
 type snapshot struct {
-	instance *windowsv1alpha1.WindowsInstance
+	instance *v1alpha1.WindowsInstance
 	// managed: hosts are set up, and not only watched.
 	managed bool
 	// paused says what leaves the host alone, as a field of the API. Empty: nothing.
@@ -71,7 +71,7 @@ const (
 type action struct {
 	do verb
 	// operation is the type of the operation to record.
-	operation windowsv1alpha1.OperationType
+	operation v1alpha1.OperationType
 	// event tells of what was done. Nil: nothing is told.
 	event *event
 	// removed is what the condition Removed is to say. Nil: nothing.
@@ -106,7 +106,7 @@ func decide(w snapshot) action {
 	configure := w.configure()
 	last := w.instance.Status.Operation
 	touched := w.configured() != nil && w.instance.Status.CurrentRevision != ""
-	begun := last.Active() && last.Type == windowsv1alpha1.OperationReconfigure
+	begun := last.Active() && last.Type == v1alpha1.OperationReconfigure
 	if !w.held() && (touched || begun || configure.do == doRecord) {
 		// Before the first thing is put on the host. Its being there brings the next decision.
 		return action{do: doHold, pending: configure.pending}
@@ -118,7 +118,7 @@ func decide(w snapshot) action {
 func (w snapshot) configure() action {
 	status := &w.instance.Status
 	if status.Operation.Active() {
-		return action{do: doNothing, pending: status.Operation.Type == windowsv1alpha1.OperationReconfigure && status.Operation.Phase == windowsv1alpha1.OperationPending}
+		return action{do: doNothing, pending: status.Operation.Type == v1alpha1.OperationReconfigure && status.Operation.Phase == v1alpha1.OperationPending}
 	}
 	why := w.lacks()
 	if why == nil || w.paused != "" {
@@ -127,7 +127,7 @@ func (w snapshot) configure() action {
 	if due := w.due(); due.After(w.now) {
 		return action{do: doNothing, again: due, pending: true}
 	}
-	return action{do: doRecord, operation: windowsv1alpha1.OperationReconfigure, event: why, pending: true}
+	return action{do: doRecord, operation: v1alpha1.OperationReconfigure, event: why, pending: true}
 }
 
 // lacks says why the host is to be set up, nil if it is not to be, or cannot be at the moment.
@@ -135,20 +135,20 @@ func (w snapshot) lacks() *event {
 	status := &w.instance.Status
 	c := w.configured()
 	switch {
-	case c == nil || c.Status == metav1.ConditionUnknown || c.Reason == windowsv1alpha1.ReasonInputsMissing,
+	case c == nil || c.Status == metav1.ConditionUnknown || c.Reason == v1alpha1.ReasonInputsMissing,
 		status.DesiredRevision == "",
 		status.ObservedGeneration != w.instance.Generation, // the host of another spec was looked at
-		!meta.IsStatusConditionTrue(status.Conditions, windowsv1alpha1.ConditionPreflightPassed):
+		!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionPreflightPassed):
 		return nil
 	}
-	last, desired := status.NewestOperation(windowsv1alpha1.OperationReconfigure), windowsv1alpha1.ShortRevision(status.DesiredRevision)
+	last, desired := status.NewestOperation(v1alpha1.OperationReconfigure), v1alpha1.ShortRevision(status.DesiredRevision)
 	switch {
 	case last.BrokenOff() && c.Status == metav1.ConditionFalse:
 		return normal(eventRetried, "The host is set up with revision %s, as operation %s did not get to its end.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
 		return normal(eventFirstConfiguration, "The host is set up for the first time, with revision %s.", desired)
 	case status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision:
-		return normal(eventRevisionChanged, "The host is brought from revision %s to %s.", windowsv1alpha1.ShortRevision(status.CurrentRevision), desired)
+		return normal(eventRevisionChanged, "The host is brought from revision %s to %s.", v1alpha1.ShortRevision(status.CurrentRevision), desired)
 	case c.Status == metav1.ConditionFalse:
 		return normal(eventInterrupted, "The host is set up with revision %s, as it was not set up completely.", desired)
 	}
@@ -158,21 +158,21 @@ func (w snapshot) lacks() *event {
 // due is from when on the host may be set up. Zero: at any time.
 func (w snapshot) due() time.Time {
 	status := &w.instance.Status
-	last := status.NewestOperation(windowsv1alpha1.OperationReconfigure)
+	last := status.NewestOperation(v1alpha1.OperationReconfigure)
 	if last == nil || last.FinishedAt == nil {
 		return time.Time{}
 	}
 	// The condition speaks of the generation that failed.
 	c := w.configured()
-	respecified := c.Reason == windowsv1alpha1.ReasonConfigurationFailed && c.ObservedGeneration != w.instance.Generation
+	respecified := c.Reason == v1alpha1.ReasonConfigurationFailed && c.ObservedGeneration != w.instance.Generation
 	changed := last.Revision != "" && last.Revision != status.DesiredRevision
 	var pause time.Duration
 	switch {
-	case last.Phase == windowsv1alpha1.OperationSucceeded && changed && last.Revision == status.CurrentRevision:
+	case last.Phase == v1alpha1.OperationSucceeded && changed && last.Revision == status.CurrentRevision:
 		return time.Time{} // what it did was seen, and more is wanted since
 	case changed, respecified:
 		pause = changedPause
-	case last.Phase == windowsv1alpha1.OperationCanceled:
+	case last.Phase == v1alpha1.OperationCanceled:
 		pause = configureRetryLongest // somebody does not want it now
 	default:
 		// After a success too: the host is looked at again before it is known what it brought.
@@ -183,15 +183,15 @@ func (w snapshot) due() time.Time {
 
 // duplicate says whether another instance stands for the host.
 func (w snapshot) duplicate() bool {
-	c := meta.FindStatusCondition(w.instance.Status.Conditions, windowsv1alpha1.ConditionResolved)
-	return c != nil && c.Reason == windowsv1alpha1.ReasonDuplicateHost
+	c := meta.FindStatusCondition(w.instance.Status.Conditions, v1alpha1.ConditionResolved)
+	return c != nil && c.Reason == v1alpha1.ReasonDuplicateHost
 }
 
 // configured is the condition of that name, nil while nothing is known that it could
 // be decided by.
 func (w snapshot) configured() *metav1.Condition {
-	c := meta.FindStatusCondition(w.instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
-	if c != nil && c.Reason == windowsv1alpha1.ReasonNotManaged {
+	c := meta.FindStatusCondition(w.instance.Status.Conditions, v1alpha1.ConditionConfigured)
+	if c != nil && c.Reason == v1alpha1.ReasonNotManaged {
 		return nil
 	}
 	return c
@@ -200,7 +200,7 @@ func (w snapshot) configured() *metav1.Condition {
 // attempts counts how often in a row we had done what last, the newest operation of its
 // type, did, and it ended in the same way. What a person asked for in between counts
 // for nothing, except that there was at least one attempt.
-func attempts(status *windowsv1alpha1.WindowsInstanceStatus, last *windowsv1alpha1.Operation) int {
+func attempts(status *v1alpha1.WindowsInstanceStatus, last *v1alpha1.Operation) int {
 	n := 0
 	for _, o := range status.Operations() {
 		if o.Type != last.Type {

@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -25,16 +25,16 @@ var testNow = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: testNow.Add(-d)} }
 
 // change makes an instance differ from that of [newInstance].
-type change func(*windowsv1alpha1.WindowsInstance)
+type change func(*v1alpha1.WindowsInstance)
 
 // newInstance is fit to be a node, is to get revision1, and was never set up.
-func newInstance(changes ...change) *windowsv1alpha1.WindowsInstance {
-	instance := &windowsv1alpha1.WindowsInstance{
+func newInstance(changes ...change) *v1alpha1.WindowsInstance {
+	instance := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1", UID: "uid-of-win-1", Generation: 1},
-		Status:     windowsv1alpha1.WindowsInstanceStatus{ObservedGeneration: 1, DesiredRevision: revision1},
+		Status:     v1alpha1.WindowsInstanceStatus{ObservedGeneration: 1, DesiredRevision: revision1},
 	}
-	condition(windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, windowsv1alpha1.ReasonPreflightPassed)(instance)
-	condition(windowsv1alpha1.ConditionConfigured, metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring)(instance)
+	condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, v1alpha1.ReasonPreflightPassed)(instance)
+	condition(v1alpha1.ConditionConfigured, metav1.ConditionFalse, v1alpha1.ReasonConfiguring)(instance)
 	for _, c := range changes {
 		c(instance)
 	}
@@ -43,7 +43,7 @@ func newInstance(changes ...change) *windowsv1alpha1.WindowsInstance {
 
 // condition sets a condition of generation 1.
 func condition(kind string, status metav1.ConditionStatus, reason string) change {
-	return func(i *windowsv1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
 		for n := range i.Status.Conditions {
 			if i.Status.Conditions[n].Type == kind {
 				i.Status.Conditions[n].Status, i.Status.Conditions[n].Reason = status, reason
@@ -55,35 +55,35 @@ func condition(kind string, status metav1.ConditionStatus, reason string) change
 }
 
 func configured(status metav1.ConditionStatus, reason string) change {
-	return condition(windowsv1alpha1.ConditionConfigured, status, reason)
+	return condition(v1alpha1.ConditionConfigured, status, reason)
 }
 
 // has is a host that was set up with a revision completely.
 func has(revision string) change {
-	return func(i *windowsv1alpha1.WindowsInstance) {
+	return func(i *v1alpha1.WindowsInstance) {
 		i.Status.CurrentRevision = revision
-		configured(metav1.ConditionTrue, windowsv1alpha1.ReasonConfigured)(i)
+		configured(metav1.ConditionTrue, v1alpha1.ReasonConfigured)(i)
 	}
 }
 
 // held has the finalizer.
-func held(i *windowsv1alpha1.WindowsInstance) {
-	i.Finalizers = append(i.Finalizers, windowsv1alpha1.HostFinalizer)
+func held(i *v1alpha1.WindowsInstance) {
+	i.Finalizers = append(i.Finalizers, v1alpha1.HostFinalizer)
 }
 
 // generation is that of the spec, of which the host was looked at.
 func generation(n int64) change {
-	return func(i *windowsv1alpha1.WindowsInstance) { i.Generation, i.Status.ObservedGeneration = n, n }
+	return func(i *v1alpha1.WindowsInstance) { i.Generation, i.Status.ObservedGeneration = n, n }
 }
 
 // deleted is an instance that was deleted that long ago.
 func deleted(since time.Duration) change {
-	return func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = ago(since) }
+	return func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = ago(since) }
 }
 
-func removal(policy windowsv1alpha1.RemovalPolicy, after time.Duration) change {
-	return func(i *windowsv1alpha1.WindowsInstance) {
-		i.Spec.Removal = &windowsv1alpha1.RemovalOptions{Policy: policy}
+func removal(policy v1alpha1.RemovalPolicy, after time.Duration) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		i.Spec.Removal = &v1alpha1.RemovalOptions{Policy: policy}
 		if after != 0 {
 			i.Spec.Removal.After = &metav1.Duration{Duration: after}
 		}
@@ -91,12 +91,12 @@ func removal(policy windowsv1alpha1.RemovalPolicy, after time.Duration) change {
 }
 
 // op is an operation of ours that has ended.
-func op(t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, ended time.Duration, changes ...func(*windowsv1alpha1.Operation)) windowsv1alpha1.Operation {
-	o := windowsv1alpha1.Operation{
-		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: windowsv1alpha1.ControllerRequester, Origin: windowsv1alpha1.OriginController, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
+func op(t v1alpha1.OperationType, phase v1alpha1.OperationPhase, ended time.Duration, changes ...func(*v1alpha1.Operation)) v1alpha1.Operation {
+	o := v1alpha1.Operation{
+		ID: strings.ToLower(string(t)) + "-1", Type: t, Phase: phase, RequestedBy: v1alpha1.ControllerRequester, Origin: v1alpha1.OriginController, RequestedAt: *ago(ended + time.Minute), StartedAt: ago(ended + time.Minute),
 		Message: "It did what it did.",
 	}
-	if o.Type == windowsv1alpha1.OperationReconfigure {
+	if o.Type == v1alpha1.OperationReconfigure {
 		o.Revision = revision1
 	}
 	if !o.Active() {
@@ -109,34 +109,34 @@ func op(t windowsv1alpha1.OperationType, phase windowsv1alpha1.OperationPhase, e
 }
 
 // ops are the operations of an instance, the newest first.
-func ops(all ...windowsv1alpha1.Operation) change {
-	return func(i *windowsv1alpha1.WindowsInstance) {
+func ops(all ...v1alpha1.Operation) change {
+	return func(i *v1alpha1.WindowsInstance) {
 		i.Status.Operation, i.Status.History = &all[0], all[1:]
 	}
 }
 
-func byAlice(o *windowsv1alpha1.Operation) {
-	o.RequestedBy, o.Origin = "alice", windowsv1alpha1.OriginUser
+func byAlice(o *v1alpha1.Operation) {
+	o.RequestedBy, o.Origin = "alice", v1alpha1.OriginUser
 }
 
-func to(revision string) func(*windowsv1alpha1.Operation) {
-	return func(o *windowsv1alpha1.Operation) { o.Revision = revision }
+func to(revision string) func(*v1alpha1.Operation) {
+	return func(o *v1alpha1.Operation) { o.Revision = revision }
 }
 
 // notBegun is an operation that was recorded and not begun.
-func notBegun(o *windowsv1alpha1.Operation) { o.StartedAt = nil }
+func notBegun(o *v1alpha1.Operation) { o.StartedAt = nil }
 
-func canceling(o *windowsv1alpha1.Operation) { o.CancelRequestedAt = ago(time.Second) }
+func canceling(o *v1alpha1.Operation) { o.CancelRequestedAt = ago(time.Second) }
 
 // at is an operation whose steps ended in that state, in the given one.
-func at(step string, state windowsv1alpha1.OperationStepState) func(*windowsv1alpha1.Operation) {
-	return func(o *windowsv1alpha1.Operation) {
-		for _, name := range []string{windowsv1alpha1.StepConnect, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepCleanup} {
+func at(step string, state v1alpha1.OperationStepState) func(*v1alpha1.Operation) {
+	return func(o *v1alpha1.Operation) {
+		for _, name := range []string{v1alpha1.StepConnect, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup} {
 			if name == step {
-				o.Steps = append(o.Steps, windowsv1alpha1.OperationStep{Name: name, State: state})
+				o.Steps = append(o.Steps, v1alpha1.OperationStep{Name: name, State: state})
 				return
 			}
-			o.Steps = append(o.Steps, windowsv1alpha1.OperationStep{Name: name, State: windowsv1alpha1.StepSucceeded})
+			o.Steps = append(o.Steps, v1alpha1.OperationStep{Name: name, State: v1alpha1.StepSucceeded})
 		}
 	}
 }
@@ -178,23 +178,23 @@ func checkText(t *testing.T, a action) {
 }
 
 const (
-	reconfigure = windowsv1alpha1.OperationReconfigure
-	remove      = windowsv1alpha1.OperationRemove
-	drain       = windowsv1alpha1.OperationDrain
+	reconfigure = v1alpha1.OperationReconfigure
+	remove      = v1alpha1.OperationRemove
+	drain       = v1alpha1.OperationDrain
 
-	pending   = windowsv1alpha1.OperationPending
-	running   = windowsv1alpha1.OperationRunning
-	succeeded = windowsv1alpha1.OperationSucceeded
-	failed    = windowsv1alpha1.OperationFailed
-	canceled  = windowsv1alpha1.OperationCanceled
+	pending   = v1alpha1.OperationPending
+	running   = v1alpha1.OperationRunning
+	succeeded = v1alpha1.OperationSucceeded
+	failed    = v1alpha1.OperationFailed
+	canceled  = v1alpha1.OperationCanceled
 )
 
 func TestDecideToConfigure(t *testing.T) {
-	failedCondition := configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed)
-	interrupted := configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfiguring)
-	inputsMissing := configured(metav1.ConditionFalse, windowsv1alpha1.ReasonInputsMissing)
-	many := func(n int, o windowsv1alpha1.Operation) change {
-		var all []windowsv1alpha1.Operation
+	failedCondition := configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed)
+	interrupted := configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring)
+	inputsMissing := configured(metav1.ConditionFalse, v1alpha1.ReasonInputsMissing)
+	many := func(n int, o v1alpha1.Operation) change {
+		var all []v1alpha1.Operation
 		for range n {
 			all = append(all, o)
 		}
@@ -203,27 +203,27 @@ func TestDecideToConfigure(t *testing.T) {
 
 	for _, test := range []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 		snapshot snapshot
 		want     string
 	}{
 		// The first time.
 		{"fit: hold first", newInstance(), snapshot{}, "Hold, pending"},
 		{"fit and held", newInstance(held), snapshot{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
-		{"only watched", newInstance(func(i *windowsv1alpha1.WindowsInstance) {
-			configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged)(i)
+		{"only watched", newInstance(func(i *v1alpha1.WindowsInstance) {
+			configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)(i)
 		}), snapshot{}, "Nothing"},
-		{"payload is known, host not looked at since", newInstance(func(i *windowsv1alpha1.WindowsInstance) {
+		{"payload is known, host not looked at since", newInstance(func(i *v1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = revision2
-			configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotManaged)(i)
+			configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)(i)
 		}), snapshot{}, "Nothing"},
-		{"not looked at", newInstance(held, configured(metav1.ConditionUnknown, windowsv1alpha1.ReasonNotTried)), snapshot{}, "Nothing"},
-		{"not fit", newInstance(held, condition(windowsv1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, windowsv1alpha1.ReasonFindings)), snapshot{}, "Nothing"},
-		{"nothing is known", newInstance(func(i *windowsv1alpha1.WindowsInstance) { i.Status = windowsv1alpha1.WindowsInstanceStatus{} }), snapshot{}, "Nothing"},
-		{"the spec has changed and the host was not looked at", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Generation = 2 }), snapshot{}, "Nothing"},
+		{"not looked at", newInstance(held, configured(metav1.ConditionUnknown, v1alpha1.ReasonNotTried)), snapshot{}, "Nothing"},
+		{"not fit", newInstance(held, condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonFindings)), snapshot{}, "Nothing"},
+		{"nothing is known", newInstance(func(i *v1alpha1.WindowsInstance) { i.Status = v1alpha1.WindowsInstanceStatus{} }), snapshot{}, "Nothing"},
+		{"the spec has changed and the host was not looked at", newInstance(held, func(i *v1alpha1.WindowsInstance) { i.Generation = 2 }), snapshot{}, "Nothing"},
 		{"inputs are missing", newInstance(held, inputsMissing), snapshot{}, "Nothing"},
-		{"desired revision is not known", newInstance(held, func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" }), snapshot{}, "Nothing"},
-		{"duplicate", newInstance(condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost), has(revision2)), snapshot{}, "Nothing"},
+		{"desired revision is not known", newInstance(held, func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" }), snapshot{}, "Nothing"},
+		{"duplicate", newInstance(condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost), has(revision2)), snapshot{}, "Nothing"},
 		{"paused", newInstance(held), snapshot{paused: "spec.paused"}, "Nothing"},
 		{"paused and never touched", newInstance(), snapshot{paused: "spec.paused"}, "Nothing"},
 		{"a drain goes on", newInstance(held, ops(op(drain, running, 0))), snapshot{}, "Nothing"},
@@ -288,28 +288,28 @@ func TestDecideToConfigure(t *testing.T) {
 }
 
 func TestDecideToRemove(t *testing.T) {
-	was := func(changes ...change) *windowsv1alpha1.WindowsInstance {
+	was := func(changes ...change) *v1alpha1.WindowsInstance {
 		return newInstance(append([]change{has(revision1), held, deleted(time.Minute)}, changes...)...)
 	}
-	unreached := op(remove, failed, 10*time.Second, at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed))
-	dirty := op(remove, failed, 10*time.Second, at(windowsv1alpha1.StepCleanup, windowsv1alpha1.StepFailed))
-	clean := windowsv1alpha1.RemovalClean
-	abandon := windowsv1alpha1.RemovalAbandon
-	duplicate := condition(windowsv1alpha1.ConditionResolved, metav1.ConditionFalse, windowsv1alpha1.ReasonDuplicateHost)
-	full := make([]windowsv1alpha1.Operation, windowsv1alpha1.MaxHistory+1)
+	unreached := op(remove, failed, 10*time.Second, at(v1alpha1.StepConnect, v1alpha1.StepFailed))
+	dirty := op(remove, failed, 10*time.Second, at(v1alpha1.StepCleanup, v1alpha1.StepFailed))
+	clean := v1alpha1.RemovalClean
+	abandon := v1alpha1.RemovalAbandon
+	duplicate := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost)
+	full := make([]v1alpha1.Operation, v1alpha1.MaxHistory+1)
 	for i := range full {
 		full[i] = op(drain, succeeded, time.Hour)
 	}
 
 	for _, test := range []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 		snapshot snapshot
 		want     string
 		wantText []string
 	}{
 		{"not held", newInstance(deleted(0)), snapshot{}, "Nothing", nil},
-		{"held by others", newInstance(deleted(0), func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }), snapshot{}, "Nothing", nil},
+		{"held by others", newInstance(deleted(0), func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }), snapshot{}, "Nothing", nil},
 		{"set up", was(), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"about to be cleaned"}},
 		{"set up, and without a payload now", was(), snapshot{managed: false}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"setting up was recorded and not begun", newInstance(held, deleted(0), ops(op(reconfigure, pending, 0, notBegun))), snapshot{}, "Release, tell Removed", []string{"Nothing had been put"}},
@@ -322,7 +322,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), snapshot{}, "Nothing, Removed=False/Removing, pending", nil},
 		{"setting up was canceled", was(ops(op(reconfigure, canceled, 0))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"about to be cleaned", was(ops(op(remove, pending, 0))), snapshot{}, "Nothing, Removed=False/Removing", nil},
-		{"being cleaned", was(ops(op(remove, running, 0, at(windowsv1alpha1.StepDrain, windowsv1alpha1.StepRunning)))), snapshot{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
+		{"being cleaned", was(ops(op(remove, running, 0, at(v1alpha1.StepDrain, v1alpha1.StepRunning)))), snapshot{}, "Nothing, Removed=False/Removing", []string{"step Drain, which is 3 of 3"}},
 		{"clean", was(ops(op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", []string{"nothing of what was put on it is left"}},
 		{"clean, then drained", was(ops(op(drain, succeeded, 0), op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", nil},
 

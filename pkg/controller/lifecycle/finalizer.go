@@ -10,18 +10,18 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // held says whether the object has our finalizer.
 func (w snapshot) held() bool {
-	return slices.Contains(w.instance.Finalizers, windowsv1alpha1.HostFinalizer)
+	return slices.Contains(w.instance.Finalizers, v1alpha1.HostFinalizer)
 }
 
 // patchFinalizers changes our finalizer of the object that was decided about, and of no other.
-func (r *Reconciler) patchFinalizers(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, change func(client.Object, string) bool) error {
+func (r *Reconciler) patchFinalizers(ctx context.Context, instance *v1alpha1.WindowsInstance, change func(client.Object, string) bool) error {
 	changed := instance.DeepCopy()
-	if !change(changed, windowsv1alpha1.HostFinalizer) {
+	if !change(changed, v1alpha1.HostFinalizer) {
 		return nil
 	}
 	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(instance, client.MergeFromWithOptimisticLock{})); err != nil {

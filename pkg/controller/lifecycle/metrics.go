@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // standing is where an instance stands, as far as it is counted.
@@ -23,11 +23,11 @@ type standing struct {
 
 // newStanding sums up what was decided about an instance.
 func newStanding(w snapshot, a action) standing {
-	failed := func(t windowsv1alpha1.OperationType) bool { return w.instance.Status.NewestOperation(t).BrokenOff() }
+	failed := func(t v1alpha1.OperationType) bool { return w.instance.Status.NewestOperation(t).BrokenOff() }
 	if !w.instance.DeletionTimestamp.IsZero() {
-		return standing{removalWaits: a.pending, removalFailed: w.held() && failed(windowsv1alpha1.OperationRemove)}
+		return standing{removalWaits: a.pending, removalFailed: w.held() && failed(v1alpha1.OperationRemove)}
 	}
-	return standing{configurationWaits: a.pending, configurationFailed: w.managed && failed(windowsv1alpha1.OperationReconfigure)}
+	return standing{configurationWaits: a.pending, configurationFailed: w.managed && failed(v1alpha1.OperationReconfigure)}
 }
 
 // standings counts instances by where they stand. It is safe for concurrent use.

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
@@ -49,7 +49,7 @@ func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler,
 
 // Reconcile decides about one instance and writes what was decided.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.standings.set(req.NamespacedName, standing{})
@@ -78,12 +78,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // snapshot gathers what decides.
-func (r *Reconciler) snapshot(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (snapshot, error) {
+func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance) (snapshot, error) {
 	w := snapshot{instance: instance, managed: r.Managed, now: r.clock.Now()}
 	if instance.Spec.Paused {
 		w.paused = "spec.paused"
 	} else if ref := instance.Spec.PoolRef; ref != nil {
-		pool := &windowsv1alpha1.WindowsNodePool{}
+		pool := &v1alpha1.WindowsNodePool{}
 		// One that is not there is as if it were not named: hosts are known to come before
 		// their pool, and to go after it.
 		if err := client.IgnoreNotFound(r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool)); err != nil {
@@ -164,7 +164,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, w snapshot, a action) (boo
 // deleteNode deletes the Node of the host. One that has taken its name since stays, and so
 // does the one of a host that nothing was done to: others made it, whoever asked for it to
 // be set up.
-func (r *Reconciler) deleteNode(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	known := nodeOf(&instance.Status)
 	if known == nil || !changed(&instance.Status) {
 		return nil
@@ -179,13 +179,13 @@ func (r *Reconciler) deleteNode(ctx context.Context, instance *windowsv1alpha1.W
 
 // nodeOf is the Node of a host: the one it has, else the one that an operation last
 // worked on. Nil: there is none.
-func nodeOf(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.NodeReference {
+func nodeOf(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.NodeReference {
 	if status.Node != nil {
 		return status.Node
 	}
 	for _, o := range status.Operations() {
 		if o.Node != nil {
-			return &windowsv1alpha1.NodeReference{Name: o.Node.Name, UID: o.Node.UID}
+			return &v1alpha1.NodeReference{Name: o.Node.Name, UID: o.Node.UID}
 		}
 	}
 	return nil

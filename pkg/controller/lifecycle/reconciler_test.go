@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 var theInstance = client.ObjectKey{Namespace: "ns", Name: "win-1"}
@@ -47,7 +47,7 @@ type fixture struct {
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.Client = fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}).
 		WithObjects(objects...).
-		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).
+		WithStatusSubresource(&v1alpha1.WindowsInstance{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if f.writes++; f.fail != nil {
@@ -115,9 +115,9 @@ func (f *fixture) settle() reconcile.Result {
 }
 
 // get returns the instance, nil when it is gone.
-func (f *fixture) get() *windowsv1alpha1.WindowsInstance {
+func (f *fixture) get() *v1alpha1.WindowsInstance {
 	f.Helper()
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := f.Get(f.Context(), theInstance, instance); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -179,8 +179,8 @@ func (f *fixture) expectTold(want ...string) {
 }
 
 // finish ends the operation of an instance.
-func finish(phase windowsv1alpha1.OperationPhase, at time.Time, changes ...func(*windowsv1alpha1.Operation)) change {
-	return func(i *windowsv1alpha1.WindowsInstance) {
+func finish(phase v1alpha1.OperationPhase, at time.Time, changes ...func(*v1alpha1.Operation)) change {
+	return func(i *v1alpha1.WindowsInstance) {
 		o := i.Status.Operation
 		o.Phase, o.Message = phase, "It did what it did."
 		o.StartedAt, o.FinishedAt = &metav1.Time{Time: at}, &metav1.Time{Time: at}
@@ -197,10 +197,10 @@ func TestLifeOfAHost(t *testing.T) {
 	f.settle()
 	instance := f.get()
 	first := instance.Status.Operation
-	if !slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer) {
+	if !slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer) {
 		t.Error("there is no finalizer")
 	}
-	if first == nil || first.Type != reconfigure || first.Phase != pending || first.RequestedBy != "windows-controller" || first.Origin != windowsv1alpha1.OriginController || first.Revision != revision1 ||
+	if first == nil || first.Type != reconfigure || first.Phase != pending || first.RequestedBy != "windows-controller" || first.Origin != v1alpha1.OriginController || first.Revision != revision1 ||
 		!first.RequestedAt.Time.Equal(testNow) || !strings.HasPrefix(first.ID, "reconfigure-") {
 		t.Errorf("got operation %+v", first)
 	}
@@ -215,7 +215,7 @@ func TestLifeOfAHost(t *testing.T) {
 	}
 
 	f.clock.Step(time.Hour)
-	f.become(func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = revision2 })
+	f.become(func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = revision2 })
 	f.settle()
 	second := f.get().Status
 	if second.Operation.ID == first.ID || second.Operation.Revision != revision2 || len(second.History) != 1 || second.History[0].ID != first.ID {
@@ -226,7 +226,7 @@ func TestLifeOfAHost(t *testing.T) {
 	// Deleted while that goes on.
 	f.delete()
 	f.settle()
-	if got := f.get().Status.Operation; got.ID != second.Operation.ID || got.CancelRequestedAt == nil || got.CancelRequestedBy != windowsv1alpha1.ControllerRequester {
+	if got := f.get().Status.Operation; got.ID != second.Operation.ID || got.CancelRequestedAt == nil || got.CancelRequestedBy != v1alpha1.ControllerRequester {
 		t.Errorf("the operation was not canceled: %+v", got)
 	}
 	f.become(finish(canceled, f.clock.Now()))
@@ -235,12 +235,12 @@ func TestLifeOfAHost(t *testing.T) {
 		t.Errorf("got operation %+v", got)
 	}
 	f.expectTold("Removing")
-	f.become(finish(failed, f.clock.Now(), at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed)))
+	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
 	if got := f.settle().RequeueAfter; got != removeRetryFirst {
 		t.Errorf("tried again after %s", got)
 	}
 	f.expectTold("RemovalFailed")
-	if c := meta.FindStatusCondition(f.get().Status.Conditions, windowsv1alpha1.ConditionRemoved); c == nil || c.Reason != windowsv1alpha1.ReasonRemovalFailed || c.ObservedGeneration != 1 || c.LastTransitionTime.IsZero() {
+	if c := meta.FindStatusCondition(f.get().Status.Conditions, v1alpha1.ConditionRemoved); c == nil || c.Reason != v1alpha1.ReasonRemovalFailed || c.ObservedGeneration != 1 || c.LastTransitionTime.IsZero() {
 		t.Errorf("got condition %+v", c)
 	}
 	f.clock.Step(removeRetryFirst)
@@ -255,13 +255,13 @@ func TestLifeOfAHost(t *testing.T) {
 }
 
 func TestHistoryIsBounded(t *testing.T) {
-	var all []windowsv1alpha1.Operation
-	for range windowsv1alpha1.MaxHistory + 1 {
+	var all []v1alpha1.Operation
+	for range v1alpha1.MaxHistory + 1 {
 		all = append(all, op(drain, succeeded, time.Hour))
 	}
 	f := newFixture(t, newInstance(held, ops(all...)))
 	f.settle()
-	if got := len(f.get().Status.History); got != windowsv1alpha1.MaxHistory {
+	if got := len(f.get().Status.History); got != v1alpha1.MaxHistory {
 		t.Errorf("the history has %d operations", got)
 	}
 }
@@ -271,35 +271,35 @@ func TestAbandon(t *testing.T) {
 	mine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1"}}
 	for _, test := range []struct {
 		name   string
-		status windowsv1alpha1.NodeReference
+		status v1alpha1.NodeReference
 		ops    change
 		want   bool // the Node stays
 	}{
-		{"its Node", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, nil, false},
-		{"another one of its name", windowsv1alpha1.NodeReference{Name: "win-1", UID: "2"}, nil, true},
-		{"gone already", windowsv1alpha1.NodeReference{Name: "win-0", UID: "1"}, nil, true},
-		{"known from an operation", windowsv1alpha1.NodeReference{}, ops(op(reconfigure, failed, time.Hour, func(o *windowsv1alpha1.Operation) {
-			o.Node = &windowsv1alpha1.OperationNode{Name: "win-1", UID: "1"}
+		{"its Node", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, nil, false},
+		{"another one of its name", v1alpha1.NodeReference{Name: "win-1", UID: "2"}, nil, true},
+		{"gone already", v1alpha1.NodeReference{Name: "win-0", UID: "1"}, nil, true},
+		{"known from an operation", v1alpha1.NodeReference{}, ops(op(reconfigure, failed, time.Hour, func(o *v1alpha1.Operation) {
+			o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}
 		})), false},
-		{"there never was one", windowsv1alpha1.NodeReference{}, nil, true},
-		{"of others, whose host could not be reached to take it over", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
+		{"there never was one", v1alpha1.NodeReference{}, nil, true},
+		{"of others, whose host could not be reached to take it over", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *v1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = ""
-			ops(op(reconfigure, failed, time.Hour, at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed)))(i)
+			ops(op(reconfigure, failed, time.Hour, at(v1alpha1.StepConnect, v1alpha1.StepFailed)))(i)
 		}, true},
-		{"of a host that was begun to be set up", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
+		{"of a host that was begun to be set up", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *v1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = ""
-			ops(op(reconfigure, failed, time.Hour, func(o *windowsv1alpha1.Operation) {
-				o.Steps = []windowsv1alpha1.OperationStep{{Name: windowsv1alpha1.StepApply, State: windowsv1alpha1.StepFailed, StartedAt: ago(time.Hour)}}
+			ops(op(reconfigure, failed, time.Hour, func(o *v1alpha1.Operation) {
+				o.Steps = []v1alpha1.OperationStep{{Name: v1alpha1.StepApply, State: v1alpha1.StepFailed, StartedAt: ago(time.Hour)}}
 			}))(i)
 		}, false},
-		{"of a host that was begun to be set up before the operation that is known in full", windowsv1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *windowsv1alpha1.WindowsInstance) {
+		{"of a host that was begun to be set up before the operation that is known in full", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *v1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = ""
-			ops(op(reconfigure, failed, time.Hour, at(windowsv1alpha1.StepConnect, windowsv1alpha1.StepFailed)),
-				op(reconfigure, failed, 2*time.Hour, func(o *windowsv1alpha1.Operation) { o.HostChanged = true }))(i)
+			ops(op(reconfigure, failed, time.Hour, at(v1alpha1.StepConnect, v1alpha1.StepFailed)),
+				op(reconfigure, failed, 2*time.Hour, func(o *v1alpha1.Operation) { o.HostChanged = true }))(i)
 		}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			changes := []change{has(revision1), held, func(i *windowsv1alpha1.WindowsInstance) {
+			changes := []change{has(revision1), held, func(i *v1alpha1.WindowsInstance) {
 				if test.status.Name != "" {
 					i.Status.Node = &test.status
 				}
@@ -312,7 +312,7 @@ func TestAbandon(t *testing.T) {
 			f.settle()
 			f.told()
 
-			f.edit(removal(windowsv1alpha1.RemovalAbandon, 0))
+			f.edit(removal(v1alpha1.RemovalAbandon, 0))
 			f.settle()
 
 			f.expectTold("Abandoned")
@@ -328,9 +328,9 @@ func TestAbandon(t *testing.T) {
 }
 
 func TestPausedPool(t *testing.T) {
-	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}, Spec: windowsv1alpha1.WindowsNodePoolSpec{Paused: true}}
-	member := func(i *windowsv1alpha1.WindowsInstance) {
-		i.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "pool"}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}, Spec: v1alpha1.WindowsNodePoolSpec{Paused: true}}
+	member := func(i *v1alpha1.WindowsInstance) {
+		i.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
 	}
 	other := newInstance()
 	other.Name = "other"
@@ -364,7 +364,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	f.delete()
 	f.r.live = unreadable{}
 	f.settle()
-	if c := meta.FindStatusCondition(f.get().Status.Conditions, windowsv1alpha1.ConditionRemoved); c == nil {
+	if c := meta.FindStatusCondition(f.get().Status.Conditions, v1alpha1.ConditionRemoved); c == nil {
 		t.Error("without the right to read the namespace nothing is done")
 	}
 	f.r.live = f
@@ -380,7 +380,7 @@ func TestTerminatingNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.settle()
-	c := meta.FindStatusCondition(f.get().Status.Conditions, windowsv1alpha1.ConditionRemoved)
+	c := meta.FindStatusCondition(f.get().Status.Conditions, v1alpha1.ConditionRemoved)
 	if c == nil || !strings.Contains(c.Message, "Namespace ns is being deleted") {
 		t.Errorf("got %+v", c)
 	}
@@ -390,14 +390,14 @@ func TestTerminatingNamespace(t *testing.T) {
 func TestConflict(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 	}{
 		{"status", newInstance(held)},
 		{"finalizer", newInstance()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, test.instance)
-			f.fail = apierrors.NewConflict(windowsv1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
+			f.fail = apierrors.NewConflict(v1alpha1.Resource("windowsinstances"), "win-1", errors.New("changed"))
 			result, err := f.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: theInstance})
 			if err != nil || result.RequeueAfter != conflictDelay {
 				t.Errorf("got %v, %v", result, err)
@@ -416,14 +416,14 @@ func TestConflict(t *testing.T) {
 func TestWritesCarryTheResourceVersion(t *testing.T) {
 	f := newFixture(t, newInstance(held))
 	stale := f.get()
-	f.edit(func(i *windowsv1alpha1.WindowsInstance) { i.Labels = map[string]string{"a": "b"} })
+	f.edit(func(i *v1alpha1.WindowsInstance) { i.Labels = map[string]string{"a": "b"} })
 	w := snapshot{instance: stale, managed: true, now: testNow}
 	for _, a := range []action{{do: doRecord, operation: reconfigure}, {do: doRelease}} {
 		if err := f.r.act(t.Context(), w, a); !apierrors.IsConflict(err) {
 			t.Errorf("%s: got %v, want a conflict", a.do, err)
 		}
 	}
-	if got := f.get(); got.Status.Operation != nil || !slices.Contains(got.Finalizers, windowsv1alpha1.HostFinalizer) {
+	if got := f.get(); got.Status.Operation != nil || !slices.Contains(got.Finalizers, v1alpha1.HostFinalizer) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -431,13 +431,13 @@ func TestWritesCarryTheResourceVersion(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
+		instance *v1alpha1.WindowsInstance
 		snapshot snapshot
 		want     []string
 	}{
 		{"all is well", newInstance(has(revision1), held), snapshot{}, nil},
 		{"waits for a place", newInstance(held, ops(op(reconfigure, pending, 0))), snapshot{}, []string{"windows_instance_configurations_waiting"}},
-		{"failed", newInstance(held, configured(metav1.ConditionFalse, windowsv1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), snapshot{},
+		{"failed", newInstance(held, configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed), ops(op(reconfigure, failed, 0))), snapshot{},
 			[]string{"windows_instance_configurations_failed", "windows_instance_configurations_waiting"}},
 		{"unreachable and deleted", newInstance(has(revision1), held, deleted(0), ops(op(remove, failed, 0))), snapshot{},
 			[]string{"windows_instance_removals_failed", "windows_instance_removals_waiting"}},

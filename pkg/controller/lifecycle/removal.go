@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
@@ -41,28 +41,28 @@ func (w snapshot) remove() action {
 		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, as another instance stands for it.")}
 	case untouched(status):
 		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
-	case w.policy() == windowsv1alpha1.RemovalAbandon:
+	case w.policy() == v1alpha1.RemovalAbandon:
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
-	case last.Active() && last.Type == windowsv1alpha1.OperationRemove:
+	case last.Active() && last.Type == v1alpha1.OperationRemove:
 		return action{do: doNothing, removed: w.removing("%s", progress(last))}
 	case last.Active() && last.CancelRequestedAt == nil:
 		return action{do: doCancel, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
 	case last.Active():
 		return action{do: doNothing, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
 	}
-	removal := status.NewestOperation(windowsv1alpha1.OperationRemove)
+	removal := status.NewestOperation(v1alpha1.OperationRemove)
 	switch {
-	case removal != nil && removal.Phase == windowsv1alpha1.OperationSucceeded:
+	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
 		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: nothing of what was put on it is left.")}
 	case w.overdue() && (w.paused != "" || unreached(removal)):
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as it could not be cleaned within the %s of spec.removal.after. %s", w.instance.Spec.Removal.After.Duration, left)}
 	case w.paused != "":
-		return w.hold(windowsv1alpha1.ReasonPaused, fmt.Sprintf("The host is left alone as %s is true; it is cleaned when that is false.", w.paused), time.Time{})
+		return w.hold(v1alpha1.ReasonPaused, fmt.Sprintf("The host is left alone as %s is true; it is cleaned when that is false.", w.paused), time.Time{})
 	case removal == nil:
 		return w.record("The host is about to be cleaned.")
 	}
 	if due := w.removeDue(removal); due.After(w.now) {
-		return w.hold(windowsv1alpha1.ReasonRemovalFailed,
+		return w.hold(v1alpha1.ReasonRemovalFailed,
 			fmt.Sprintf("The host could not be cleaned: %s It is tried again at %s.", failure(removal), timestamp(due)), due)
 	}
 	return w.record("The host could not be cleaned and is tried again: " + failure(removal))
@@ -74,7 +74,7 @@ const left = "Its services go on, so that its kubelet may register the Node agai
 // record has the host cleaned.
 func (w snapshot) record(message string) action {
 	return action{
-		do: doRecord, operation: windowsv1alpha1.OperationRemove, pending: true, removed: w.removing("%s", message),
+		do: doRecord, operation: v1alpha1.OperationRemove, pending: true, removed: w.removing("%s", message),
 		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is taken off it."),
 	}
 }
@@ -93,9 +93,9 @@ func (w snapshot) hold(reason, message string, again time.Time) action {
 	}
 	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb %s on %s.%s: "+
 		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,
-		windowsv1alpha1.VerbAbandon, windowsv1alpha1.ResourceHosts, windowsv1alpha1.GroupName, w.instance.Name, w.instance.Namespace))
+		v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, w.instance.Name, w.instance.Namespace))
 	removed := &metav1.Condition{
-		Type: windowsv1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(parts, " "),
+		Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(parts, " "),
 	}
 	return action{do: doNothing, removed: removed, again: again, pending: true, event: warning(reason, "%s", removed.Message)}
 }
@@ -103,14 +103,14 @@ func (w snapshot) hold(reason, message string, again time.Time) action {
 // removing is the condition while the host is being cleaned.
 func (w snapshot) removing(format string, args ...any) *metav1.Condition {
 	return &metav1.Condition{
-		Type: windowsv1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonRemoving,
+		Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRemoving,
 		Message: fmt.Sprintf(format, args...),
 	}
 }
 
-func (w snapshot) policy() windowsv1alpha1.RemovalPolicy {
+func (w snapshot) policy() v1alpha1.RemovalPolicy {
 	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.Policy == "" {
-		return windowsv1alpha1.RemovalClean
+		return v1alpha1.RemovalClean
 	}
 	return w.instance.Spec.Removal.Policy
 }
@@ -129,11 +129,11 @@ func (w snapshot) overdue() bool {
 }
 
 // removeDue is when a host that could not be cleaned is tried again.
-func (w snapshot) removeDue(last *windowsv1alpha1.Operation) time.Time {
+func (w snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 	if last.FinishedAt == nil {
 		return time.Time{}
 	}
-	if last.Phase == windowsv1alpha1.OperationCanceled {
+	if last.Phase == v1alpha1.OperationCanceled {
 		return last.FinishedAt.Add(removeRetryLongest) // somebody does not want it now
 	}
 	return last.FinishedAt.Add(pauseAfter(attempts(&w.instance.Status, last), removeRetryFirst, removeRetryLongest))
@@ -143,13 +143,13 @@ func (w snapshot) removeDue(last *windowsv1alpha1.Operation) time.Time {
 // operation that would have set it up has begun. An operation writes that it began
 // before it does anything, so that one which is about to cannot begin any more when the
 // object is gone.
-func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
-	if status.CurrentRevision != "" || len(status.History) >= windowsv1alpha1.MaxHistory {
+func untouched(status *v1alpha1.WindowsInstanceStatus) bool {
+	if status.CurrentRevision != "" || len(status.History) >= v1alpha1.MaxHistory {
 		return false // what the history does not have any more is not known
 	}
 	for _, o := range status.Operations() {
 		switch o.Type {
-		case windowsv1alpha1.OperationReconfigure, windowsv1alpha1.OperationRemove:
+		case v1alpha1.OperationReconfigure, v1alpha1.OperationRemove:
 			if o.StartedAt != nil {
 				return false
 			}
@@ -160,12 +160,12 @@ func untouched(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 
 // changed says whether the host was, or may have been, changed by an operation that set it
 // up. Otherwise its Node, if it has one, is what others made it.
-func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
-	if status.CurrentRevision != "" || len(status.History) >= windowsv1alpha1.MaxHistory {
+func changed(status *v1alpha1.WindowsInstanceStatus) bool {
+	if status.CurrentRevision != "" || len(status.History) >= v1alpha1.MaxHistory {
 		return true // what the history does not have any more is not known
 	}
 	for _, o := range status.Operations() {
-		if o.Type == windowsv1alpha1.OperationReconfigure && o.MayHaveChangedHost() {
+		if o.Type == v1alpha1.OperationReconfigure && o.MayHaveChangedHost() {
 			return true
 		}
 	}
@@ -173,26 +173,26 @@ func changed(status *windowsv1alpha1.WindowsInstanceStatus) bool {
 }
 
 // unreached says whether an operation failed as the host could not be reached.
-func unreached(o *windowsv1alpha1.Operation) bool {
-	if o == nil || o.Phase != windowsv1alpha1.OperationFailed {
+func unreached(o *v1alpha1.Operation) bool {
+	if o == nil || o.Phase != v1alpha1.OperationFailed {
 		return false
 	}
-	connect := o.FindStep(windowsv1alpha1.StepConnect)
-	return connect != nil && connect.State == windowsv1alpha1.StepFailed
+	connect := o.FindStep(v1alpha1.StepConnect)
+	return connect != nil && connect.State == v1alpha1.StepFailed
 }
 
 // failure is why an operation ended without success.
-func failure(o *windowsv1alpha1.Operation) string {
-	if o.Phase == windowsv1alpha1.OperationCanceled {
+func failure(o *v1alpha1.Operation) string {
+	if o.Phase == v1alpha1.OperationCanceled {
 		return fmt.Sprintf("operation %s was canceled by %s.", o.ID, o.CancelRequestedBy)
 	}
 	return message.Cause(o.Message)
 }
 
 // progress says how far an operation is, in words that change only with its steps.
-func progress(o *windowsv1alpha1.Operation) string {
+func progress(o *v1alpha1.Operation) string {
 	for i := range o.Steps {
-		if o.Steps[i].State == windowsv1alpha1.StepRunning {
+		if o.Steps[i].State == v1alpha1.StepRunning {
 			return fmt.Sprintf("Operation %s cleans the host: step %s, which is %d of %d.", o.ID, o.Steps[i].Name, i+1, len(o.Steps))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -18,7 +18,7 @@ import (
 const workerLabel = "node-role.kubernetes.io/worker"
 
 // owned says whether the Node of an instance is ours to write to.
-func owned(instance *windowsv1alpha1.WindowsInstance, node *corev1.Node) bool {
+func owned(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 	if !identity.MayOwn(instance) {
 		return false
 	}
@@ -42,7 +42,7 @@ type metadata struct {
 // which version configured the Node, and which one is to. They lead to the ConfigMap
 // windows-services-<version>. The others (user, hash of the public key, host key) are
 // what WMCO records for itself.
-func desiredMetadata(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node, version string) metadata {
+func desiredMetadata(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node, version string) metadata {
 	m := metadata{labels: map[string]string{}, annotations: map[string]string{wmco.DesiredVersionAnnotation: version}}
 	if template != nil {
 		maps.Copy(m.labels, template.NodeLabels)
@@ -60,14 +60,14 @@ func desiredMetadata(instance *windowsv1alpha1.WindowsInstance, template *window
 }
 
 // upToDate says whether the host is configured as this release wants it.
-func upToDate(instance *windowsv1alpha1.WindowsInstance) bool {
+func upToDate(instance *v1alpha1.WindowsInstance) bool {
 	return configured(instance) &&
 		instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
 // withSpec returns the Node with the taints and the provider's ID that it is to have, and
 // whether that differs from what it has.
-func withSpec(instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node) (*corev1.Node, bool) {
+func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node) (*corev1.Node, bool) {
 	want := templateTaints(template)
 	taints, note := mergeTaints(node.Spec.Taints, lastTaints(node), want), formatTaints(want)
 	// Once a Node has an ID, it can never get another one.

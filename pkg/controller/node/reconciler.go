@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
@@ -58,7 +58,7 @@ func newReconciler(c client.Client, o Options) (*Reconciler, error) {
 
 // Reconcile makes the Node of an instance as it should be.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -103,12 +103,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // template returns that of the pool of an instance, nil if it is in none. False: there is
 // no such pool at the moment, and what came of it stays.
-func (r *Reconciler) template(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.PoolTemplate, bool, error) {
+func (r *Reconciler) template(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.PoolTemplate, bool, error) {
 	ref := instance.Spec.PoolRef
 	if ref == nil {
 		return nil, true, nil
 	}
-	pool, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &v1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil {
 		return nil, false, err
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) template(ctx context.Context, instance *windowsv1alpha1.Win
 type problem struct{ reason, message string }
 
 // refusal says why it is not certain that the Node is that of the host. Nil: it is.
-func (r *Reconciler) refusal(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*problem, error) {
+func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*problem, error) {
 	nodes := identity.Nodes{Reader: r.client, Resolver: r.Resolver}
 	verdict, err := nodes.Verify(ctx, instance, nodeName)
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Reconciler) refusal(ctx context.Context, instance *windowsv1alpha1.Wind
 
 // write brings the Node to the desired state, with one request for its spec and one for its
 // metadata, or none.
-func (r *Reconciler) write(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, template *windowsv1alpha1.PoolTemplate, node *corev1.Node) error {
+func (r *Reconciler) write(ctx context.Context, instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplate, node *corev1.Node) error {
 	if changed, differs := withSpec(instance, template, node); differs {
 		if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("patching taints of Node %s: %w", node.Name, err)

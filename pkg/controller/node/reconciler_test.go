@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -78,7 +78,7 @@ type setup struct {
 func newSetup(t *testing.T, objects ...client.Object) *setup {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, machinev1beta1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -136,12 +136,12 @@ func update[T client.Object](s *setup, object T, change func(T)) {
 }
 
 // host is an instance whose host is configured.
-func host(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
-	instance := &windowsv1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testInstance, UID: "i", Finalizers: []string{windowsv1alpha1.HostFinalizer}},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.5", PoolRef: &windowsv1alpha1.PoolReference{Name: "pool"}},
-		Status: windowsv1alpha1.WindowsInstanceStatus{
-			Node: &windowsv1alpha1.NodeReference{Name: testNode, UID: "n"}, System: &windowsv1alpha1.SystemStatus{Hostname: "WIN-1"},
+func host(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	instance := &v1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testInstance, UID: "i", Finalizers: []string{v1alpha1.HostFinalizer}},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.5", PoolRef: &v1alpha1.PoolReference{Name: "pool"}},
+		Status: v1alpha1.WindowsInstanceStatus{
+			Node: &v1alpha1.NodeReference{Name: testNode, UID: "n"}, System: &v1alpha1.SystemStatus{Hostname: "WIN-1"},
 			CurrentRevision: "r1", DesiredRevision: "r1", Addresses: []string{"10.0.0.5"},
 		},
 	}
@@ -152,12 +152,12 @@ func host(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.Windo
 	return instance
 }
 
-func setConfigured(instance *windowsv1alpha1.WindowsInstance, status metav1.ConditionStatus) {
-	meta.SetStatusCondition(&instance.Status.Conditions, metav1.Condition{Type: windowsv1alpha1.ConditionConfigured, Status: status, Reason: "Test"})
+func setConfigured(instance *v1alpha1.WindowsInstance, status metav1.ConditionStatus) {
+	meta.SetStatusCondition(&instance.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionConfigured, Status: status, Reason: "Test"})
 }
 
-func newPool(labels map[string]string, nodeTaints ...windowsv1alpha1.NodeTaint) *windowsv1alpha1.WindowsNodePool {
-	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
+func newPool(labels map[string]string, nodeTaints ...v1alpha1.NodeTaint) *v1alpha1.WindowsNodePool {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "pool"}}
 	pool.Spec.Template.NodeLabels, pool.Spec.Template.NodeTaints = labels, nodeTaints
 	return pool
 }
@@ -179,18 +179,18 @@ func registered(edit ...func(*corev1.Node)) *corev1.Node {
 const notReady = "node.kubernetes.io/not-ready:NoExecute,"
 
 func TestReconcile(t *testing.T) {
-	isMachine := func(i *windowsv1alpha1.WindowsInstance) {
+	isMachine := func(i *v1alpha1.WindowsInstance) {
 		i.OwnerReferences = []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m", UID: "m", Controller: ptr.To(true)}}
 	}
 	machine := &machinev1beta1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "m", UID: "m"},
 		Status:     machinev1beta1.MachineStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalDNS, Address: testNode}}},
 	}
-	renamed := func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "other" }
+	renamed := func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "other" }
 	tests := []struct {
 		name     string
-		instance *windowsv1alpha1.WindowsInstance
-		pool     *windowsv1alpha1.WindowsNodePool
+		instance *v1alpha1.WindowsInstance
+		pool     *v1alpha1.WindowsNodePool
 		node     *corev1.Node
 		others   []client.Object
 		// untouched: nothing is written.
@@ -202,7 +202,7 @@ func TestReconcile(t *testing.T) {
 	}{
 		{
 			name: "labels and taints of the pool", instance: host(),
-			pool:   newPool(map[string]string{"team": "a"}, windowsv1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
+			pool:   newPool(map[string]string{"team": "a"}, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}),
 			labels: map[string]string{"team": "a", workerLabel: "", wmco.BYOHLabel: "true"},
 			annotations: map[string]string{
 				wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "team=a:NoExecute",
@@ -216,14 +216,14 @@ func TestReconcile(t *testing.T) {
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
 		{
-			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *windowsv1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
+			name: "a Machine, in no pool", instance: host(isMachine, renamed, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef, i.Spec.ProviderID = nil, "aws:///i-1" }),
 			others:      []client.Object{machine},
 			labels:      map[string]string{workerLabel: ""},
 			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
 			taints:      notReady + "os=Windows:NoSchedule", providerID: "aws:///i-1",
 		},
 		{
-			name: "an ID that the Node has stays", instance: host(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
+			name: "an ID that the Node has stays", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///i-1" }), pool: newPool(nil),
 			node:        registered(func(n *corev1.Node) { n.Spec.ProviderID = "aws:///i-2" }),
 			labels:      map[string]string{workerLabel: "", wmco.BYOHLabel: "true"},
 			annotations: map[string]string{wmco.VersionAnnotation: testVersion, wmco.DesiredVersionAnnotation: testVersion, ManagedTaintsAnnotation: "os=Windows:NoSchedule"},
@@ -231,7 +231,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "configured anew", pool: newPool(nil),
-			instance: host(func(i *windowsv1alpha1.WindowsInstance) {
+			instance: host(func(i *v1alpha1.WindowsInstance) {
 				setConfigured(i, metav1.ConditionFalse)
 				i.Status.DesiredRevision = "r2"
 			}),
@@ -242,12 +242,12 @@ func TestReconcile(t *testing.T) {
 			annotations: map[string]string{wmco.VersionAnnotation: "v1.0.0", wmco.DesiredVersionAnnotation: testVersion},
 			taints:      notReady + "os=Windows:NoSchedule",
 		},
-		{name: "never configured", instance: host(func(i *windowsv1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
-		{name: "a host that is only watched", instance: host(func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = nil }), pool: newPool(nil), untouched: true},
-		{name: "paused", instance: host(func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true }), pool: newPool(nil), untouched: true},
-		{name: "being removed", instance: host(func(i *windowsv1alpha1.WindowsInstance) { i.DeletionTimestamp = ptr.To(metav1.Now()) }), pool: newPool(nil), untouched: true},
+		{name: "never configured", instance: host(func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
+		{name: "a host that is only watched", instance: host(func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil }), pool: newPool(nil), untouched: true},
+		{name: "paused", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }), pool: newPool(nil), untouched: true},
+		{name: "being removed", instance: host(func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = ptr.To(metav1.Now()) }), pool: newPool(nil), untouched: true},
 		{name: "the pool is not there", instance: host(), untouched: true},
-		{name: "another Node of the same name", instance: host(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.UID = "before" }), pool: newPool(nil), untouched: true},
+		{name: "another Node of the same name", instance: host(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "before" }), pool: newPool(nil), untouched: true},
 		{
 			name: "a kubelet that reports the address of the host", instance: host(renamed), pool: newPool(nil), untouched: true,
 			event: "Warning NodeNameUnknown: Labels and taints of node win-1 are left alone: the host has it by the addresses that the node reports, and by nothing else. " +
@@ -255,7 +255,7 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "two instances with one Node", instance: host(), pool: newPool(nil), untouched: true,
-			others: []client.Object{host(func(i *windowsv1alpha1.WindowsInstance) { i.Namespace, i.UID = "elsewhere", "j" })},
+			others: []client.Object{host(func(i *v1alpha1.WindowsInstance) { i.Namespace, i.UID = "elsewhere", "j" })},
 			event:  "Warning AmbiguousInstance: Labels and taints of node win-1 are left alone: another instance has it, too.",
 		},
 	}
@@ -310,7 +310,7 @@ func TestReconcile(t *testing.T) {
 // What is taken out of a template is taken off the Node, and what others set stays.
 func TestTemplateChanges(t *testing.T) {
 	s := newSetup(t, host(), registered(), newPool(map[string]string{"team": "a", "zone": "1"},
-		windowsv1alpha1.NodeTaint{Key: "team", Effect: "NoExecute"}, windowsv1alpha1.NodeTaint{Key: "os", Value: "Windows", Effect: "NoSchedule"}))
+		v1alpha1.NodeTaint{Key: "team", Effect: "NoExecute"}, v1alpha1.NodeTaint{Key: "os", Value: "Windows", Effect: "NoSchedule"}))
 	s.reconcile()
 	update(s, s.node(), func(n *corev1.Node) {
 		n.Labels["added"] = "later"
@@ -321,7 +321,7 @@ func TestTemplateChanges(t *testing.T) {
 	if got := s.node().Labels["zone"]; got != "1" {
 		t.Errorf("label zone has %q, want that of the template", got)
 	}
-	update(s, newPool(nil), func(p *windowsv1alpha1.WindowsNodePool) {
+	update(s, newPool(nil), func(p *v1alpha1.WindowsNodePool) {
 		p.Spec.Template.NodeLabels, p.Spec.Template.NodeTaints = map[string]string{"team": "b"}, nil
 	})
 	if writes, _ := s.reconcile(); !slices.Equal(writes, []string{"patch", "apply"}) {
@@ -335,7 +335,7 @@ func TestTemplateChanges(t *testing.T) {
 		t.Errorf("got taints %s, want %s", got, want)
 	}
 	// A label is no reason to write taints.
-	update(s, newPool(nil), func(p *windowsv1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil })
+	update(s, newPool(nil), func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil })
 	if writes, _ := s.reconcile(); !slices.Equal(writes, []string{"apply"}) {
 		t.Errorf("got %v", writes)
 	}
@@ -346,7 +346,7 @@ func TestTemplateChanges(t *testing.T) {
 
 // A taint that somebody sets between the look and the write must not get lost.
 func TestWriteThatComesTooLate(t *testing.T) {
-	s := newSetup(t, host(), registered(), newPool(nil, windowsv1alpha1.NodeTaint{Key: "team", Effect: "NoExecute"}))
+	s := newSetup(t, host(), registered(), newPool(nil, v1alpha1.NodeTaint{Key: "team", Effect: "NoExecute"}))
 	once := sync.OnceFunc(func() {
 		update(s, s.node(), func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "added", Effect: corev1.TaintEffectNoSchedule})
@@ -366,7 +366,7 @@ func TestWriteThatComesTooLate(t *testing.T) {
 func TestNodeIsNotMadeAgain(t *testing.T) {
 	s := newSetup(t, host(), registered(), newPool(map[string]string{"team": "a"}))
 	s.reconcile()
-	update(s, newPool(nil), func(p *windowsv1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil })
+	update(s, newPool(nil), func(p *v1alpha1.WindowsNodePool) { p.Spec.Template.NodeLabels = nil })
 	stale := s.node()
 	if err := s.client.Delete(t.Context(), s.node()); err != nil {
 		t.Fatal(err)
@@ -383,7 +383,7 @@ func TestNodeIsNotMadeAgain(t *testing.T) {
 // Platforms name Nodes as their DNS does.
 func TestConfirmedByDNS(t *testing.T) {
 	const name = "ip-10-0-0-5.ec2.internal"
-	s := newSetup(t, host(func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.Name = name }), registered(func(n *corev1.Node) { n.Name = name }), newPool(nil))
+	s := newSetup(t, host(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = name }), registered(func(n *corev1.Node) { n.Name = name }), newPool(nil))
 	if writes, _ := s.reconcile(); len(writes) != 2 {
 		t.Errorf("got %v, events %q", writes, s.events.events)
 	}
@@ -404,16 +404,16 @@ func TestTrimManagedFields(t *testing.T) {
 func TestPredicates(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		edit func(*windowsv1alpha1.WindowsInstance)
+		edit func(*v1alpha1.WindowsInstance)
 		want bool
 	}{
-		{name: "nothing", edit: func(*windowsv1alpha1.WindowsInstance) {}},
-		{name: "a step of an operation", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Operation = &windowsv1alpha1.Operation{ID: "o"} }},
-		{name: "not configured any more", edit: func(i *windowsv1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }, want: true},
-		{name: "another revision is wanted", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" }, want: true},
-		{name: "another Node", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node.UID = "m" }, want: true},
-		{name: "another name of the host", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "w" }, want: true},
-		{name: "another spec", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Generation++ }, want: true},
+		{name: "nothing", edit: func(*v1alpha1.WindowsInstance) {}},
+		{name: "a step of an operation", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Operation = &v1alpha1.Operation{ID: "o"} }},
+		{name: "not configured any more", edit: func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }, want: true},
+		{name: "another revision is wanted", edit: func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" }, want: true},
+		{name: "another Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "m" }, want: true},
+		{name: "another name of the host", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "w" }, want: true},
+		{name: "another spec", edit: func(i *v1alpha1.WindowsInstance) { i.Generation++ }, want: true},
 	} {
 		t.Run("instance: "+tt.name, func(t *testing.T) {
 			if got := instanceChanged.Update(event.UpdateEvent{ObjectOld: host(), ObjectNew: host(tt.edit)}); got != tt.want {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
@@ -53,8 +53,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&windowsv1alpha1.WindowsInstance{}, builder.WithPredicates(instanceChanged)).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(instanceChanged)).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -71,7 +71,7 @@ func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconc
 
 // hostsOf maps a Node to the instances that have it.
 func (r *Reconciler) hostsOf(ctx context.Context, node client.Object) []reconcile.Request {
-	return watch.Requests(ctx, r.client, func(i *windowsv1alpha1.WindowsInstance) bool {
+	return watch.Requests(ctx, r.client, func(i *v1alpha1.WindowsInstance) bool {
 		return i.Status.Node != nil && i.Status.Node.Name == node.GetName()
 	})
 }
@@ -79,8 +79,8 @@ func (r *Reconciler) hostsOf(ctx context.Context, node client.Object) []reconcil
 // instanceChanged lets pass what Nodes are written by, and not all that hosts tell.
 var instanceChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
-		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (before.Generation != after.Generation || identity.Changed(before, after) ||
 			!slices.Equal(before.Finalizers, after.Finalizers) ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node) ||
@@ -88,8 +88,8 @@ var instanceChanged = predicate.Funcs{
 	},
 }
 
-func configured(instance *windowsv1alpha1.WindowsInstance) bool {
-	return meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionConfigured)
+func configured(instance *v1alpha1.WindowsInstance) bool {
+	return meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionConfigured)
 }
 
 // nodeChanged lets pass what this controller writes, and not heartbeats.

@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // ManagedTaintsAnnotation on a Node lists its taints that come from the template of a
@@ -22,7 +22,7 @@ const ManagedTaintsAnnotation = "windows.openshift.io/managed-taints"
 var defaultTaint = corev1.Taint{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}
 
 // templateTaints are the taints that a template asks for, in the order of their keys.
-func templateTaints(template *windowsv1alpha1.PoolTemplate) []corev1.Taint {
+func templateTaints(template *v1alpha1.PoolTemplate) []corev1.Taint {
 	if template == nil || len(template.NodeTaints) == 0 {
 		return []corev1.Taint{defaultTaint}
 	}

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // taints reads taints as kubectl writes them.
@@ -52,14 +52,14 @@ func TestMergeTaints(t *testing.T) {
 func TestTemplateTaints(t *testing.T) {
 	tests := []struct {
 		name     string
-		template *windowsv1alpha1.PoolTemplate
+		template *v1alpha1.PoolTemplate
 		want     string
 	}{
 		{name: "no pool", want: "os=Windows:NoSchedule"},
-		{name: "a pool that says nothing", template: &windowsv1alpha1.PoolTemplate{}, want: "os=Windows:NoSchedule"},
+		{name: "a pool that says nothing", template: &v1alpha1.PoolTemplate{}, want: "os=Windows:NoSchedule"},
 		{
 			name: "sorted, and nothing besides", want: "a:NoExecute,b=1:NoSchedule,b=2:NoExecute",
-			template: &windowsv1alpha1.PoolTemplate{NodeTaints: []windowsv1alpha1.NodeTaint{
+			template: &v1alpha1.PoolTemplate{NodeTaints: []v1alpha1.NodeTaint{
 				{Key: "b", Value: "2", Effect: "NoExecute"}, {Key: "a", Effect: "NoExecute"}, {Key: "b", Value: "1", Effect: "NoSchedule"},
 			}},
 		},

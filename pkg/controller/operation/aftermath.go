@@ -12,18 +12,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // conclude records the end of the operation, and sends the event about it.
-func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.OperationPhase, message string) error {
-	if phase != windowsv1alpha1.OperationSucceeded {
+func (e *execution) conclude(ctx context.Context, phase v1alpha1.OperationPhase, message string) error {
+	if phase != v1alpha1.OperationSucceeded {
 		e.revoke(ctx)
 	}
 	now := e.clock.Now()
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		if op.Active() {
 			conclude(op, phase, message, now)
 		}
@@ -36,7 +36,7 @@ func (e *execution) conclude(ctx context.Context, phase windowsv1alpha1.Operatio
 	op := e.operation()
 	e.metrics.ended(op, now)
 	eventType := corev1.EventTypeNormal
-	if phase == windowsv1alpha1.OperationFailed {
+	if phase == v1alpha1.OperationFailed {
 		eventType = corev1.EventTypeWarning
 	}
 	e.event(eventType, string(op.Type)+string(phase), message)
@@ -58,7 +58,7 @@ func (e *execution) cancel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.conclude(ctx, windowsv1alpha1.OperationCanceled, message+note)
+	return e.conclude(ctx, v1alpha1.OperationCanceled, message+note)
 }
 
 // undo undoes what an operation that ends early has done, as far as that can be
@@ -66,9 +66,9 @@ func (e *execution) cancel(ctx context.Context) error {
 func (e *execution) undo(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch {
-	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, windowsv1alpha1.StepApply):
+	case op.Type == v1alpha1.OperationReconfigure && begun(op, v1alpha1.StepApply):
 		return e.leaveChanged(ctx)
-	case op.Type == windowsv1alpha1.OperationRemove && begun(op, windowsv1alpha1.StepCleanup):
+	case op.Type == v1alpha1.OperationRemove && begun(op, v1alpha1.StepCleanup):
 		return " The host is half way: part of what is ours may still be on it. Remove it again.", nil
 	case e.mayBeSent():
 		message := " The restart of the host was asked for before, which cannot be taken back."
@@ -90,10 +90,10 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 func (e *execution) leaveChanged(ctx context.Context) (string, error) {
 	op := e.operation()
 	message := " The host is configured, and whether it is a node that works was not found out."
-	if finish := op.FindStep(windowsv1alpha1.StepFinish); !ended(finish) {
+	if finish := op.FindStep(v1alpha1.StepFinish); !ended(finish) {
 		message = " The host is half way between two configurations: reconfigure it again, or remove it."
 	}
-	if e.mayBeSent() && !ended(op.FindStep(windowsv1alpha1.StepBoot)) {
+	if e.mayBeSent() && !ended(op.FindStep(v1alpha1.StepBoot)) {
 		message += " It was asked to restart."
 	}
 	note, err := e.orWhyNot(ctx, "cordoned", e.isolate)
@@ -151,30 +151,30 @@ func (e *execution) fail(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	return e.conclude(ctx, windowsv1alpha1.OperationFailed, withNote(message.Sentence(cause.Error()), note))
+	return e.conclude(ctx, v1alpha1.OperationFailed, withNote(message.Sentence(cause.Error()), note))
 }
 
 // aftermath says in what state an operation that failed leaves the host.
 func (e *execution) aftermath(ctx context.Context) (string, error) {
 	op := e.operation()
 	note := ""
-	if op.Type == windowsv1alpha1.OperationReboot && !e.mayBeSent() {
+	if op.Type == v1alpha1.OperationReboot && !e.mayBeSent() {
 		note = " The host was not restarted."
 	}
 	switch {
-	case op.Type == windowsv1alpha1.OperationReconfigure && begun(op, windowsv1alpha1.StepApply):
+	case op.Type == v1alpha1.OperationReconfigure && begun(op, v1alpha1.StepApply):
 		return e.orWhyNot(ctx, "cordoned", e.isolate)
 	case !cordonedByUs(op):
 		return note, nil
-	case op.Type == windowsv1alpha1.OperationReconfigure:
+	case op.Type == v1alpha1.OperationReconfigure:
 		// Nothing was done to the host, so that its Node works as it did.
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return " The host was not changed." + restored, err
-	case op.Type == windowsv1alpha1.OperationRemove && e.current == windowsv1alpha1.StepDrain:
+	case op.Type == v1alpha1.OperationRemove && e.current == v1alpha1.StepDrain:
 		return fmt.Sprintf(" Node %[1]s stays cordoned, as its host is to be removed, which is tried again: have the pods leave meanwhile, for example with kubectl drain %[1]s and its options.", op.Node.Name), nil
-	case op.Type == windowsv1alpha1.OperationRemove:
+	case op.Type == v1alpha1.OperationRemove:
 		return fmt.Sprintf(" Node %s stays cordoned, as its host is to be removed.", op.Node.Name), nil
-	case op.Type == windowsv1alpha1.OperationDrain:
+	case op.Type == v1alpha1.OperationDrain:
 		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
 	}
 	return note + fmt.Sprintf(" Node %s stays cordoned: put right what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
@@ -184,13 +184,13 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 func (e *execution) mayBeSent() bool { return e.operation().BootID != "" && !e.unsent }
 
 // cordonedByUs says whether the Node is, or may be, cordoned because of the operation.
-func cordonedByUs(op *windowsv1alpha1.Operation) bool {
-	step := op.FindStep(windowsv1alpha1.StepCordon)
-	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil && step.State != windowsv1alpha1.StepSkipped
+func cordonedByUs(op *v1alpha1.Operation) bool {
+	step := op.FindStep(v1alpha1.StepCordon)
+	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil && step.State != v1alpha1.StepSkipped
 }
 
 // begun says whether a step was carried out, at least in part.
-func begun(op *windowsv1alpha1.Operation, name string) bool {
+func begun(op *v1alpha1.Operation, name string) bool {
 	step := op.FindStep(name)
 	return step != nil && step.StartedAt != nil
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -124,7 +124,7 @@ func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.
 
 // change has the host changed by its agent and follows that until there is a result. A
 // connection that breaks is made again, as the agent goes on from where it was.
-func (e *execution) change(ctx context.Context, doing string, call func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)) (*api.Result, error) {
+func (e *execution) change(ctx context.Context, doing string, call func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)) (*api.Result, error) {
 	var lockedSince time.Time
 	heard := e.clock.Now()
 	for breaks := 0; ; {
@@ -191,7 +191,7 @@ func (e *execution) changing(ctx context.Context, doing string, event api.Event)
 	if event.Message != "" {
 		text += ": " + event.Message
 	}
-	return e.update(ctx, func(op *windowsv1alpha1.Operation) {
+	return e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Message = message.Sentence(text)
 		if event.Steps == 0 {
 			return
@@ -200,7 +200,7 @@ func (e *execution) changing(ctx context.Context, doing string, event api.Event)
 		if event.State != api.EventDone {
 			done--
 		}
-		op.Progress = &windowsv1alpha1.OperationProgress{Done: int32(max(done, 0)), Total: int32(event.Steps), Unit: "changes"}
+		op.Progress = &v1alpha1.OperationProgress{Done: int32(max(done, 0)), Total: int32(event.Steps), Unit: "changes"}
 	})
 }
 
@@ -219,11 +219,11 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 		if err != nil {
 			return nil, err
 		}
-		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Revision = built.Revision }); err != nil {
+		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Revision = built.Revision }); err != nil {
 			return nil, err
 		}
 		request := &api.ApplyRequest{Allow: allow, Bundle: built.Bundle}
-		done, err := e.change(ctx, doing, func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+		done, err := e.change(ctx, doing, func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 			return e.hosts.Apply(ctx, instance, request, report)
 		})
 		switch {
@@ -312,8 +312,8 @@ func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
 	if len(now) > 0 {
 		text = fmt.Sprintf("Sending files: %d of %d MiB, now %s.", done, total, message.Enumerate(now))
 	}
-	return e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		op.Message, op.Progress = text, &windowsv1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
+	return e.update(ctx, func(op *v1alpha1.Operation) {
+		op.Message, op.Progress = text, &v1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -35,8 +35,8 @@ const (
 // configuringSteps are those from the one that finds out what is to be done to the one
 // after which it is.
 var configuringSteps = []string{
-	windowsv1alpha1.StepPlan, windowsv1alpha1.StepTransfer, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain,
-	windowsv1alpha1.StepApply, windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepFinish,
+	v1alpha1.StepPlan, v1alpha1.StepTransfer, v1alpha1.StepCordon, v1alpha1.StepDrain,
+	v1alpha1.StepApply, v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepFinish,
 }
 
 // planned is a configuration and what has to be done for it. It is kept between a step
@@ -61,7 +61,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	impact := planImpact(plan)
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Revision, op.Impact = built.Revision, impact
 	}); err != nil {
 		return result{}, err
@@ -72,7 +72,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		r.message += " " + message.Sentence(strings.Join(built.Warnings, "; "))
 	}
 	if len(plan.Payload) == 0 {
-		r.skips[windowsv1alpha1.StepTransfer] = "The host has all files."
+		r.skips[v1alpha1.StepTransfer] = "The host has all files."
 	}
 	if len(plan.Items)+len(plan.Reboot)+len(plan.Payload) == 0 && e.has(plan.Revision) {
 		for _, name := range configuringSteps[1:] {
@@ -81,9 +81,9 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	switch why := "No pod has to leave for it."; {
 	case e.joins():
-		r.skips[windowsv1alpha1.StepCordon], r.skips[windowsv1alpha1.StepDrain] = noNode.message, noNode.message
+		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = noNode.message, noNode.message
 	case !disruptive(impact):
-		r.skips[windowsv1alpha1.StepCordon], r.skips[windowsv1alpha1.StepDrain] = why, why
+		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = why, why
 	}
 	return r, nil
 }
@@ -114,7 +114,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Node = nil }); err != nil {
+	if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Node = nil }); err != nil {
 		return "", err
 	}
 	return "Nothing of what was put on the host is there: it was installed anew. " + done.message + " ", nil
@@ -156,20 +156,20 @@ func (e *execution) has(revision string) bool {
 }
 
 // planImpact is what a plan costs the workload.
-func planImpact(p *api.Plan) windowsv1alpha1.ChangeImpact {
+func planImpact(p *api.Plan) v1alpha1.ChangeImpact {
 	if len(p.Reboot) > 0 {
-		return windowsv1alpha1.ImpactReboot
+		return v1alpha1.ImpactReboot
 	}
-	return windowsv1alpha1.ChangeImpact(p.Impact)
+	return v1alpha1.ChangeImpact(p.Impact)
 }
 
 // disruptive says whether pods have to leave the Node first.
-func disruptive(impact windowsv1alpha1.ChangeImpact) bool {
-	return impact == windowsv1alpha1.ImpactDrain || impact == windowsv1alpha1.ImpactReboot
+func disruptive(impact v1alpha1.ChangeImpact) bool {
+	return impact == v1alpha1.ImpactDrain || impact == v1alpha1.ImpactReboot
 }
 
 // describePlan says what will be done, for people.
-func describePlan(p *api.Plan, impact windowsv1alpha1.ChangeImpact) string {
+func describePlan(p *api.Plan, impact v1alpha1.ChangeImpact) string {
 	if len(p.Items) == 0 && len(p.Reboot) == 0 && len(p.Payload) == 0 {
 		return "The host has its desired configuration."
 	}
@@ -238,12 +238,12 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		if e.replans++; e.replans > maxReplans {
 			return result{}, fmt.Errorf("the host is another one than was planned for, now for the %dth time: somebody else changes it; reconfigure it when that is over", e.replans)
 		}
-		return result{again: windowsv1alpha1.StepPlan, message: "The host has changed since it was planned what to do, and this costs more now. It is planned again."}, nil
+		return result{again: v1alpha1.StepPlan, message: "The host has changed since it was planned what to do, and this costs more now. It is planned again."}, nil
 	}
 	const needless = "Nothing needs a restart of Windows."
 	r := result{
 		message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed)),
-		skips:   map[string]string{windowsv1alpha1.StepRestart: needless, windowsv1alpha1.StepBoot: needless, windowsv1alpha1.StepFinish: needless},
+		skips:   map[string]string{v1alpha1.StepRestart: needless, v1alpha1.StepBoot: needless, v1alpha1.StepFinish: needless},
 	}
 	if done.Outcome == api.OutcomeUnchanged {
 		r.message, r.skipped = "The host had its desired configuration.", true
@@ -280,7 +280,7 @@ func (e *execution) finish(ctx context.Context) (result, error) {
 // network does what could not be done before the host was a Node, and takes away what is
 // not needed any more, as the credentials to become one.
 func (e *execution) network(ctx context.Context) (result, error) {
-	joined := e.operation().FindStep(windowsv1alpha1.StepJoin).State == windowsv1alpha1.StepSucceeded
+	joined := e.operation().FindStep(v1alpha1.StepJoin).State == v1alpha1.StepSucceeded
 	built, err := e.inputs(ctx, joined)
 	if err != nil {
 		return result{}, err
@@ -288,7 +288,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 	r := result{message: "There was nothing that needed the Node.", skipped: true}
 	if op := e.operation(); joined || built.Revision != op.Revision {
 		allow := config.ImpactRestart
-		if op.FindStep(windowsv1alpha1.StepDrain).State == windowsv1alpha1.StepSucceeded {
+		if op.FindStep(v1alpha1.StepDrain).State == v1alpha1.StepSucceeded {
 			allow = config.Impact(op.Impact)
 		}
 		done, err := e.configureHost(ctx, "Configuring what needs the Node.", allow)
@@ -335,7 +335,7 @@ func exceeding(p *api.Plan) []string {
 	}
 	var out []string
 	for _, item := range p.Items {
-		if disruptive(windowsv1alpha1.ChangeImpact(item.Impact)) {
+		if disruptive(v1alpha1.ChangeImpact(item.Impact)) {
 			out = append(out, describeItem(item))
 		}
 	}

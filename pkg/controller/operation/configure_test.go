@@ -17,7 +17,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -25,9 +25,9 @@ import (
 
 // short writes the states of steps as one letter each, in their order: S succeeded,
 // k skipped, F failed, C canceled.
-func short(op *windowsv1alpha1.Operation) string {
-	letters := map[windowsv1alpha1.OperationStepState]string{
-		windowsv1alpha1.StepSucceeded: "S", windowsv1alpha1.StepSkipped: "k", windowsv1alpha1.StepFailed: "F", windowsv1alpha1.StepCanceled: "C",
+func short(op *v1alpha1.Operation) string {
+	letters := map[v1alpha1.OperationStepState]string{
+		v1alpha1.StepSucceeded: "S", v1alpha1.StepSkipped: "k", v1alpha1.StepFailed: "F", v1alpha1.StepCanceled: "C",
 	}
 	var b strings.Builder
 	for i, step := range op.Steps {
@@ -42,8 +42,8 @@ func short(op *windowsv1alpha1.Operation) string {
 func TestConfigure(t *testing.T) {
 	t.Parallel()
 	const (
-		succeeded = windowsv1alpha1.OperationSucceeded
-		failed    = windowsv1alpha1.OperationFailed
+		succeeded = v1alpha1.OperationSucceeded
+		failed    = v1alpha1.OperationFailed
 	)
 	once := func(r *api.Result) func() *api.Result {
 		return func() *api.Result {
@@ -64,7 +64,7 @@ func TestConfigure(t *testing.T) {
 		name   string
 		change change
 		set    func(*fixture, *scriptedConfiguration)
-		want   windowsv1alpha1.OperationPhase
+		want   v1alpha1.OperationPhase
 		// wantSteps: Connect Facts Preflight Agent, Plan Transfer Cordon Drain, Apply Restart
 		// Boot Finish, Join Network NodeReady Uncordon Verify.
 		wantSteps    string
@@ -143,8 +143,8 @@ func TestConfigure(t *testing.T) {
 					if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 						return // it is one already, or still
 					}
-					f.edit(func(i *windowsv1alpha1.WindowsInstance) {
-						i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode, UID: "another"}
+					f.edit(func(i *v1alpha1.WindowsInstance) {
+						i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "another"}
 					})
 				}
 			},
@@ -339,7 +339,7 @@ func TestConfigure(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if tt.change == nil {
-				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
 			f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
 			c := f.configure()
@@ -387,7 +387,7 @@ func TestConfigureTells(t *testing.T) {
 	f.configure()
 	f.host.impact, f.host.needsFiles = config.ImpactRestart, true
 	var units []string
-	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
+	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
 		if p := i.Status.Operation.Progress; after && p != nil {
 			if text := fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit); len(units) == 0 || units[len(units)-1] != text {
 				units = append(units, text)
@@ -396,14 +396,14 @@ func TestConfigureTells(t *testing.T) {
 		return nil
 	}
 	op := f.finish()
-	if op.Revision != "new" || op.Impact != windowsv1alpha1.ImpactRestart || op.Progress != nil {
+	if op.Revision != "new" || op.Impact != v1alpha1.ImpactRestart || op.Progress != nil {
 		t.Errorf("revision %q, impact %q, progress %v", op.Revision, op.Impact, op.Progress)
 	}
 	if diff := cmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
 		t.Errorf("progress (-want +got)\n%s", diff)
 	}
 	want := "Changes: 1, their impact is Restart. Files to send: 1, 5 MiB."
-	if got := op.FindStep(windowsv1alpha1.StepPlan).Message; got != want {
+	if got := op.FindStep(v1alpha1.StepPlan).Message; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -419,7 +419,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 		writes int
 	}{
 		{
-			name: "a node that is restarted", change: func(*windowsv1alpha1.WindowsInstance) {}, set: func(f *fixture) {
+			name: "a node that is restarted", change: func(*v1alpha1.WindowsInstance) {}, set: func(f *fixture) {
 				f.host.impact, f.host.needsReboot, f.host.needsFiles, f.host.down, f.host.loseAnswer = config.ImpactReboot, 1, true, 1, 1
 			},
 			check: func(t *testing.T, f *fixture) {
@@ -456,7 +456,7 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 					}
 					op := f.finish()
 					node := f.node()
-					if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.is != "new" || node.Spec.Unschedulable || !c.revoked() || c.issued > 1 {
+					if op.Phase != v1alpha1.OperationSucceeded || f.host.is != "new" || node.Spec.Unschedulable || !c.revoked() || c.issued > 1 {
 						t.Errorf("killed at write %d: %s, the host is %q, cordoned %v, credentials %v, issued %d: %s", at, op.Phase, f.host.is, node.Spec.Unschedulable, c.token, c.issued, op.Message)
 					}
 					tt.check(t, f)
@@ -475,7 +475,7 @@ func (f *fixture) interrupt(at int, after bool) bool {
 	died := make(chan struct{})
 	writes := 0
 	f.mu.Lock()
-	f.onWrite = func(isAfter bool, _ *windowsv1alpha1.WindowsInstance) error {
+	f.onWrite = func(isAfter bool, _ *v1alpha1.WindowsInstance) error {
 		if isAfter != after {
 			return nil
 		}
@@ -506,8 +506,8 @@ func TestFailureIsInterrupted(t *testing.T) {
 	f := newFixture(t, newInstance(reconfigureOperation()))
 	f.configure()
 	f.host.onApplied = func(string) { f.host.is = "other" } // Verify fails
-	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
-		if !after && i.Status.Operation.Phase == windowsv1alpha1.OperationFailed {
+	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+		if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
 			return errors.New("the process was killed")
 		}
 		return nil
@@ -521,7 +521,7 @@ func TestFailureIsInterrupted(t *testing.T) {
 	f.mu.Unlock()
 	f.host.is = "new"
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {
+	if op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {
 		t.Errorf("it is %s, cordoned %v: %s", op.Phase, f.node().Spec.Unschedulable, op.Message)
 	}
 }
@@ -539,7 +539,7 @@ func TestTwoControllers(t *testing.T) {
 	f.reconcile(first)
 	f.reconcile(second)
 	op := f.waitForEnd()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.host.most != 1 || f.host.is != "new" || f.node().Spec.Unschedulable {
+	if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.host.most != 1 || f.host.is != "new" || f.node().Spec.Unschedulable {
 		t.Errorf("%s, restarted %d times, changed by %d at the same time: %s", op.Phase, f.host.restarts(), f.host.most, op.Message)
 	}
 }
@@ -572,7 +572,7 @@ func TestCancelConfiguration(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if tt.change == nil {
-				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
 			f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
 			c := f.configure()
@@ -584,16 +584,16 @@ func TestCancelConfiguration(t *testing.T) {
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("the host to be asked", func() bool {
-				step := f.get().Status.Operation.FindStep(windowsv1alpha1.StepJoin)
+				step := f.get().Status.Operation.FindStep(v1alpha1.StepJoin)
 				return f.host.count(tt.hang) > 1 || tt.hang == "never" && step != nil && step.StartedAt != nil
 			})
-			f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+			f.edit(func(i *v1alpha1.WindowsInstance) {
 				i.Status.Operation.CancelRequestedBy = "bob"
 				i.Status.Operation.CancelRequestedAt = new(metav1.Now())
 			})
 			f.reconcile(r)
 			op := f.waitForEnd()
-			if op.Phase != windowsv1alpha1.OperationCanceled || f.host.is != tt.wantIs || f.node().Spec.Unschedulable != tt.wantCordoned || !c.revoked() {
+			if op.Phase != v1alpha1.OperationCanceled || f.host.is != tt.wantIs || f.node().Spec.Unschedulable != tt.wantCordoned || !c.revoked() {
 				t.Errorf("it is %s, the host is %q, cordoned %v, credentials %v", op.Phase, f.host.is, f.node().Spec.Unschedulable, c.token)
 			}
 			for _, want := range tt.want {
@@ -611,13 +611,13 @@ func TestCancelConfiguration(t *testing.T) {
 		r, _ := f.process()
 		f.reconcile(r)
 		f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
-		f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+		f.edit(func(i *v1alpha1.WindowsInstance) {
 			i.Status.Operation.CancelRequestedBy = "bob"
 			i.Status.Operation.CancelRequestedAt = new(metav1.Now())
 		})
 		f.reconcile(r)
 		op := f.waitForEnd()
-		if op.Phase != windowsv1alpha1.OperationCanceled || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Node win-1 is schedulable") {
+		if op.Phase != v1alpha1.OperationCanceled || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Node win-1 is schedulable") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
@@ -626,12 +626,12 @@ func TestCancelConfiguration(t *testing.T) {
 // A new version of the controller without a payload goes on with what it cannot do.
 func TestConfigurationWithoutPayload(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) {
+	f := newFixture(t, newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
 		op := i.Status.Operation
-		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
+		op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
 	}))
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationFailed || !strings.Contains(op.Message, "--payload") {
+	if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "--payload") {
 		t.Errorf("it is %s: %s", op.Phase, op.Message)
 	}
 }

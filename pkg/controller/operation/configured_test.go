@@ -18,7 +18,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -76,7 +76,7 @@ func (h *scriptedHost) plan(want string) *api.Plan {
 	return p
 }
 
-func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, b *config.Bundle) (*api.Plan, error) {
+func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *v1alpha1.WindowsInstance, b *config.Bundle) (*api.Plan, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Plan"); err != nil {
@@ -89,7 +89,7 @@ func (h *scriptedHost) PlanConfiguration(ctx context.Context, _ *windowsv1alpha1
 	return p, nil
 }
 
-func (h *scriptedHost) Deliver(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error {
+func (h *scriptedHost) Deliver(ctx context.Context, _ *v1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, f := range files {
@@ -120,7 +120,7 @@ func (h *scriptedHost) lock(ctx context.Context) (*api.Result, func()) {
 	return nil, func() { h.changing-- }
 }
 
-func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, r *api.ApplyRequest, report func(api.Event)) (*api.Result, error) {
+func (h *scriptedHost) Apply(ctx context.Context, _ *v1alpha1.WindowsInstance, r *api.ApplyRequest, report func(api.Event)) (*api.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Apply"); err != nil {
@@ -178,7 +178,7 @@ func (h *scriptedHost) Apply(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 	return done, nil
 }
 
-func (h *scriptedHost) Cleanup(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+func (h *scriptedHost) Cleanup(ctx context.Context, _ *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Cleanup"); err != nil {
@@ -224,7 +224,7 @@ type scriptedConfiguration struct {
 
 var _ Configuration = (*scriptedConfiguration)(nil)
 
-func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.WindowsInstance, _ *corev1.Node, join bool) (*document.Result, error) {
+func (c *scriptedConfiguration) Build(_ context.Context, _ *v1alpha1.WindowsInstance, _ *corev1.Node, join bool) (*document.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
@@ -245,7 +245,7 @@ func (c *scriptedConfiguration) Build(_ context.Context, _ *windowsv1alpha1.Wind
 	}, nil
 }
 
-func (c *scriptedConfiguration) Revoke(context.Context, *windowsv1alpha1.WindowsInstance) error {
+func (c *scriptedConfiguration) Revoke(context.Context, *v1alpha1.WindowsInstance) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.token = false
@@ -276,8 +276,8 @@ func (f *fixture) registers() {
 		if _, err := f.kube.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{}); err != nil {
 			return // it is one already
 		}
-		f.edit(func(i *windowsv1alpha1.WindowsInstance) {
-			i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
+		f.edit(func(i *v1alpha1.WindowsInstance) {
+			i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
 		})
 	}
 }
@@ -291,15 +291,15 @@ func (f *fixture) kubeletIsGone() {
 	}
 }
 
-func reconfigureOperation() windowsv1alpha1.Operation {
-	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure}
+func reconfigureOperation() v1alpha1.Operation {
+	return v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}
 }
 
-func removeOperation() windowsv1alpha1.Operation {
-	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationRemove}
+func removeOperation() v1alpha1.Operation {
+	return v1alpha1.Operation{Type: v1alpha1.OperationRemove}
 }
 
-func withoutNode(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
+func withoutNode(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }
 
 // refuseOtherUIDs has the cluster mind the UID that a deletion is meant for, which the
 // fake one does not.
@@ -321,7 +321,7 @@ func (f *fixture) refuseOtherUIDs() {
 }
 
 // isBeingDeleted has the instance deleted, which its finalizer holds.
-func isBeingDeleted(i *windowsv1alpha1.WindowsInstance) {
+func isBeingDeleted(i *v1alpha1.WindowsInstance) {
 	i.Finalizers = []string{"windows.openshift.io/host"}
 	i.DeletionTimestamp = new(metav1.Now())
 }

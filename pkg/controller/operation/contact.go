@@ -4,14 +4,14 @@
 package operation
 
 import (
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // stages of the steps whose errors are not about looking at the host.
 var stages = map[string]diagnose.Stage{
-	windowsv1alpha1.StepPlan: diagnose.StagePlan, windowsv1alpha1.StepTransfer: diagnose.StageTransfer, windowsv1alpha1.StepApply: diagnose.StageApply,
-	windowsv1alpha1.StepFinish: diagnose.StageApply, windowsv1alpha1.StepNetwork: diagnose.StageApply, windowsv1alpha1.StepCleanup: diagnose.StageCleanup,
+	v1alpha1.StepPlan: diagnose.StagePlan, v1alpha1.StepTransfer: diagnose.StageTransfer, v1alpha1.StepApply: diagnose.StageApply,
+	v1alpha1.StepFinish: diagnose.StageApply, v1alpha1.StepNetwork: diagnose.StageApply, v1alpha1.StepCleanup: diagnose.StageCleanup,
 }
 
 // diagnose puts an error of [Hosts] into the words of the conditions, with the layer
@@ -22,7 +22,7 @@ func (e *execution) diagnose(err error) string {
 		stage = diagnose.StageFacts
 	}
 	d := diagnose.Diagnose(stage, err, e.instance)
-	if d.Condition == windowsv1alpha1.ConditionConfigured || d.Condition == windowsv1alpha1.ConditionRemoved {
+	if d.Condition == v1alpha1.ConditionConfigured || d.Condition == v1alpha1.ConditionRemoved {
 		return d.Message // the reason says what failed, and that is known here
 	}
 	return d.Reason + ": " + d.Message

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -85,7 +85,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 	defer e.disruptions.Release(e.key)
 	defer e.restarts.Release(e.key)
 	e.disruptions.Resume(e.instance)
-	if e.operation().Phase == windowsv1alpha1.OperationPending {
+	if e.operation().Phase == v1alpha1.OperationPending {
 		if err := e.start(ctx); err != nil {
 			return err
 		}
@@ -104,12 +104,12 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 	for first := true; e.operation().Active(); first = false {
 		step := nextStep(e.operation())
 		if step == nil {
-			return e.conclude(ctx, windowsv1alpha1.OperationSucceeded, e.describeSuccess())
+			return e.conclude(ctx, v1alpha1.OperationSucceeded, e.describeSuccess())
 		}
 		if e.unwanted() {
 			cancel(errCanceled)
 		}
-		e.interrupted = first && step.State == windowsv1alpha1.StepRunning
+		e.interrupted = first && step.State == v1alpha1.StepRunning
 		err := e.step(ctx, steps, step.Name)
 		switch {
 		case err == nil:
@@ -130,12 +130,12 @@ func (e *execution) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var node *windowsv1alpha1.OperationNode
+	var node *v1alpha1.OperationNode
 	if refusal == "" {
 		if node, err = e.findNode(ctx); err != nil {
 			return err
 		}
-		if t := e.operation().Type; node == nil && (t == windowsv1alpha1.OperationDrain || t == windowsv1alpha1.OperationUncordon) {
+		if t := e.operation().Type; node == nil && (t == v1alpha1.OperationDrain || t == v1alpha1.OperationUncordon) {
 			refusal = "The host has no Node: no Node has its address or its provider ID, so that there is nothing to drain or uncordon."
 		}
 	}
@@ -144,14 +144,14 @@ func (e *execution) start(ctx context.Context) error {
 		refusal = fmt.Sprintf("This version of the controller does not know operations of type %s.", e.operation().Type)
 	}
 	now := e.clock.Now()
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
-		op.Phase, op.Steps, op.Node = windowsv1alpha1.OperationRunning, newSteps(names), node
+	if err := e.update(ctx, func(op *v1alpha1.Operation) {
+		op.Phase, op.Steps, op.Node = v1alpha1.OperationRunning, newSteps(names), node
 		op.StartedAt = timestamp(now)
 	}); err != nil {
 		return err
 	}
 	if refusal != "" {
-		return e.conclude(ctx, windowsv1alpha1.OperationFailed, refusal)
+		return e.conclude(ctx, v1alpha1.OperationFailed, refusal)
 	}
 	op := e.operation()
 	e.event(corev1.EventTypeNormal, string(op.Type)+"Started", fmt.Sprintf("Operation %s, which %s asked for, has begun.", op.ID, op.RequestedBy))
@@ -160,7 +160,7 @@ func (e *execution) start(ctx context.Context) error {
 
 // refusal says why nothing may be done to the host, empty if it may.
 func (e *execution) refusal(ctx context.Context) (string, error) {
-	if c := meta.FindStatusCondition(e.instance.Status.Conditions, windowsv1alpha1.ConditionResolved); c != nil && c.Reason == windowsv1alpha1.ReasonDuplicateHost {
+	if c := meta.FindStatusCondition(e.instance.Status.Conditions, v1alpha1.ConditionResolved); c != nil && c.Reason == v1alpha1.ReasonDuplicateHost {
 		return "This instance does not stand for the host: " + c.Message, nil
 	}
 	if e.instance.Spec.Paused {
@@ -170,7 +170,7 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 	if ref == nil {
 		return "", nil
 	}
-	pool := &windowsv1alpha1.WindowsNodePool{}
+	pool := &v1alpha1.WindowsNodePool{}
 	err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() error {
 		return e.cached.Get(ctx, client.ObjectKey{Namespace: e.instance.Namespace, Name: ref.Name}, pool)
 	})
@@ -184,7 +184,7 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 }
 
 // findNode returns the Node of the host as it is now, nil if there is none.
-func (e *execution) findNode(ctx context.Context) (*windowsv1alpha1.OperationNode, error) {
+func (e *execution) findNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
 	ref := e.instance.Status.Node
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no Node is an ordinary answer
@@ -200,7 +200,7 @@ func (e *execution) findNode(ctx context.Context) (*windowsv1alpha1.OperationNod
 	if err != nil {
 		return nil, err
 	}
-	return &windowsv1alpha1.OperationNode{Name: node.Name, UID: node.UID, WasUnschedulable: node.Spec.Unschedulable}, nil
+	return &v1alpha1.OperationNode{Name: node.Name, UID: node.UID, WasUnschedulable: node.Spec.Unschedulable}, nil
 }
 
 // step carries one step out, from its begin to its end. ctx is that of the records,
@@ -215,7 +215,7 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 	}
 	e.current = name
 	began := e.clock.Now()
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		if step := op.FindStep(name); step != nil {
 			if step.StartedAt == nil {
 				op.Progress = nil // that of the step before
@@ -230,12 +230,12 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	state := windowsv1alpha1.StepSucceeded
+	state := v1alpha1.StepSucceeded
 	if done.skipped {
-		state = windowsv1alpha1.StepSkipped
+		state = v1alpha1.StepSkipped
 	}
 	ended := e.clock.Now()
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		// What the step waited for last is over.
 		op.Message, op.BlockedBy = done.message, nil
 		if done.again != "" {
@@ -249,15 +249,15 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 			op.Node = done.node
 		}
 		for other, why := range done.skips {
-			if step := op.FindStep(other); step != nil && step.State == windowsv1alpha1.StepPending {
-				end(step, windowsv1alpha1.StepSkipped, why, ended)
+			if step := op.FindStep(other); step != nil && step.State == v1alpha1.StepPending {
+				end(step, v1alpha1.StepSkipped, why, ended)
 			}
 		}
 	}); err != nil {
 		return err
 	}
 	if done.enough {
-		return e.conclude(ctx, windowsv1alpha1.OperationSucceeded, done.message)
+		return e.conclude(ctx, v1alpha1.OperationSucceeded, done.message)
 	}
 	return nil
 }
@@ -299,5 +299,5 @@ func (e *execution) ensureLeading(ctx context.Context) error {
 // recordMessage records what is going on, if that has changed.
 func (e *execution) recordMessage(ctx context.Context, format string, args ...any) error {
 	message := fmt.Sprintf(format, args...)
-	return e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Message = message })
+	return e.update(ctx, func(op *v1alpha1.Operation) { op.Message = message })
 }

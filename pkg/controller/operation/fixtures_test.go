@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -77,7 +77,7 @@ type scriptedHost struct {
 	loseAnswer int
 	pending    bool
 	services   []api.Service
-	findings   []windowsv1alpha1.CheckFinding
+	findings   []v1alpha1.CheckFinding
 	routes     []api.Route
 	asked      []string
 	forced     bool
@@ -117,13 +117,13 @@ func (h *scriptedHost) ask(ctx context.Context, question string) error {
 
 func (h *scriptedHost) id() string { return fmt.Sprintf("boot-%d", h.boots) }
 
-func (h *scriptedHost) Login(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) error {
+func (h *scriptedHost) Login(ctx context.Context, _ *v1alpha1.WindowsInstance) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ask(ctx, "Login")
 }
 
-func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (*api.Facts, error) {
+func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (*api.Facts, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Facts"); err != nil {
@@ -138,14 +138,14 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *windowsv1alpha1.WindowsInst
 	}, nil
 }
 
-func (h *scriptedHost) Check(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstanceCheckStatus {
+func (h *scriptedHost) Check(ctx context.Context, _ *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_ = h.ask(ctx, "Check")
-	return &windowsv1alpha1.WindowsInstanceCheckStatus{Passed: len(h.findings) == 0, Findings: h.findings}
+	return &v1alpha1.WindowsInstanceCheckStatus{Passed: len(h.findings) == 0, Findings: h.findings}
 }
 
-func (h *scriptedHost) BootID(ctx context.Context, _ *windowsv1alpha1.WindowsInstance) (string, error) {
+func (h *scriptedHost) BootID(ctx context.Context, _ *v1alpha1.WindowsInstance) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "BootID"); err != nil {
@@ -158,7 +158,7 @@ func (h *scriptedHost) BootID(ctx context.Context, _ *windowsv1alpha1.WindowsIns
 	return h.id(), nil
 }
 
-func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
+func (h *scriptedHost) Restart(ctx context.Context, _ *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "Restart"); err != nil {
@@ -182,7 +182,7 @@ func (h *scriptedHost) Restart(ctx context.Context, _ *windowsv1alpha1.WindowsIn
 	return api.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
 }
 
-func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.WindowsInstance, routes []api.Route) ([]api.Route, error) {
+func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *v1alpha1.WindowsInstance, routes []api.Route) ([]api.Route, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.ask(ctx, "EnsureRoutes"); err != nil {
@@ -194,7 +194,7 @@ func (h *scriptedHost) EnsureRoutes(ctx context.Context, _ *windowsv1alpha1.Wind
 
 func (h *scriptedHost) Agent() (version, digest string) { return "v0.1.0", testRevision }
 
-func (h *scriptedHost) Forget(*windowsv1alpha1.WindowsInstance) {}
+func (h *scriptedHost) Forget(*v1alpha1.WindowsInstance) {}
 
 // restarts is how often the host was restarted.
 func (h *scriptedHost) restarts() int {
@@ -263,7 +263,7 @@ type fixture struct {
 	mu     sync.Mutex
 	events []string
 	// onWrite is called before and after each write of a status; an error keeps it from happening.
-	onWrite func(after bool, o *windowsv1alpha1.WindowsInstance) error
+	onWrite func(after bool, o *v1alpha1.WindowsInstance) error
 }
 
 // Event implements [record.EventRecorder].
@@ -284,16 +284,16 @@ func (f *fixture) waitForEvent(want string) {
 	})
 }
 
-type change func(*windowsv1alpha1.WindowsInstance)
+type change func(*v1alpha1.WindowsInstance)
 
 // newInstance is a host with a Node and an operation that was recorded.
-func newInstance(op windowsv1alpha1.Operation, changes ...change) *windowsv1alpha1.WindowsInstance {
-	op.ID, op.RequestedBy, op.Phase = "op-1", "alice", windowsv1alpha1.OperationPending
-	instance := &windowsv1alpha1.WindowsInstance{
+func newInstance(op v1alpha1.Operation, changes ...change) *v1alpha1.WindowsInstance {
+	op.ID, op.RequestedBy, op.Phase = "op-1", "alice", v1alpha1.OperationPending
+	instance := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testKey.Name, UID: "uid"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"},
-		Status: windowsv1alpha1.WindowsInstanceStatus{
-			Node: &windowsv1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}, Operation: &op,
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.1", Port: 22, Username: "Administrator"},
+		Status: v1alpha1.WindowsInstanceStatus{
+			Node: &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}, Operation: &op,
 		},
 	}
 	for _, c := range changes {
@@ -302,7 +302,7 @@ func newInstance(op windowsv1alpha1.Operation, changes ...change) *windowsv1alph
 	return instance
 }
 
-func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others ...client.Object) *fixture {
+func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...client.Object) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: newHasty(), drain: &scriptedDrain{}}
 	f.host = &scriptedHost{clock: f.clock, boots: 1, started: f.clock.Now(), fail: map[string]func() error{}}
@@ -313,16 +313,16 @@ func newFixture(t *testing.T, instance *windowsv1alpha1.WindowsInstance, others 
 	}}
 	f.kube = fake.NewClientset(node.DeepCopy())
 	scheme := kruntime.NewScheme()
-	for _, add := range []func(*kruntime.Scheme) error{corev1.AddToScheme, windowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*kruntime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	raw := ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(append(others, instance, node)...).
-		WithStatusSubresource(&windowsv1alpha1.WindowsInstance{}).Build()
+		WithStatusSubresource(&v1alpha1.WindowsInstance{}).Build()
 	f.raw, f.client = raw, interceptor.NewClient(raw, interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			written, _ := obj.(*windowsv1alpha1.WindowsInstance)
+			written, _ := obj.(*v1alpha1.WindowsInstance)
 			if written.ResourceVersion == "" {
 				t.Error("a status was written without a resource version, so that it could overwrite another")
 			}
@@ -391,9 +391,9 @@ func (f *fixture) reconcile(r *Reconciler) {
 	}
 }
 
-func (f *fixture) get() *windowsv1alpha1.WindowsInstance {
+func (f *fixture) get() *v1alpha1.WindowsInstance {
 	f.t.Helper()
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := f.raw.Get(context.Background(), testKey, instance); err != nil {
 		f.t.Fatal(err)
 	}
@@ -410,7 +410,7 @@ func (f *fixture) node() *corev1.Node {
 }
 
 // edit changes the stored status as somebody else does.
-func (f *fixture) edit(change func(*windowsv1alpha1.WindowsInstance)) {
+func (f *fixture) edit(change func(*v1alpha1.WindowsInstance)) {
 	f.t.Helper()
 	for {
 		instance := f.get()
@@ -423,7 +423,7 @@ func (f *fixture) edit(change func(*windowsv1alpha1.WindowsInstance)) {
 }
 
 // finish runs a process until the operation has ended.
-func (f *fixture) finish() *windowsv1alpha1.Operation {
+func (f *fixture) finish() *v1alpha1.Operation {
 	f.t.Helper()
 	r, stop := f.process()
 	defer stop()
@@ -431,7 +431,7 @@ func (f *fixture) finish() *windowsv1alpha1.Operation {
 	return f.waitForEnd()
 }
 
-func (f *fixture) waitForEnd() *windowsv1alpha1.Operation {
+func (f *fixture) waitForEnd() *v1alpha1.Operation {
 	f.t.Helper()
 	f.eventually("the operation to end", func() bool { return !f.get().Status.Operation.Active() })
 	return f.get().Status.Operation
@@ -451,7 +451,7 @@ func (f *fixture) eventually(what string, holds func() bool) {
 }
 
 // states writes the steps of an operation as name=state.
-func states(op *windowsv1alpha1.Operation) []string {
+func states(op *v1alpha1.Operation) []string {
 	var out []string
 	for _, step := range op.Steps {
 		out = append(out, step.Name+"="+string(step.State))
@@ -459,10 +459,10 @@ func states(op *windowsv1alpha1.Operation) []string {
 	return out
 }
 
-func rebootOperation(mode windowsv1alpha1.RebootMode) windowsv1alpha1.Operation {
-	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReboot, Reboot: &windowsv1alpha1.RebootOptions{Mode: mode}}
+func rebootOperation(mode v1alpha1.RebootMode) v1alpha1.Operation {
+	return v1alpha1.Operation{Type: v1alpha1.OperationReboot, Reboot: &v1alpha1.RebootOptions{Mode: mode}}
 }
 
-func drainOperation() windowsv1alpha1.Operation {
-	return windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationDrain, Drain: &windowsv1alpha1.DrainOptions{}}
+func drainOperation() v1alpha1.Operation {
+	return v1alpha1.Operation{Type: v1alpha1.OperationDrain, Drain: &v1alpha1.DrainOptions{}}
 }

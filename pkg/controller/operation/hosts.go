@@ -10,7 +10,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -20,36 +20,36 @@ import (
 // All of them verify the host key of the host.
 type Hosts interface {
 	// Login authenticates and opens a session.
-	Login(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
+	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error
 	// Facts has our agent look at the host, after putting the agent there if need be.
-	Facts(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*api.Facts, error)
+	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
 	// Check tries the way to the host layer by layer and judges whether the host is fit
 	// to be a node. It changes nothing there.
-	Check(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) *windowsv1alpha1.WindowsInstanceCheckStatus
+	Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus
 	// BootID says which boot the host is in. It is cheap.
-	BootID(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error)
+	BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Restart restarts the host if it still is in the boot that the request names.
 	// Otherwise it has been restarted, and the answer says so.
-	Restart(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error)
+	Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error)
 	// EnsureRoutes makes sure that routes exist, and returns those that were missing.
-	EnsureRoutes(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error)
+	EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error)
 	// PlanConfiguration has the host say what would have to be done for it to be as bundle
 	// says. It changes nothing but that our agent is there.
-	PlanConfiguration(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error)
+	PlanConfiguration(ctx context.Context, instance *v1alpha1.WindowsInstance, bundle *config.Bundle) (*api.Plan, error)
 	// Deliver puts files of the payload on the host. What is there already is not sent
 	// again; what broke off goes on where it did.
-	Deliver(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error
+	Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error
 	// Apply has the host carry the request out. An error means that no result came; what
 	// the host has done by then is not known, and the same can be applied again.
-	Apply(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
+	Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those
 	// of Apply. A host that has nothing of ours is Removed as well.
-	Cleanup(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
+	Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error)
 	// Agent names the agent that is put on hosts: its version for people, and the
 	// beginning of its SHA-256 digest.
 	Agent() (version, digest string)
 	// Forget closes the connections to the host, and has the agent on it verified anew.
-	Forget(instance *windowsv1alpha1.WindowsInstance)
+	Forget(instance *v1alpha1.WindowsInstance)
 }
 
 // Configuration knows the desired configurations of hosts. Its methods are called concurrently.
@@ -57,7 +57,7 @@ type Configuration interface {
 	// Build returns the desired configuration of the host. node is its Node, nil if it has none. With
 	// join the host also gets credentials to become a node, the same ones again as long as
 	// they are good.
-	Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error)
+	Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error)
 	// Revoke revokes the credentials that Build has given to the host, if there are any.
-	Revoke(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
+	Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error
 }

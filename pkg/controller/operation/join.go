@@ -10,7 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -27,7 +27,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		return result{skipped: true, message: fmt.Sprintf("The host is Node %s already.", e.operation().Node.Name)}, nil
 	}
 	began := e.operation().FindStep(e.current).StartedAt.Time
-	var node *windowsv1alpha1.OperationNode
+	var node *v1alpha1.OperationNode
 	err := e.waitUntil(ctx, began.Add(joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
 		if node, err = e.joinedNode(ctx); node != nil || err != nil {
 			return "", err
@@ -50,8 +50,8 @@ func (e *execution) join(ctx context.Context) (result, error) {
 
 // joinedNode returns the Node of the host, nil as long as there is none. It looks into the
 // cache first, as many hosts may be waited for at the same time.
-func (e *execution) joinedNode(ctx context.Context) (*windowsv1alpha1.OperationNode, error) {
-	instance := &windowsv1alpha1.WindowsInstance{}
+func (e *execution) joinedNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
+	instance := &v1alpha1.WindowsInstance{}
 	if err := e.cached.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {
 		return nil, nil //nolint:nilerr,nilnil // what cannot be read now is looked for again
 	}
@@ -62,7 +62,7 @@ func (e *execution) joinedNode(ctx context.Context) (*windowsv1alpha1.OperationN
 }
 
 // notJoined says what a host lacks that is configured for some time and is no Node.
-func notJoined(since time.Duration, instance *windowsv1alpha1.WindowsInstance) string {
+func notJoined(since time.Duration, instance *v1alpha1.WindowsInstance) string {
 	if since < slowJoin {
 		return "Its kubelet has not registered it yet"
 	}
@@ -74,7 +74,7 @@ func notJoined(since time.Duration, instance *windowsv1alpha1.WindowsInstance) s
 // without that. It ends by itself as well, so that a failure is no reason to go on.
 func (e *execution) revoke(ctx context.Context) {
 	op := e.operation()
-	planned := op.FindStep(windowsv1alpha1.StepPlan)
+	planned := op.FindStep(v1alpha1.StepPlan)
 	if e.configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
 		return
 	}

@@ -7,18 +7,18 @@ import (
 	"strings"
 	"testing"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // TestMessagesAreBounded: whatever an error says, the record stays small, and says at its end
 // what to do.
 func TestMessagesAreBounded(t *testing.T) {
-	const limit = windowsv1alpha1.MaxOperationMessage
+	const limit = v1alpha1.MaxOperationMessage
 	long := strings.Repeat("x", 2*limit)
 	op := drainOperation()
 	op.Message = long
-	op.Steps = []windowsv1alpha1.OperationStep{{Message: long}, {Message: "short"}}
-	op.BlockedBy = []windowsv1alpha1.BlockedPod{{Message: long}}
+	op.Steps = []v1alpha1.OperationStep{{Message: long}, {Message: "short"}}
+	op.BlockedBy = []v1alpha1.BlockedPod{{Message: long}}
 	boundMessages(&op)
 	for _, got := range []string{op.Message, op.Steps[0].Message, op.BlockedBy[0].Message} {
 		if len(got) > limit || !strings.HasPrefix(got, "xxx") {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // metrics counts operations.
@@ -52,7 +52,7 @@ func (m *metrics) register(to prometheus.Registerer, r *runner) error {
 }
 
 // ended counts an operation.
-func (m *metrics) ended(op *windowsv1alpha1.Operation, now time.Time) {
+func (m *metrics) ended(op *v1alpha1.Operation, now time.Time) {
 	labels := []string{string(op.Type), string(op.Phase)}
 	m.total.WithLabelValues(labels...).Inc()
 	if op.StartedAt != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -26,9 +26,9 @@ var noNode = result{skipped: true, message: "The host has no Node."}
 
 // markOf is the trace that the operation leaves on its Node. A configuration that failed
 // leaves the Node cordoned, until one succeeds: theirs is a purpose of its own.
-func markOf(op *windowsv1alpha1.Operation) drain.Mark {
+func markOf(op *v1alpha1.Operation) drain.Mark {
 	mark := drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
-	if op.Type == windowsv1alpha1.OperationReconfigure {
+	if op.Type == v1alpha1.OperationReconfigure {
 		mark.Purpose = string(op.Type)
 	}
 	return mark
@@ -40,7 +40,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	if node == nil {
 		return noNode, nil
 	}
-	if e.operation().Type == windowsv1alpha1.OperationReconfigure {
+	if e.operation().Type == v1alpha1.OperationReconfigure {
 		if err := e.takeDisruptionSlot(ctx); err != nil {
 			return result{}, err
 		}
@@ -62,7 +62,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return result{message: fmt.Sprintf("Node %s is cordoned.", node.Name)}, nil
 	}
 	if !node.WasUnschedulable { // it was cordoned after the operation had begun
-		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.Node.WasUnschedulable = true }); err != nil {
+		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Node.WasUnschedulable = true }); err != nil {
 			return result{}, err
 		}
 	}
@@ -86,12 +86,12 @@ func (e *execution) onNode(ctx context.Context, f func() error) error {
 }
 
 // drainOptions are those of an operation. The time counts from when its step began.
-func drainOptions(op *windowsv1alpha1.Operation, began time.Time) drain.Options {
-	asked := windowsv1alpha1.DrainOptions{}
+func drainOptions(op *v1alpha1.Operation, began time.Time) drain.Options {
+	asked := v1alpha1.DrainOptions{}
 	if op.Drain != nil {
 		asked = *op.Drain
 	}
-	windowsv1alpha1.SetDefaults_DrainOptions(&asked)
+	v1alpha1.SetDefaults_DrainOptions(&asked)
 	o := drain.Options{
 		GracePeriodSeconds: asked.GracePeriodSeconds,
 		IgnoreDaemonSets:   *asked.IgnoreDaemonSets,
@@ -162,17 +162,17 @@ func retryDrain(ctx context.Context, c clock.Clock, deadline time.Time, run func
 // progressCounter counts pods across interruptions: a drain that goes on knows only
 // of the pods that are left.
 type progressCounter struct {
-	before windowsv1alpha1.OperationProgress
+	before v1alpha1.OperationProgress
 }
 
-func (c progressCounter) count(p drain.Progress) windowsv1alpha1.OperationProgress {
+func (c progressCounter) count(p drain.Progress) v1alpha1.OperationProgress {
 	left := int32(p.Left())
 	total := max(c.before.Total, left+int32(p.Gone+p.Abandoned))
-	return windowsv1alpha1.OperationProgress{Done: total - left, Total: total, Unit: "pods"}
+	return v1alpha1.OperationProgress{Done: total - left, Total: total, Unit: "pods"}
 }
 
 // progress records how far a drain is, and tells of what is in its way.
-func (e *execution) progress(ctx context.Context, node string, counted windowsv1alpha1.OperationProgress, p drain.Progress) error {
+func (e *execution) progress(ctx context.Context, node string, counted v1alpha1.OperationProgress, p drain.Progress) error {
 	blocked := p.Blocked[:min(len(p.Blocked), maxBlockedBy)]
 	message := fmt.Sprintf("Evicting the pods of Node %s: %d of %d have left.", node, counted.Done, counted.Total)
 	if p.Terminating > 0 {
@@ -181,7 +181,7 @@ func (e *execution) progress(ctx context.Context, node string, counted windowsv1
 	if n := len(p.Blocked); n > 0 {
 		message += fmt.Sprintf(" Blocked: %d, the first is pod %s.", n, p.Blocked[0])
 	}
-	if err := e.update(ctx, func(op *windowsv1alpha1.Operation) {
+	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Progress, op.BlockedBy, op.Message = &counted, blocked, message
 	}); err != nil {
 		return err
@@ -206,8 +206,8 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	if op.Type != windowsv1alpha1.OperationUncordon {
-		if op.Type == windowsv1alpha1.OperationReconfigure {
+	if op.Type != v1alpha1.OperationUncordon {
+		if op.Type == v1alpha1.OperationReconfigure {
 			defer e.disruptions.Release(e.key)
 		} else if op.Node.WasUnschedulable {
 			return result{skipped: true, message: fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)}, nil

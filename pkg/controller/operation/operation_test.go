@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
@@ -28,17 +28,17 @@ import (
 func TestOperations(t *testing.T) {
 	t.Parallel()
 	const (
-		succeeded = windowsv1alpha1.OperationSucceeded
-		failed    = windowsv1alpha1.OperationFailed
+		succeeded = v1alpha1.OperationSucceeded
+		failed    = v1alpha1.OperationFailed
 	)
-	noNode := func(i *windowsv1alpha1.WindowsInstance) { i.Status.Node = nil }
-	onAWS := func(i *windowsv1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///us-east-1a/i-1" }
+	noNode := func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }
+	onAWS := func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///us-east-1a/i-1" }
 	tests := []struct {
 		name      string
-		operation windowsv1alpha1.Operation
+		operation v1alpha1.Operation
 		change    change
 		set       func(*fixture)
-		want      windowsv1alpha1.OperationPhase
+		want      v1alpha1.OperationPhase
 		// wantSteps are the states of the steps, by their first letters.
 		wantSteps    string
 		wantMessage  []string
@@ -55,53 +55,53 @@ func TestOperations(t *testing.T) {
 			want: failed, wantSteps: "Cordon=Succeeded Evict=Failed", wantMessage: []string{"force: true", "a/b", "Node win-1 stays cordoned"}, wantCordoned: true,
 		},
 		{
-			name: "uncordon", operation: windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationUncordon},
+			name: "uncordon", operation: v1alpha1.Operation{Type: v1alpha1.OperationUncordon},
 			set:  func(f *fixture) { f.cordonByHand() },
 			want: succeeded, wantSteps: "Uncordon=Succeeded", wantMessage: []string{"Node win-1 is schedulable"},
 		},
 		{
-			name: "reboot", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.host.down = 3 }, want: succeeded,
+			name: "reboot", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.host.down = 3 }, want: succeeded,
 			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantMessage:  []string{"The host was restarted", "is ready", "is schedulable"},
 			wantRestarts: 1,
 		},
 		{
-			name: "reboot of a Node that was cordoned before", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.cordonByHand() }, want: succeeded,
+			name: "reboot of a Node that was cordoned before", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.cordonByHand() }, want: succeeded,
 			wantSteps:    "Connect=Succeeded Cordon=Skipped Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Skipped",
 			wantRestarts: 1, wantCordoned: true,
 		},
 		{
-			name: "reboot of a host without a Node", operation: rebootOperation(windowsv1alpha1.RebootGraceful), change: noNode, want: succeeded,
+			name: "reboot of a host without a Node", operation: rebootOperation(v1alpha1.RebootGraceful), change: noNode, want: succeeded,
 			wantSteps:    "Connect=Succeeded Cordon=Skipped Drain=Skipped Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantRestarts: 1,
 		},
 		{
-			name: "forced reboot", operation: rebootOperation(windowsv1alpha1.RebootForce), want: succeeded,
+			name: "forced reboot", operation: rebootOperation(v1alpha1.RebootForce), want: succeeded,
 			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded",
 			wantRestarts: 1,
 		},
 		{
-			name: "nothing pending", operation: rebootOperation(windowsv1alpha1.RebootIfPending), want: succeeded,
+			name: "nothing pending", operation: rebootOperation(v1alpha1.RebootIfPending), want: succeeded,
 			wantSteps:   "Connect=Succeeded CheckPending=Succeeded Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage: []string{"does not wait for a restart"},
 		},
 		{
-			name: "pending", operation: rebootOperation(windowsv1alpha1.RebootIfPending), set: func(f *fixture) { f.host.pending = true }, want: succeeded,
+			name: "pending", operation: rebootOperation(v1alpha1.RebootIfPending), set: func(f *fixture) { f.host.pending = true }, want: succeeded,
 			wantSteps:    "Connect=Succeeded CheckPending=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},
 		{
-			name: "reboot on AWS", operation: rebootOperation(windowsv1alpha1.RebootForce), change: onAWS, want: succeeded,
+			name: "reboot on AWS", operation: rebootOperation(v1alpha1.RebootForce), change: onAWS, want: succeeded,
 			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Succeeded NodeReady=Succeeded",
 			wantRestarts: 1,
 		},
 		{
-			name: "credentials are refused", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.failWith("Login", errNoLogin) }, want: failed,
+			name: "credentials are refused", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.failWith("Login", errNoLogin) }, want: failed,
 			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage: []string{"CredentialsRefused", "The host was not restarted"},
 		},
 		{
-			name: "the host refuses to restart", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
+			name: "the host refuses to restart", operation: rebootOperation(v1alpha1.RebootGraceful),
 			set: func(f *fixture) {
 				f.failWith("Restart", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("a required privilege is not held")})
 			},
@@ -110,40 +110,40 @@ func TestOperations(t *testing.T) {
 			wantMessage: []string{"a required privilege is not held", "The host was not restarted", "Node win-1 stays cordoned"}, wantCordoned: true,
 		},
 		{
-			name: "the answer is lost", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.host.loseAnswer, f.host.down = 2, 2 }, want: succeeded,
+			name: "the answer is lost", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.host.loseAnswer, f.host.down = 2, 2 }, want: succeeded,
 			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},
 		{
-			name: "the host does not come back", operation: rebootOperation(windowsv1alpha1.RebootGraceful), set: func(f *fixture) { f.host.dead = true }, want: failed,
+			name: "the host does not come back", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.host.dead = true }, want: failed,
 			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Failed Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage:  []string{"did not come back within 20m0s", "ConnectionRefused", "Nothing listens on", "Node win-1 stays cordoned"},
 			wantRestarts: 1, wantCordoned: true,
 		},
 		{
-			name: "the kubelet does not start", operation: rebootOperation(windowsv1alpha1.RebootGraceful),
+			name: "the kubelet does not start", operation: rebootOperation(v1alpha1.RebootGraceful),
 			set: func(f *fixture) {
 				f.host.services = []api.Service{{Name: "kubelet", StartType: "Automatic", State: "Stopped"}}
 			},
 			want: failed, wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Failed MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
 			wantMessage: []string{"kubelet (Stopped)"}, wantRestarts: 1, wantCordoned: true,
 		},
-		{name: "reconfigure", operation: windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure}, want: succeeded, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Succeeded Agent=Succeeded Verify=Succeeded"},
+		{name: "reconfigure", operation: v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, want: succeeded, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Succeeded Agent=Succeeded Verify=Succeeded"},
 		{
-			name: "reconfigure of an unfit host", operation: windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationReconfigure},
+			name: "reconfigure of an unfit host", operation: v1alpha1.Operation{Type: v1alpha1.OperationReconfigure},
 			set: func(f *fixture) {
-				f.host.findings = []windowsv1alpha1.CheckFinding{{Severity: windowsv1alpha1.FindingError, Message: "too little memory"}}
+				f.host.findings = []v1alpha1.CheckFinding{{Severity: v1alpha1.FindingError, Message: "too little memory"}}
 			},
 			want: failed, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Failed Agent=Skipped Verify=Skipped", wantMessage: []string{"too little memory"},
 		},
 		{
-			name: "paused", operation: drainOperation(), change: func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Paused = true },
+			name: "paused", operation: drainOperation(), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
 			want: failed, wantSteps: "Cordon=Skipped Evict=Skipped", wantMessage: []string{"spec.paused is true"},
 		},
 		{
-			name: "another instance stands for the host", operation: rebootOperation(windowsv1alpha1.RebootForce),
-			change: func(i *windowsv1alpha1.WindowsInstance) {
-				i.Status.Conditions = []metav1.Condition{{Type: windowsv1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonDuplicateHost, Message: "Instance b does."}}
+			name: "another instance stands for the host", operation: rebootOperation(v1alpha1.RebootForce),
+			change: func(i *v1alpha1.WindowsInstance) {
+				i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonDuplicateHost, Message: "Instance b does."}}
 			},
 			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped", wantMessage: []string{"Instance b does."},
 		},
@@ -152,7 +152,7 @@ func TestOperations(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if tt.change == nil {
-				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
 			f := newFixture(t, newInstance(tt.operation, tt.change))
 			f.drain.reports = []drain.Progress{{Total: 2}, {Total: 2, Gone: 2}}
@@ -177,7 +177,7 @@ func TestOperations(t *testing.T) {
 			if got := f.node().Spec.Unschedulable; got != tt.wantCordoned {
 				t.Errorf("cordoned: %v, want %v", got, tt.wantCordoned)
 			}
-			if f.host.forced != (tt.wantRestarts > 0 && tt.operation.Reboot.Mode == windowsv1alpha1.RebootForce) {
+			if f.host.forced != (tt.wantRestarts > 0 && tt.operation.Reboot.Mode == v1alpha1.RebootForce) {
 				t.Errorf("the restart was forced: %v", f.host.forced)
 			}
 			if want := tt.name == "reboot on AWS"; want != (len(f.host.routes) == 6 && f.host.routes[0].Destination.String() == "169.254.169.254/32") {
@@ -190,36 +190,36 @@ func TestOperations(t *testing.T) {
 // TestRecordIsTrue: whatever is written, at no time does it tell of what is over.
 func TestRecordIsTrue(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 	f.host.lingers = 3
 	f.drain.reports = []drain.Progress{
-		{Total: 2, Blocked: []windowsv1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
+		{Total: 2, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
 	}
 	var said []string
-	f.onWrite = func(after bool, i *windowsv1alpha1.WindowsInstance) error {
+	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
 		op := i.Status.Operation
 		if !after || len(op.Steps) == 0 {
 			return nil
 		}
 		said = append(said, op.Message)
-		var current windowsv1alpha1.OperationStep // the last one that has begun
+		var current v1alpha1.OperationStep // the last one that has begun
 		for _, step := range op.Steps {
 			if step.StartedAt != nil {
 				current = step
 			}
 		}
 		switch {
-		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != windowsv1alpha1.StepDrain:
+		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != v1alpha1.StepDrain:
 			t.Errorf("at step %s the progress is %v, blocked by %v", current.Name, op.Progress, op.BlockedBy)
 		case op.Active() && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
 			t.Errorf("step %s is over with %q, and the operation says %q, blocked by %v", current.Name, current.Message, op.Message, op.BlockedBy)
-		case strings.Contains(op.Message, "down") && current.Name != windowsv1alpha1.StepBoot:
+		case strings.Contains(op.Message, "down") && current.Name != v1alpha1.StepBoot:
 			t.Errorf("at step %s it says %q", current.Name, op.Message)
 		}
 		return nil
 	}
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || op.Progress != nil || len(op.BlockedBy) > 0 {
+	if op.Phase != v1alpha1.OperationSucceeded || op.Progress != nil || len(op.BlockedBy) > 0 {
 		t.Errorf("it is %s, progress %v, blocked by %v", op.Phase, op.Progress, op.BlockedBy)
 	}
 	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "down") }) {
@@ -240,19 +240,19 @@ func TestStillUp(t *testing.T) {
 // that of the step that runs any more.
 func TestCancelAfterTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 	f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
 	f.host.fail["BootID"] = func() error { return errRefusedPort }
 	r, _ := f.process()
 	f.reconcile(r)
 	f.eventually("the drain to be over", func() bool { return f.host.count("BootID") > 0 })
-	f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+	f.edit(func(i *v1alpha1.WindowsInstance) {
 		i.Status.Operation.CancelRequestedBy = "bob"
 		i.Status.Operation.CancelRequestedAt = new(metav1.Now())
 	})
 	f.reconcile(r)
 	op := f.waitForEnd()
-	if op.Phase != windowsv1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They do not come back by themselves.") {
+	if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They do not come back by themselves.") {
 		t.Errorf("it is %s: %s", op.Phase, op.Message)
 	}
 }
@@ -296,12 +296,12 @@ func TestRebootIsInterrupted(t *testing.T) {
 // interruptReboot ends the process at one write, and reports whether there was such a write.
 func interruptReboot(t *testing.T, at int, after bool) bool {
 	t.Helper()
-	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 	f.host.down = 1
 	f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
 	died := make(chan struct{})
 	writes := 0
-	f.onWrite = func(isAfter bool, _ *windowsv1alpha1.WindowsInstance) error {
+	f.onWrite = func(isAfter bool, _ *v1alpha1.WindowsInstance) error {
 		if isAfter != after {
 			return nil
 		}
@@ -329,7 +329,7 @@ func interruptReboot(t *testing.T, at int, after bool) bool {
 	}
 	f.onWrite = nil
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.node().Spec.Unschedulable {
+	if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.node().Spec.Unschedulable {
 		t.Errorf("killed at write %d: %s, restarted %d times, cordoned %v: %s", at, op.Phase, f.host.restarts(), f.node().Spec.Unschedulable, op.Message)
 	}
 	return true
@@ -349,14 +349,14 @@ func (f *fixture) ended() <-chan struct{} {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	cancel := func(i *windowsv1alpha1.WindowsInstance) {
+	cancel := func(i *v1alpha1.WindowsInstance) {
 		i.Status.Operation.CancelRequestedBy = "bob"
 		i.Status.Operation.CancelRequestedAt = new(metav1.Now())
 	}
 	t.Run("before it began", func(t *testing.T) {
 		f := newFixture(t, newInstance(drainOperation(), cancel))
 		op := f.finish()
-		if op.Phase != windowsv1alpha1.OperationCanceled || f.drain.runs > 0 || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Canceled by bob. Nothing was changed.") {
+		if op.Phase != v1alpha1.OperationCanceled || f.drain.runs > 0 || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Canceled by bob. Nothing was changed.") {
 			t.Errorf("got %s: %s", op.Phase, op.Message)
 		}
 	})
@@ -367,12 +367,12 @@ func TestCancel(t *testing.T) {
 				f.cordonByHand()
 			}
 			f.drain.block = true
-			f.drain.reports = []drain.Progress{{Total: 3, Gone: 1, Blocked: []windowsv1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
+			f.drain.reports = []drain.Progress{{Total: 3, Gone: 1, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("the budget to be named", func() bool {
 				blocked := f.get().Status.Operation.BlockedBy
-				return len(blocked) == 1 && blocked[0] == windowsv1alpha1.BlockedPod{Namespace: "a", Name: "b", Budget: "c", Message: "d"}
+				return len(blocked) == 1 && blocked[0] == v1alpha1.BlockedPod{Namespace: "a", Name: "b", Budget: "c", Message: "d"}
 			})
 			if !f.node().Spec.Unschedulable {
 				t.Error("the Node is not cordoned")
@@ -380,7 +380,7 @@ func TestCancel(t *testing.T) {
 			f.edit(cancel)
 			f.reconcile(r)
 			op := f.waitForEnd()
-			if op.Phase != windowsv1alpha1.OperationCanceled || f.node().Spec.Unschedulable != byHand || len(op.BlockedBy) > 0 {
+			if op.Phase != v1alpha1.OperationCanceled || f.node().Spec.Unschedulable != byHand || len(op.BlockedBy) > 0 {
 				t.Errorf("it is %s, and the Node is cordoned: %v", op.Phase, f.node().Spec.Unschedulable)
 			}
 			if !strings.Contains(op.Message, "Canceled by bob. 1 of 3 pods had left") {
@@ -394,7 +394,7 @@ func TestCancel(t *testing.T) {
 		})
 	}
 	t.Run("after the restart", func(t *testing.T) {
-		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 		f.host.dead = true
 		r, _ := f.process()
 		f.reconcile(r)
@@ -402,13 +402,13 @@ func TestCancel(t *testing.T) {
 		f.edit(cancel)
 		f.reconcile(r)
 		op := f.waitForEnd()
-		if op.Phase != windowsv1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || !strings.Contains(op.Message, "cannot be taken back") {
+		if op.Phase != v1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || !strings.Contains(op.Message, "cannot be taken back") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
 	t.Run("between the record of the boot and the restart", func(t *testing.T) {
-		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
-		f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
+		f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
 			if op := written.Status.Operation; after && op.BootID != "" && op.Active() && op.CancelRequestedAt == nil {
 				f.mu.Lock()
 				f.onWrite = nil
@@ -418,7 +418,7 @@ func TestCancel(t *testing.T) {
 			return nil
 		}
 		op := f.finish()
-		if op.Phase != windowsv1alpha1.OperationCanceled || f.host.count("Restart") > 0 || f.node().Spec.Unschedulable || op.BootID != "" {
+		if op.Phase != v1alpha1.OperationCanceled || f.host.count("Restart") > 0 || f.node().Spec.Unschedulable || op.BootID != "" {
 			t.Errorf("it is %s, and the restart was asked for %d times: %s", op.Phase, f.host.count("Restart"), op.Message)
 		}
 	})
@@ -427,9 +427,9 @@ func TestCancel(t *testing.T) {
 // The reconciler of instances writes the same status.
 func TestOthersWriteTheStatus(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful)))
+	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 	n := 0
-	f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
+	f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
 		if after || written.Status.Version == "theirs" {
 			return nil
 		}
@@ -438,7 +438,7 @@ func TestOthersWriteTheStatus(t *testing.T) {
 		f.onWrite = nil
 		f.mu.Unlock()
 		n++
-		f.edit(func(i *windowsv1alpha1.WindowsInstance) { i.Status.CurrentRevision = fmt.Sprint(n) })
+		f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = fmt.Sprint(n) })
 		f.mu.Lock()
 		f.onWrite = hook
 		f.mu.Unlock()
@@ -447,7 +447,7 @@ func TestOthersWriteTheStatus(t *testing.T) {
 	// Each write collides once; the hook lets the repetition of it pass.
 	inner := f.onWrite
 	collided := false
-	f.onWrite = func(after bool, written *windowsv1alpha1.WindowsInstance) error {
+	f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
 		if !after {
 			if collided = !collided; !collided {
 				return nil
@@ -456,18 +456,18 @@ func TestOthersWriteTheStatus(t *testing.T) {
 		return inner(after, written)
 	}
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 10 || f.host.restarts() != 1 {
+	if op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 10 || f.host.restarts() != 1 {
 		t.Errorf("%s after %d collisions, revision %s: %s", op.Phase, n, f.get().Status.CurrentRevision, op.Message)
 	}
 }
 
 // A stale cache still has an operation that has ended, or another one has taken its place.
 func TestOperationIsOver(t *testing.T) {
-	f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootForce)))
+	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
 	r, _ := f.process()
 	r.runner.submit(testKey, "another", false, false)
 	f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
-	if op := f.get().Status.Operation; op.Phase != windowsv1alpha1.OperationPending || len(f.host.asked) > 0 {
+	if op := f.get().Status.Operation; op.Phase != v1alpha1.OperationPending || len(f.host.asked) > 0 {
 		t.Errorf("got %+v, and the host was asked %q", op, f.host.asked)
 	}
 	f.reconcile(r)
@@ -483,13 +483,13 @@ func TestDrainOptions(t *testing.T) {
 	began := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	tests := []struct {
 		name  string
-		asked *windowsv1alpha1.DrainOptions
+		asked *v1alpha1.DrainOptions
 		want  drain.Options
 	}{
 		{"defaults", nil, drain.Options{IgnoreDaemonSets: true, Deadline: began.Add(10 * time.Minute)}},
 		{
 			"everything",
-			&windowsv1alpha1.DrainOptions{
+			&v1alpha1.DrainOptions{
 				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(0)), IgnoreDaemonSets: new(false), DeleteEmptyDirData: true, Force: true,
 				DisableEviction: true, PodSelector: "a=b", SkipWaitForDeleteTimeoutSeconds: 7,
 			},
@@ -498,7 +498,7 @@ func TestDrainOptions(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, drainOptions(&windowsv1alpha1.Operation{Drain: tt.asked}, began)); diff != "" {
+			if diff := cmp.Diff(tt.want, drainOptions(&v1alpha1.Operation{Drain: tt.asked}, began)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -509,13 +509,13 @@ func TestDrainOptions(t *testing.T) {
 func TestProgressCounter(t *testing.T) {
 	tests := []struct {
 		name   string
-		before windowsv1alpha1.OperationProgress
+		before v1alpha1.OperationProgress
 		now    drain.Progress
 		want   string
 	}{
-		{"the first run", windowsv1alpha1.OperationProgress{}, drain.Progress{Total: 5, Gone: 2}, "2/5"},
-		{"it goes on", windowsv1alpha1.OperationProgress{Done: 2, Total: 5}, drain.Progress{Total: 2}, "3/5"},
-		{"more pods came", windowsv1alpha1.OperationProgress{Done: 2, Total: 5}, drain.Progress{Total: 8, Gone: 1}, "1/8"},
+		{"the first run", v1alpha1.OperationProgress{}, drain.Progress{Total: 5, Gone: 2}, "2/5"},
+		{"it goes on", v1alpha1.OperationProgress{Done: 2, Total: 5}, drain.Progress{Total: 2}, "3/5"},
+		{"more pods came", v1alpha1.OperationProgress{Done: 2, Total: 5}, drain.Progress{Total: 8, Gone: 1}, "1/8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // stepFunc carries a step out. It may be called again after an interruption. An error
@@ -29,7 +29,7 @@ type result struct {
 	skips map[string]string
 	// node is what the operation works on from now on. It is recorded together with the end
 	// of the step, so that the step is done again if that is interrupted. Nil: as before.
-	node *windowsv1alpha1.OperationNode
+	node *v1alpha1.OperationNode
 	// again is an earlier step from which on the operation is carried out again, this one
 	// included. Empty: it goes on.
 	again string
@@ -37,110 +37,110 @@ type result struct {
 
 // stepFuncs are the steps of all operations, by name.
 var stepFuncs = map[string]stepFunc{
-	windowsv1alpha1.StepConnect:       (*execution).connect,
-	windowsv1alpha1.StepCheckPending:  (*execution).checkPending,
-	windowsv1alpha1.StepCordon:        (*execution).cordon,
-	windowsv1alpha1.StepEvict:         (*execution).evict,
-	windowsv1alpha1.StepDrain:         (*execution).evict,
-	windowsv1alpha1.StepRestart:       (*execution).restart,
-	windowsv1alpha1.StepBoot:          (*execution).boot,
-	windowsv1alpha1.StepServices:      (*execution).services,
-	windowsv1alpha1.StepMetadataRoute: (*execution).metadataRoute,
-	windowsv1alpha1.StepNodeReady:     (*execution).nodeReady,
-	windowsv1alpha1.StepUncordon:      (*execution).uncordon,
-	windowsv1alpha1.StepFacts:         (*execution).inspect,
-	windowsv1alpha1.StepPreflight:     (*execution).preflight,
-	windowsv1alpha1.StepAgent:         (*execution).agent,
-	windowsv1alpha1.StepPlan:          (*execution).planConfiguration,
-	windowsv1alpha1.StepTransfer:      (*execution).transfer,
-	windowsv1alpha1.StepApply:         (*execution).apply,
-	windowsv1alpha1.StepFinish:        (*execution).finish,
-	windowsv1alpha1.StepJoin:          (*execution).join,
-	windowsv1alpha1.StepNetwork:       (*execution).network,
-	windowsv1alpha1.StepVerify:        (*execution).verify,
-	windowsv1alpha1.StepCleanup:       (*execution).cleanup,
-	windowsv1alpha1.StepDeleteNode:    (*execution).deleteNode,
-	windowsv1alpha1.StepForget:        (*execution).forget,
+	v1alpha1.StepConnect:       (*execution).connect,
+	v1alpha1.StepCheckPending:  (*execution).checkPending,
+	v1alpha1.StepCordon:        (*execution).cordon,
+	v1alpha1.StepEvict:         (*execution).evict,
+	v1alpha1.StepDrain:         (*execution).evict,
+	v1alpha1.StepRestart:       (*execution).restart,
+	v1alpha1.StepBoot:          (*execution).boot,
+	v1alpha1.StepServices:      (*execution).services,
+	v1alpha1.StepMetadataRoute: (*execution).metadataRoute,
+	v1alpha1.StepNodeReady:     (*execution).nodeReady,
+	v1alpha1.StepUncordon:      (*execution).uncordon,
+	v1alpha1.StepFacts:         (*execution).inspect,
+	v1alpha1.StepPreflight:     (*execution).preflight,
+	v1alpha1.StepAgent:         (*execution).agent,
+	v1alpha1.StepPlan:          (*execution).planConfiguration,
+	v1alpha1.StepTransfer:      (*execution).transfer,
+	v1alpha1.StepApply:         (*execution).apply,
+	v1alpha1.StepFinish:        (*execution).finish,
+	v1alpha1.StepJoin:          (*execution).join,
+	v1alpha1.StepNetwork:       (*execution).network,
+	v1alpha1.StepVerify:        (*execution).verify,
+	v1alpha1.StepCleanup:       (*execution).cleanup,
+	v1alpha1.StepDeleteNode:    (*execution).deleteNode,
+	v1alpha1.StepForget:        (*execution).forget,
 }
 
 // plan returns the names of the steps of an operation, nil for one that nobody knows.
 // Hosts are configured if it is known with what.
-func plan(op *windowsv1alpha1.Operation, configured bool) []string {
+func plan(op *v1alpha1.Operation, configured bool) []string {
 	switch op.Type {
-	case windowsv1alpha1.OperationDrain:
-		return []string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepEvict}
-	case windowsv1alpha1.OperationUncordon:
-		return []string{windowsv1alpha1.StepUncordon}
-	case windowsv1alpha1.OperationReboot:
+	case v1alpha1.OperationDrain:
+		return []string{v1alpha1.StepCordon, v1alpha1.StepEvict}
+	case v1alpha1.OperationUncordon:
+		return []string{v1alpha1.StepUncordon}
+	case v1alpha1.OperationReboot:
 		return planReboot(rebootMode(op))
-	case windowsv1alpha1.OperationReconfigure:
+	case v1alpha1.OperationReconfigure:
 		return planReconfigure(configured)
-	case windowsv1alpha1.OperationRemove:
+	case v1alpha1.OperationRemove:
 		return []string{
-			windowsv1alpha1.StepConnect, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain, windowsv1alpha1.StepCleanup,
-			windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepDeleteNode, windowsv1alpha1.StepForget,
+			v1alpha1.StepConnect, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepCleanup,
+			v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepDeleteNode, v1alpha1.StepForget,
 		}
 	}
 	return nil
 }
 
-func planReboot(mode windowsv1alpha1.RebootMode) []string {
-	before, after := []string{windowsv1alpha1.StepConnect}, []string{windowsv1alpha1.StepUncordon}
+func planReboot(mode v1alpha1.RebootMode) []string {
+	before, after := []string{v1alpha1.StepConnect}, []string{v1alpha1.StepUncordon}
 	switch mode {
-	case windowsv1alpha1.RebootGraceful:
-		before = append(before, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain)
-	case windowsv1alpha1.RebootIfPending:
-		before = append(before, windowsv1alpha1.StepCheckPending, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain)
-	case windowsv1alpha1.RebootForce:
+	case v1alpha1.RebootGraceful:
+		before = append(before, v1alpha1.StepCordon, v1alpha1.StepDrain)
+	case v1alpha1.RebootIfPending:
+		before = append(before, v1alpha1.StepCheckPending, v1alpha1.StepCordon, v1alpha1.StepDrain)
+	case v1alpha1.RebootForce:
 		after = nil
 	default:
 		return nil
 	}
 	return slices.Concat(before, []string{
-		windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepServices,
-		windowsv1alpha1.StepMetadataRoute, windowsv1alpha1.StepNodeReady,
+		v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepServices,
+		v1alpha1.StepMetadataRoute, v1alpha1.StepNodeReady,
 	}, after)
 }
 
 func planReconfigure(configured bool) []string {
-	names := []string{windowsv1alpha1.StepConnect, windowsv1alpha1.StepFacts, windowsv1alpha1.StepPreflight, windowsv1alpha1.StepAgent}
+	names := []string{v1alpha1.StepConnect, v1alpha1.StepFacts, v1alpha1.StepPreflight, v1alpha1.StepAgent}
 	if configured {
 		names = append(names,
-			windowsv1alpha1.StepPlan, windowsv1alpha1.StepTransfer, windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain,
-			windowsv1alpha1.StepApply, windowsv1alpha1.StepRestart, windowsv1alpha1.StepBoot, windowsv1alpha1.StepFinish,
-			windowsv1alpha1.StepJoin, windowsv1alpha1.StepNetwork, windowsv1alpha1.StepNodeReady, windowsv1alpha1.StepUncordon)
+			v1alpha1.StepPlan, v1alpha1.StepTransfer, v1alpha1.StepCordon, v1alpha1.StepDrain,
+			v1alpha1.StepApply, v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepFinish,
+			v1alpha1.StepJoin, v1alpha1.StepNetwork, v1alpha1.StepNodeReady, v1alpha1.StepUncordon)
 	}
-	return append(names, windowsv1alpha1.StepVerify)
+	return append(names, v1alpha1.StepVerify)
 }
 
-func rebootMode(op *windowsv1alpha1.Operation) windowsv1alpha1.RebootMode {
+func rebootMode(op *v1alpha1.Operation) v1alpha1.RebootMode {
 	if op.Reboot == nil || op.Reboot.Mode == "" {
-		return windowsv1alpha1.RebootGraceful
+		return v1alpha1.RebootGraceful
 	}
 	return op.Reboot.Mode
 }
 
 // rebootTimeout is how long the host gets from its restart until its Node is ready.
-func rebootTimeout(op *windowsv1alpha1.Operation) time.Duration {
+func rebootTimeout(op *v1alpha1.Operation) time.Duration {
 	if op.Reboot == nil || op.Reboot.TimeoutSeconds == nil {
-		return windowsv1alpha1.DefaultRebootTimeoutSeconds * time.Second
+		return v1alpha1.DefaultRebootTimeoutSeconds * time.Second
 	}
 	return time.Duration(*op.Reboot.TimeoutSeconds) * time.Second
 }
 
 // newSteps are steps that have not begun.
-func newSteps(names []string) []windowsv1alpha1.OperationStep {
-	steps := make([]windowsv1alpha1.OperationStep, len(names))
+func newSteps(names []string) []v1alpha1.OperationStep {
+	steps := make([]v1alpha1.OperationStep, len(names))
 	for i, name := range names {
-		steps[i] = windowsv1alpha1.OperationStep{Name: name, State: windowsv1alpha1.StepPending}
+		steps[i] = v1alpha1.OperationStep{Name: name, State: v1alpha1.StepPending}
 	}
 	return steps
 }
 
 // nextStep is the first step that has not ended, nil if all have.
-func nextStep(op *windowsv1alpha1.Operation) *windowsv1alpha1.OperationStep {
+func nextStep(op *v1alpha1.Operation) *v1alpha1.OperationStep {
 	for i := range op.Steps {
-		if s := op.Steps[i].State; s == windowsv1alpha1.StepPending || s == windowsv1alpha1.StepRunning {
+		if s := op.Steps[i].State; s == v1alpha1.StepPending || s == v1alpha1.StepRunning {
 			return &op.Steps[i]
 		}
 	}
@@ -148,22 +148,22 @@ func nextStep(op *windowsv1alpha1.Operation) *windowsv1alpha1.OperationStep {
 }
 
 // ended says whether a step is over, however.
-func ended(step *windowsv1alpha1.OperationStep) bool {
-	return step.State != windowsv1alpha1.StepPending && step.State != windowsv1alpha1.StepRunning
+func ended(step *v1alpha1.OperationStep) bool {
+	return step.State != v1alpha1.StepPending && step.State != v1alpha1.StepRunning
 }
 
 // rewind has an operation go on at an earlier step than the one that runs. A Node that is
 // cordoned or drained stays so.
-func rewind(op *windowsv1alpha1.Operation, to, from string) {
+func rewind(op *v1alpha1.Operation, to, from string) {
 	within := false
 	for i := range op.Steps {
 		step := &op.Steps[i]
 		if within = within || step.Name == to; !within {
 			continue
 		}
-		kept := (step.Name == windowsv1alpha1.StepCordon || step.Name == windowsv1alpha1.StepDrain) && step.State == windowsv1alpha1.StepSucceeded
+		kept := (step.Name == v1alpha1.StepCordon || step.Name == v1alpha1.StepDrain) && step.State == v1alpha1.StepSucceeded
 		if !kept {
-			*step = windowsv1alpha1.OperationStep{Name: step.Name, State: windowsv1alpha1.StepPending}
+			*step = v1alpha1.OperationStep{Name: step.Name, State: v1alpha1.StepPending}
 		}
 		if step.Name == from {
 			return
@@ -173,15 +173,15 @@ func rewind(op *windowsv1alpha1.Operation, to, from string) {
 
 // begin notes that a step runs. One that ran before keeps the time when it first did,
 // which deadlines count from.
-func begin(step *windowsv1alpha1.OperationStep, now time.Time) {
-	step.State = windowsv1alpha1.StepRunning
+func begin(step *v1alpha1.OperationStep, now time.Time) {
+	step.State = v1alpha1.StepRunning
 	if step.StartedAt == nil {
 		step.StartedAt = timestamp(now)
 	}
 }
 
 // end notes how a step ended.
-func end(step *windowsv1alpha1.OperationStep, state windowsv1alpha1.OperationStepState, message string, now time.Time) {
+func end(step *v1alpha1.OperationStep, state v1alpha1.OperationStepState, message string, now time.Time) {
 	step.State, step.Message = state, message
 	if step.StartedAt != nil {
 		step.FinishedAt = timestamp(now)
@@ -190,25 +190,25 @@ func end(step *windowsv1alpha1.OperationStep, state windowsv1alpha1.OperationSte
 
 // conclude ends an operation. The step that ran failed or was broken off, those after
 // it were not reached.
-func conclude(op *windowsv1alpha1.Operation, phase windowsv1alpha1.OperationPhase, message string, now time.Time) {
+func conclude(op *v1alpha1.Operation, phase v1alpha1.OperationPhase, message string, now time.Time) {
 	for i := range op.Steps {
 		switch step := &op.Steps[i]; step.State {
-		case windowsv1alpha1.StepRunning:
-			state := windowsv1alpha1.StepFailed
-			if phase == windowsv1alpha1.OperationCanceled {
-				state = windowsv1alpha1.StepCanceled
+		case v1alpha1.StepRunning:
+			state := v1alpha1.StepFailed
+			if phase == v1alpha1.OperationCanceled {
+				state = v1alpha1.StepCanceled
 			}
 			end(step, state, message, now)
-		case windowsv1alpha1.StepPending:
+		case v1alpha1.StepPending:
 			note := "Not reached: the operation ended before."
-			if phase == windowsv1alpha1.OperationSucceeded {
+			if phase == v1alpha1.OperationSucceeded {
 				note = "Not needed."
 			}
-			end(step, windowsv1alpha1.StepSkipped, note, now)
+			end(step, v1alpha1.StepSkipped, note, now)
 		}
 	}
 	op.Phase, op.Message = phase, message
-	if op.Type != windowsv1alpha1.OperationRemove || phase != windowsv1alpha1.OperationFailed {
+	if op.Type != v1alpha1.OperationRemove || phase != v1alpha1.OperationFailed {
 		// A removal that failed is tried again: what kept it from going on is still worth knowing.
 		op.BlockedBy = nil
 	}

@@ -11,21 +11,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func TestPlan(t *testing.T) {
 	tests := []struct {
 		name       string
-		operation  windowsv1alpha1.Operation
+		operation  v1alpha1.Operation
 		configured bool
 		want       string
 	}{
 		{"drain", drainOperation(), true, "Cordon Evict"},
-		{"uncordon", windowsv1alpha1.Operation{Type: windowsv1alpha1.OperationUncordon}, true, "Uncordon"},
+		{"uncordon", v1alpha1.Operation{Type: v1alpha1.OperationUncordon}, true, "Uncordon"},
 		{"reboot", rebootOperation(""), true, "Connect Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
-		{"reboot if pending", rebootOperation(windowsv1alpha1.RebootIfPending), true, "Connect CheckPending Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
-		{"forced reboot", rebootOperation(windowsv1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady"},
+		{"reboot if pending", rebootOperation(v1alpha1.RebootIfPending), true, "Connect CheckPending Cordon Drain Restart Boot Services MetadataRoute NodeReady Uncordon"},
+		{"forced reboot", rebootOperation(v1alpha1.RebootForce), true, "Connect Restart Boot Services MetadataRoute NodeReady"},
 		{"reconfigure, the agent only", reconfigureOperation(), false, "Connect Facts Preflight Agent Verify"},
 		{
 			"reconfigure", reconfigureOperation(), true,
@@ -33,7 +33,7 @@ func TestPlan(t *testing.T) {
 		},
 		{"remove", removeOperation(), true, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
 		{"remove, the agent only", removeOperation(), false, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
-		{"of another version", windowsv1alpha1.Operation{Type: "Polish"}, true, ""},
+		{"of another version", v1alpha1.Operation{Type: "Polish"}, true, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,24 +68,24 @@ func TestRewind(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigureOperation()
 			op.Steps = newSteps(plan(&op, true))
-			first := slices.IndexFunc(op.Steps, func(s windowsv1alpha1.OperationStep) bool { return s.Name == windowsv1alpha1.StepPlan })
+			first := slices.IndexFunc(op.Steps, func(s v1alpha1.OperationStep) bool { return s.Name == v1alpha1.StepPlan })
 			for i, state := range strings.Fields(tt.states) {
 				begin(&op.Steps[first+i], now)
-				op.Steps[first+i].State = windowsv1alpha1.OperationStepState(state)
+				op.Steps[first+i].State = v1alpha1.OperationStepState(state)
 			}
-			op.Steps[first-1].State = windowsv1alpha1.StepSucceeded
-			rewind(&op, windowsv1alpha1.StepPlan, windowsv1alpha1.StepApply)
+			op.Steps[first-1].State = v1alpha1.StepSucceeded
+			rewind(&op, v1alpha1.StepPlan, v1alpha1.StepApply)
 			var got []string
 			for _, step := range op.Steps[first : first+5] {
 				got = append(got, string(step.State))
-				if step.State == windowsv1alpha1.StepPending && step.StartedAt != nil {
+				if step.State == v1alpha1.StepPending && step.StartedAt != nil {
 					t.Errorf("%s has begun", step.Name)
 				}
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(got, " ")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if op.Steps[first-1].State != windowsv1alpha1.StepSucceeded {
+			if op.Steps[first-1].State != v1alpha1.StepSucceeded {
 				t.Error("a step before is done again")
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
@@ -23,7 +23,7 @@ import (
 // connect makes sure that the host can be worked with before anything is changed: a
 // Node that was drained for a host which then cannot be restarted was drained in vain.
 func (e *execution) connect(ctx context.Context) (result, error) {
-	if t := e.operation().Type; t == windowsv1alpha1.OperationReconfigure || t == windowsv1alpha1.OperationRemove {
+	if t := e.operation().Type; t == v1alpha1.OperationReconfigure || t == v1alpha1.OperationRemove {
 		// The agent on the host is verified anew as well.
 		e.hosts.Forget(e.instance)
 	}
@@ -68,10 +68,10 @@ func (e *execution) readFacts(ctx context.Context) (*api.Facts, error) {
 func (e *execution) restart(ctx context.Context) (result, error) {
 	// Once the boot was recorded the request may have been made, by this process or another.
 	mayBeSent := e.operation().BootID != ""
-	if !mayBeSent && e.operation().Type == windowsv1alpha1.OperationReconfigure {
+	if !mayBeSent && e.operation().Type == v1alpha1.OperationReconfigure {
 		if needed, err := e.restartNeeded(ctx); err != nil || !needed {
 			const restarted = "The host has been restarted meanwhile."
-			return result{skipped: true, message: restarted, skips: map[string]string{windowsv1alpha1.StepBoot: restarted}}, err
+			return result{skipped: true, message: restarted, skips: map[string]string{v1alpha1.StepBoot: restarted}}, err
 		}
 	}
 	if !mayBeSent {
@@ -80,7 +80,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 			return result{}, e.blame(ctx, "the host does not say which boot it is in, without which nobody could tell that it was restarted", err)
 		}
 		e.unsent = true
-		if err := e.update(ctx, func(op *windowsv1alpha1.Operation) { op.BootID = id }); err != nil {
+		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.BootID = id }); err != nil {
 			return result{}, err
 		}
 	}
@@ -127,7 +127,7 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 		return e.hosts.Restart(ctx, e.instance, api.RestartRequest{
 			BootID: op.BootID,
 			Reason: fmt.Sprintf("Operation %s of WindowsInstance %s/%s, asked for by %s", op.ID, e.instance.Namespace, e.instance.Name, op.RequestedBy),
-			Force:  rebootMode(op) == windowsv1alpha1.RebootForce,
+			Force:  rebootMode(op) == v1alpha1.RebootForce,
 		})
 	})
 }
@@ -136,10 +136,10 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 // have to wait for more than that after a restart: each of its steps has this time.
 func (e *execution) rebootDeadline() time.Time {
 	op := e.operation()
-	if op.Type == windowsv1alpha1.OperationReconfigure && e.current != windowsv1alpha1.StepRestart && e.current != windowsv1alpha1.StepBoot {
+	if op.Type == v1alpha1.OperationReconfigure && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
 		return op.FindStep(e.current).StartedAt.Add(rebootTimeout(op))
 	}
-	if step := op.FindStep(windowsv1alpha1.StepRestart); step != nil && step.StartedAt != nil {
+	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {
 		return step.StartedAt.Add(rebootTimeout(op))
 	}
 	return e.clock.Now().Add(rebootTimeout(op))
@@ -171,7 +171,7 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.late(ctx, "the host was asked to restart and did not come back", err)
 	}
-	if e.operation().Type == windowsv1alpha1.OperationRemove {
+	if e.operation().Type == v1alpha1.OperationRemove {
 		// Our agent was put there once more, for the restart.
 		if _, err := e.clean(ctx); err != nil {
 			return result{}, err
@@ -316,7 +316,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	what := "the host is back, and its Node %s did not become ready"
-	if op.Type == windowsv1alpha1.OperationReconfigure {
+	if op.Type == v1alpha1.OperationReconfigure {
 		what = "the host is configured, and its Node %s did not become ready"
 		built, err := e.build(ctx)
 		if err != nil {
@@ -334,7 +334,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 	// The kubelet's heartbeat has the clock of the host, as the time of the boot has: that
 	// clock may be wrong, and the two can be compared all the same.
 	since := facts.Boot.Time
-	if restart := op.FindStep(windowsv1alpha1.StepRestart); since.IsZero() && restart.StartedAt != nil {
+	if restart := op.FindStep(v1alpha1.StepRestart); since.IsZero() && restart.StartedAt != nil {
 		since = restart.StartedAt.Time
 	}
 	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
@@ -342,7 +342,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		if err != nil {
 			return "", err
 		}
-		if lacks := unready(node, since); lacks != "" || op.Type == windowsv1alpha1.OperationReboot {
+		if lacks := unready(node, since); lacks != "" || op.Type == v1alpha1.OperationReboot {
 			return lacks, nil
 		}
 		// For a while a Node looks ready although its kubelet has just stopped.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Reconciler has operations carried out. See the comment of the package.
@@ -51,7 +51,7 @@ func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Op
 // Reconcile has the operation of an instance carried out, if there is one to be. It
 // reads the cache only and waits for nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.runner.drop(req.NamespacedName)
@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if op := instance.Status.Operation; op.Active() {
 		//nolint:contextcheck // an execution lives as long as the runner, not as long as this pass
-		r.runner.submit(req.NamespacedName, op.ID, op.Type == windowsv1alpha1.OperationUncordon, op.CancelRequestedAt != nil || deleted(instance))
+		r.runner.submit(req.NamespacedName, op.ID, op.Type == v1alpha1.OperationUncordon, op.CancelRequestedAt != nil || deleted(instance))
 	}
 	return reconcile.Result{}, nil
 }
@@ -89,7 +89,7 @@ func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id s
 
 // wakeUp has an instance reconciled.
 func (r *Reconciler) wakeUp(ctx context.Context, key types.NamespacedName) {
-	e := event.GenericEvent{Object: &windowsv1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+	e := event.GenericEvent{Object: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
 	select {
 	case r.wake <- e:
 	case <-ctx.Done():

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // inspect has our agent inspect the host, and puts it there if it is not, or not as it
@@ -41,10 +41,10 @@ func (e *execution) preflight(ctx context.Context) (result, error) {
 }
 
 // inTheWay are the layers that failed and the findings that are in the way.
-func inTheWay(status *windowsv1alpha1.WindowsInstanceCheckStatus) []string {
+func inTheWay(status *v1alpha1.WindowsInstanceCheckStatus) []string {
 	var out []string
 	for _, f := range status.Findings {
-		if f.Severity == windowsv1alpha1.FindingError {
+		if f.Severity == v1alpha1.FindingError {
 			out = append(out, f.Message)
 		}
 	}
@@ -52,7 +52,7 @@ func inTheWay(status *windowsv1alpha1.WindowsInstanceCheckStatus) []string {
 		return out // the layer that failed says the same
 	}
 	for _, layer := range status.Layers {
-		if layer.Result == windowsv1alpha1.CheckFailed {
+		if layer.Result == v1alpha1.CheckFailed {
 			out = append(out, layer.Name+": "+layer.Message)
 		}
 	}
@@ -87,7 +87,7 @@ func (e *execution) verify(ctx context.Context) (result, error) {
 	if _, digest := e.hosts.Agent(); !ours(facts, digest) {
 		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
 	}
-	if e.operation().FindStep(windowsv1alpha1.StepApply) != nil {
+	if e.operation().FindStep(v1alpha1.StepApply) != nil {
 		return e.verifyConfiguration(ctx)
 	}
 	return result{message: "The host has its desired configuration."}, nil

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 var (
@@ -34,11 +34,11 @@ type stored struct {
 	key   types.NamespacedName
 	id    string
 	// instance is the object as it was last read or written. It is never changed in place.
-	instance *windowsv1alpha1.WindowsInstance
+	instance *v1alpha1.WindowsInstance
 }
 
 // operation is the operation as it was last read or written.
-func (r *stored) operation() *windowsv1alpha1.Operation { return r.instance.Status.Operation }
+func (r *stored) operation() *v1alpha1.Operation { return r.instance.Status.Operation }
 
 // unwanted says whether the operation is to end early: somebody asked for that,
 // or its instance is being deleted, after which its host is only removed.
@@ -47,8 +47,8 @@ func (r *stored) unwanted() bool {
 }
 
 // deleted says whether the operation of an instance is in vain as that is being deleted.
-func deleted(instance *windowsv1alpha1.WindowsInstance) bool {
-	return !instance.DeletionTimestamp.IsZero() && instance.Status.Operation.Type != windowsv1alpha1.OperationRemove
+func deleted(instance *v1alpha1.WindowsInstance) bool {
+	return !instance.DeletionTimestamp.IsZero() && instance.Status.Operation.Type != v1alpha1.OperationRemove
 }
 
 // load reads the operation, and goes on trying until ctx ends. It fails with [errOver],
@@ -58,7 +58,7 @@ func (r *stored) load(ctx context.Context) error {
 }
 
 func (r *stored) read(ctx context.Context) error {
-	instance := &windowsv1alpha1.WindowsInstance{}
+	instance := &v1alpha1.WindowsInstance{}
 	if err := r.live.Get(ctx, r.key, instance); err != nil {
 		if gone(err) {
 			return errOver
@@ -78,7 +78,7 @@ func (r *stored) read(ctx context.Context) error {
 // update changes the operation, and goes on trying until ctx ends. change may be
 // called more than once, and must give the same again when what it did is there already.
 // It fails like load.
-func (r *stored) update(ctx context.Context, change func(*windowsv1alpha1.Operation)) error {
+func (r *stored) update(ctx context.Context, change func(*v1alpha1.Operation)) error {
 	return retryAPI(ctx, r.clock, "Writing the operation", isOver, func() error {
 		for {
 			changed := r.instance.DeepCopy()

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // cleanup takes everything of ours off the host and puts back what was there before.
@@ -27,7 +27,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	r := result{message: fmt.Sprintf("Nothing of ours is on the host any more. Changes that were made: %d.", len(done.Changed))}
 	if len(done.Reboot) == 0 {
 		const needless = "Nothing needs a restart of Windows."
-		r.skips = map[string]string{windowsv1alpha1.StepRestart: needless, windowsv1alpha1.StepBoot: needless}
+		r.skips = map[string]string{v1alpha1.StepRestart: needless, v1alpha1.StepBoot: needless}
 		return r, nil
 	}
 	r.message += " Windows has to be restarted: " + strings.Join(done.Reboot, "; ") + "."
@@ -35,7 +35,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 }
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {
-	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
+	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
 		return e.hosts.Cleanup(ctx, instance, report)
 	})
 	if err != nil {

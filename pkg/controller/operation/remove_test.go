@@ -14,21 +14,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	const (
-		succeeded = windowsv1alpha1.OperationSucceeded
-		failed    = windowsv1alpha1.OperationFailed
+		succeeded = v1alpha1.OperationSucceeded
+		failed    = v1alpha1.OperationFailed
 	)
 	tests := []struct {
 		name         string
 		change       change
 		set          func(*fixture)
-		want         windowsv1alpha1.OperationPhase
+		want         v1alpha1.OperationPhase
 		wantSteps    string
 		wantMessage  []string
 		wantRestarts int
@@ -52,8 +52,8 @@ func TestRemove(t *testing.T) {
 			name: "it becomes a node while it is cleaned", change: withoutNode, want: succeeded,
 			set: func(f *fixture) {
 				f.host.fail["Cleanup"] = func() error {
-					f.edit(func(i *windowsv1alpha1.WindowsInstance) {
-						i.Status.Node = &windowsv1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
+					f.edit(func(i *v1alpha1.WindowsInstance) {
+						i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
 					})
 					return nil
 				}
@@ -85,7 +85,7 @@ func TestRemove(t *testing.T) {
 		{
 			name: "a budget keeps a pod", want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set: func(f *fixture) {
-				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []windowsv1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
+				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}
 				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
 			},
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Failed Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
@@ -106,7 +106,7 @@ func TestRemove(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if tt.change == nil {
-				tt.change = func(*windowsv1alpha1.WindowsInstance) {}
+				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
 			f := newFixture(t, newInstance(removeOperation(), tt.change, isBeingDeleted))
 			f.configure()
@@ -155,7 +155,7 @@ func TestRemovalIsInterrupted(t *testing.T) {
 					break
 				}
 				op := f.finish()
-				if op.Phase != windowsv1alpha1.OperationSucceeded || f.host.is != "" || f.host.agentThere || f.findNode() != nil {
+				if op.Phase != v1alpha1.OperationSucceeded || f.host.is != "" || f.host.agentThere || f.findNode() != nil {
 					t.Errorf("killed at write %d: %s, the host is %q, agent %v: %s", at, op.Phase, f.host.is, f.host.agentThere, op.Message)
 				}
 			}
@@ -186,8 +186,8 @@ func TestRemoveKeepsToItsNode(t *testing.T) {
 	}
 	f.refuseOtherUIDs()
 	op := f.finish()
-	if op.Phase != windowsv1alpha1.OperationSucceeded || f.findNode() == nil || op.FindStep(windowsv1alpha1.StepDeleteNode).State != windowsv1alpha1.StepSkipped {
-		t.Errorf("it is %s: %s", op.Phase, op.FindStep(windowsv1alpha1.StepDeleteNode).Message)
+	if op.Phase != v1alpha1.OperationSucceeded || f.findNode() == nil || op.FindStep(v1alpha1.StepDeleteNode).State != v1alpha1.StepSkipped {
+		t.Errorf("it is %s: %s", op.Phase, op.FindStep(v1alpha1.StepDeleteNode).Message)
 	}
 }
 
@@ -196,15 +196,15 @@ func TestDeleted(t *testing.T) {
 	t.Parallel()
 	t.Run("before it began", func(t *testing.T) {
 		t.Parallel()
-		f := newFixture(t, newInstance(rebootOperation(windowsv1alpha1.RebootGraceful), isBeingDeleted))
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), isBeingDeleted))
 		op := f.finish()
-		if op.Phase != windowsv1alpha1.OperationCanceled || f.host.restarts() > 0 || op.Message != "Canceled, as the WindowsInstance is being deleted. Nothing was changed." {
+		if op.Phase != v1alpha1.OperationCanceled || f.host.restarts() > 0 || op.Message != "Canceled, as the WindowsInstance is being deleted. Nothing was changed." {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
 	t.Run("while pods leave", func(t *testing.T) {
 		t.Parallel()
-		f := newFixture(t, newInstance(drainOperation(), func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = []string{"windows.openshift.io/host"} }))
+		f := newFixture(t, newInstance(drainOperation(), func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"windows.openshift.io/host"} }))
 		f.drain.block = true
 		r, _ := f.process()
 		f.reconcile(r)
@@ -214,7 +214,7 @@ func TestDeleted(t *testing.T) {
 		}
 		f.reconcile(r)
 		op := f.waitForEnd()
-		if op.Phase != windowsv1alpha1.OperationCanceled || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "being deleted") {
+		if op.Phase != v1alpha1.OperationCanceled || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "being deleted") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
@@ -226,13 +226,13 @@ func TestDeleted(t *testing.T) {
 		r, _ := f.process()
 		f.reconcile(r)
 		f.eventually("the cleanup", func() bool { return f.host.count("Cleanup") > 1 })
-		f.edit(func(i *windowsv1alpha1.WindowsInstance) {
+		f.edit(func(i *v1alpha1.WindowsInstance) {
 			i.Status.Operation.CancelRequestedBy = "bob"
 			i.Status.Operation.CancelRequestedAt = new(metav1.Now())
 		})
 		f.reconcile(r)
 		op := f.waitForEnd()
-		if op.Phase != windowsv1alpha1.OperationCanceled || !strings.Contains(op.Message, "half way") {
+		if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "half way") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -38,7 +38,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&windowsv1alpha1.WindowsInstance{}, builder.WithPredicates(operationChanged)).
+		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(operationChanged)).
 		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 	if err != nil {
@@ -50,15 +50,15 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 // operationChanged lets pass what may begin or end an operation, and not its progress.
 var operationChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*windowsv1alpha1.WindowsInstance)
-		after, okAfter := e.ObjectNew.(*windowsv1alpha1.WindowsInstance)
+		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
+		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
 		return okBefore && okAfter && (!equality.Semantic.DeepEqual(decisive(before), decisive(after)) ||
 			before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 	},
 }
 
 // decisive is the part of an operation that the reconciler decides by.
-func decisive(instance *windowsv1alpha1.WindowsInstance) [3]string {
+func decisive(instance *v1alpha1.WindowsInstance) [3]string {
 	op := instance.Status.Operation
 	if op == nil {
 		return [3]string{}

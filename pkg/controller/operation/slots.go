@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Slots decide which hosts may be disrupted at the same time, and who waits, and why. They
@@ -19,13 +19,13 @@ type Slots interface {
 	// Take takes a slot for the host of an instance, or a place in the queue. It returns
 	// what the host waits for, empty if it has a slot. instances are all there are, as a
 	// cache knows them.
-	Take(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string)
+	Take(instance *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstance) (waitsFor string)
 	// Confirm judges once more by the instances of the namespace as the API server has them.
 	// A host that is to wait has given its slot back.
-	Confirm(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string)
+	Confirm(instance *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstance) (waitsFor string)
 	// Resume takes the slot again that an execution before this one took, if the record of
 	// the operation says that there was one.
-	Resume(instance *windowsv1alpha1.WindowsInstance)
+	Resume(instance *v1alpha1.WindowsInstance)
 	// Release gives back the slot, or the place in the queue, if there is one.
 	Release(key types.NamespacedName)
 }
@@ -40,7 +40,7 @@ func (e *execution) takeDisruptionSlot(ctx context.Context) error {
 // the end of the execution, when it is known whether the host works with the change.
 func (e *execution) takeRestartSlot(ctx context.Context) error {
 	op := e.operation()
-	if !op.ByController() || op.Impact != windowsv1alpha1.ImpactRestart || op.Node == nil {
+	if !op.ByController() || op.Impact != v1alpha1.ImpactRestart || op.Node == nil {
 		return nil
 	}
 	return e.waitForSlot(ctx, e.restarts)
@@ -80,8 +80,8 @@ func (e *execution) trySlot(ctx context.Context, slots Slots) (waitsFor string, 
 }
 
 // listInstances reads instances that nobody changes.
-func (e *execution) listInstances(ctx context.Context, from client.Reader, opts ...client.ListOption) ([]windowsv1alpha1.WindowsInstance, error) {
-	list := &windowsv1alpha1.WindowsInstanceList{}
+func (e *execution) listInstances(ctx context.Context, from client.Reader, opts ...client.ListOption) ([]v1alpha1.WindowsInstance, error) {
+	list := &v1alpha1.WindowsInstanceList{}
 	if err := retryAPI(ctx, e.clock, "Reading the instances", isFinal, func() error {
 		return from.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy)...)
 	}); err != nil {

@@ -11,47 +11,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
 )
 
 func inPool(name string) change {
-	return func(i *windowsv1alpha1.WindowsInstance) {
-		i.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: name}
+	return func(i *v1alpha1.WindowsInstance) {
+		i.Spec.PoolRef = &v1alpha1.PoolReference{Name: name}
 	}
 }
 
 func askedForBy(who string) change {
-	return func(i *windowsv1alpha1.WindowsInstance) { i.Status.Operation.RequestedBy = who }
+	return func(i *v1alpha1.WindowsInstance) { i.Status.Operation.RequestedBy = who }
 }
 
 // reconfigured is a configuration that has ended, and failed while the host was changed
 // if it failed.
-func reconfigured(phase windowsv1alpha1.OperationPhase, impact windowsv1alpha1.ChangeImpact) windowsv1alpha1.Operation {
+func reconfigured(phase v1alpha1.OperationPhase, impact v1alpha1.ChangeImpact) v1alpha1.Operation {
 	op := reconfigureOperation()
 	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps(plan(&op, true))
-	op.FindStep(windowsv1alpha1.StepApply).StartedAt = new(metav1.Now())
-	op.Node = &windowsv1alpha1.OperationNode{Name: "win-2"}
+	op.FindStep(v1alpha1.StepApply).StartedAt = new(metav1.Now())
+	op.Node = &v1alpha1.OperationNode{Name: "win-2"}
 	return op
 }
 
 // brokenNeighbor is another host of the pool, which a configuration broke.
-func brokenNeighbor() *windowsv1alpha1.WindowsInstance {
-	return newInstance(reconfigureOperation(), inPool("pool"), func(i *windowsv1alpha1.WindowsInstance) {
+func brokenNeighbor() *v1alpha1.WindowsInstance {
+	return newInstance(reconfigureOperation(), inPool("pool"), func(i *v1alpha1.WindowsInstance) {
 		i.Name, i.UID = "win-2", "uid-2"
-		*i.Status.Operation = reconfigured(windowsv1alpha1.OperationFailed, windowsv1alpha1.ImpactDrain)
+		*i.Status.Operation = reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactDrain)
 	})
 }
 
 // TestOneAtATime: a host waits while another one is disrupted, and goes on when that is over.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
-	other := newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) {
+	other := newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
 		i.Name, i.UID = "win-2", "uid-2"
 		op := i.Status.Operation
-		op.Phase, op.Steps = windowsv1alpha1.OperationRunning, newSteps(plan(op, true))
-		for _, name := range []string{windowsv1alpha1.StepCordon, windowsv1alpha1.StepDrain} {
-			op.FindStep(name).State = windowsv1alpha1.StepSucceeded
+		op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
+		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+			op.FindStep(name).State = v1alpha1.StepSucceeded
 		}
 	})
 	f := newFixture(t, newInstance(reconfigureOperation()), other)
@@ -68,7 +68,7 @@ func TestOneAtATime(t *testing.T) {
 	if err := f.raw.Delete(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
+	if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
 		t.Errorf("it is %s: %s", op.Phase, op.Message)
 	}
 	f.eventually("the slot to be given back", func() bool {
@@ -89,8 +89,8 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 		broken bool
 		waits  string
 	}{
-		{"no slot is free", windowsv1alpha1.ControllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
-		{"one is broken", windowsv1alpha1.ControllerRequester, true, "setting up host win-2 of the same pool failed"},
+		{"no slot is free", v1alpha1.ControllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
+		{"one is broken", v1alpha1.ControllerRequester, true, "setting up host win-2 of the same pool failed"},
 		{"a person asks for it", "alice", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 			f.host.impact = config.ImpactRestart
 			f.restartLimit = 1
 			r, _ := f.process()
-			busy := newInstance(reconfigureOperation(), func(i *windowsv1alpha1.WindowsInstance) { i.Name, i.UID = "win-9", "uid-9" })
+			busy := newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) { i.Name, i.UID = "win-9", "uid-9" })
 			if !tt.broken {
 				if waitsFor := f.restarts.Take(busy, nil); waitsFor != "" {
 					t.Fatal(waitsFor)
@@ -113,7 +113,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 			f.reconcile(r)
 			if tt.waits != "" {
 				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
-				if f.get().Status.Operation.FindStep(windowsv1alpha1.StepApply).State != windowsv1alpha1.StepRunning || wasApplied(f) {
+				if f.get().Status.Operation.FindStep(v1alpha1.StepApply).State != v1alpha1.StepRunning || wasApplied(f) {
 					t.Error("it does not wait")
 				}
 				if tt.broken {
@@ -121,7 +121,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 				}
 				f.restarts.Release(client.ObjectKeyFromObject(busy))
 			}
-			if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded {
+			if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded {
 				t.Errorf("it is %s: %s", op.Phase, op.Message)
 			}
 			f.eventually("the slot to be given back", func() bool {
@@ -137,7 +137,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	t.Parallel()
 	other := brokenNeighbor()
-	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester)), other)
+	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), other)
 	f.configure()
 	f.host.impact = config.ImpactDrain
 	r, _ := f.process()
@@ -153,12 +153,12 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	if held, waiting := f.disruptions.Load(); held+waiting > 0 {
 		t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
 	}
-	done := reconfigured(windowsv1alpha1.OperationSucceeded, windowsv1alpha1.ImpactDrain)
-	other.Status.History, other.Status.Operation = []windowsv1alpha1.Operation{*other.Status.Operation}, &done
+	done := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain)
+	other.Status.History, other.Status.Operation = []v1alpha1.Operation{*other.Status.Operation}, &done
 	if err := f.raw.Status().Update(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	if op := f.waitForEnd(); op.Phase != windowsv1alpha1.OperationSucceeded || f.drain.runs != 1 {
+	if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
 		t.Errorf("it is %s: %s", op.Phase, op.Message)
 	}
 }
@@ -166,7 +166,7 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 // TestSlotsWithACacheThatIsBehind: the slot that a host gets because another one has failed
 // is not taken before that failure is known.
 func TestSlotsWithACacheThatIsBehind(t *testing.T) {
-	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(windowsv1alpha1.ControllerRequester))
+	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
 	before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
 	slots := rollout.NewDisruptionSlots(1)
 	e := &execution{

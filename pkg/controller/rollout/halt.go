@@ -6,7 +6,7 @@ package rollout
 import (
 	"fmt"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // haltedBy keeps a configuration that broke a host from the next one of its pool: the hosts
@@ -17,7 +17,7 @@ import (
 // A host that broke itself may be tried again, which is how a correction gets to it
 // first, and how the halt ends: nothing more is out of service because of that.
 // What a person asks for is never kept from a host. Nor do hosts count that are being deleted.
-func haltedBy(instance *windowsv1alpha1.WindowsInstance, all []windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsInstance, *windowsv1alpha1.Operation) {
+func haltedBy(instance *v1alpha1.WindowsInstance, all []v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstance, *v1alpha1.Operation) {
 	if !instance.Status.Operation.ByController() || instance.Spec.PoolRef == nil || brokenBy(&instance.Status) != nil {
 		return nil, nil
 	}
@@ -37,17 +37,17 @@ func haltedBy(instance *windowsv1alpha1.WindowsInstance, all []windowsv1alpha1.W
 // brokenBy returns the configuration that changed a host which is a node at a cost for it, and
 // failed, with none since that succeeded. Nil: there is none. One that failed before it changed
 // the host, as when pods did not leave, says nothing about the desired configuration.
-func brokenBy(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Operation {
-	var oldest *windowsv1alpha1.Operation
+func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
+	var oldest *v1alpha1.Operation
 	for _, op := range status.Operations() {
-		if op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
+		if op.Active() || op.Type != v1alpha1.OperationReconfigure {
 			continue
 		}
 		switch op.Phase {
-		case windowsv1alpha1.OperationSucceeded:
+		case v1alpha1.OperationSucceeded:
 			return nil
-		case windowsv1alpha1.OperationFailed:
-			if op.Node != nil && op.Impact != windowsv1alpha1.ImpactNone && op.MayHaveChangedHost() {
+		case v1alpha1.OperationFailed:
+			if op.Node != nil && op.Impact != v1alpha1.ImpactNone && op.MayHaveChangedHost() {
 				return op
 			}
 			oldest = op
@@ -55,14 +55,14 @@ func brokenBy(status *windowsv1alpha1.WindowsInstanceStatus) *windowsv1alpha1.Op
 	}
 	// Attempts that failed, as a broken host could not be reached, may have pushed the one
 	// out of the history that broke it. It has left its Node cordoned, which they have found.
-	if oldest != nil && len(status.History) >= windowsv1alpha1.MaxHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
+	if oldest != nil && len(status.History) >= v1alpha1.MaxHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
 		return oldest
 	}
 	return nil
 }
 
 // describeHalt says what a host waits for because another one broke.
-func describeHalt(instance, other *windowsv1alpha1.WindowsInstance, op *windowsv1alpha1.Operation) string {
+func describeHalt(instance, other *v1alpha1.WindowsInstance, op *v1alpha1.Operation) string {
 	return fmt.Sprintf("Waits, as setting up host %[1]s of the same pool failed after it was changed, and the next host must not break as well: operation %[2]s. "+
 		"It goes on when %[1]s was set up with success, is deleted, or leaves pool %[3]s: kubectl windows describe %[1]s -n %[4]s says what is wrong with it. "+
 		"To set this host up all the same: kubectl windows cancel %[5]s -n %[4]s, and then kubectl windows reconfigure %[5]s -n %[4]s",

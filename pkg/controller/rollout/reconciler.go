@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
@@ -44,16 +44,16 @@ func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler,
 
 // Reconcile makes one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsNodePool{})
 	if err != nil || pool == nil || !pool.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, err
 	}
-	var all windowsv1alpha1.WindowsInstanceList
+	var all v1alpha1.WindowsInstanceList
 	// The instances of the cache are shared; they are only read.
 	if err := r.client.List(ctx, &all, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list instances: %w", err)
 	}
-	var instances []*windowsv1alpha1.WindowsInstance
+	var instances []*v1alpha1.WindowsInstance
 	for i := range all.Items {
 		if ref := all.Items[i].Spec.PoolRef; ref != nil && ref.Name == pool.Name {
 			instances = append(instances, &all.Items[i])

@@ -18,29 +18,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 )
 
 func TestReconcile(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := windowsv1alpha1.AddToScheme(scheme); err != nil {
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	pool := &windowsv1alpha1.WindowsNodePool{
+	pool := &v1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Generation: 1},
-		Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}},
+		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
 	}
-	elsewhere := edited(ready("c"), func(i *windowsv1alpha1.WindowsInstance) { i.Namespace = "other" })
-	ofAnother := edited(ready("d"), func(i *windowsv1alpha1.WindowsInstance) { i.Spec.PoolRef.Name = "q" })
-	ofNone := edited(ready("e"), func(i *windowsv1alpha1.WindowsInstance) { i.Spec.PoolRef = nil })
+	elsewhere := edited(ready("c"), func(i *v1alpha1.WindowsInstance) { i.Namespace = "other" })
+	ofAnother := edited(ready("d"), func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef.Name = "q" })
+	ofNone := edited(ready("e"), func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = nil })
 
 	writes := 0
 	c := fake.NewClientBuilder().
 		WithScheme(scheme).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
-		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
+		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().
 		WithObjects(pool, ready("a"), edited(ready("b"), notReady), elsewhere, ofAnother, ofNone).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -57,12 +57,12 @@ func TestReconcile(t *testing.T) {
 		now:     func() time.Time { return now },
 	}
 	key := client.ObjectKeyFromObject(pool)
-	pass := func() windowsv1alpha1.WindowsNodePoolStatus {
+	pass := func() v1alpha1.WindowsNodePoolStatus {
 		t.Helper()
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
-		var got windowsv1alpha1.WindowsNodePool
+		var got v1alpha1.WindowsNodePool
 		if err := c.Get(t.Context(), key, &got); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestReconcile(t *testing.T) {
 	}
 
 	first := pass()
-	if first.Replicas != 2 || first.ReadyReplicas != 1 || first.DesiredReplicas != 2 || first.Phase != windowsv1alpha1.PoolProgressing {
+	if first.Replicas != 2 || first.ReadyReplicas != 1 || first.DesiredReplicas != 2 || first.Phase != v1alpha1.PoolProgressing {
 		t.Errorf("status %+v, want 1 of 2 ready", first)
 	}
 	now = now.Add(time.Hour)
@@ -79,7 +79,7 @@ func TestReconcile(t *testing.T) {
 	}
 
 	// The times of conditions tell of changes of their status and of nothing else.
-	var instance windowsv1alpha1.WindowsInstance
+	var instance v1alpha1.WindowsInstance
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "b"}, &instance); err != nil {
 		t.Fatal(err)
 	}
@@ -88,14 +88,14 @@ func TestReconcile(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := pass()
-	if writes != 2 || second.Phase != windowsv1alpha1.PoolDegraded {
+	if writes != 2 || second.Phase != v1alpha1.PoolDegraded {
 		t.Errorf("%d writes, phase %s, want 2, Degraded", writes, second.Phase)
 	}
 	changed := func(conditionType string) bool {
 		before, after := meta.FindStatusCondition(first.Conditions, conditionType), meta.FindStatusCondition(second.Conditions, conditionType)
 		return !before.LastTransitionTime.Equal(&after.LastTransitionTime)
 	}
-	if !changed(windowsv1alpha1.ConditionDegraded) || changed(windowsv1alpha1.ConditionPaused) {
+	if !changed(v1alpha1.ConditionDegraded) || changed(v1alpha1.ConditionPaused) {
 		t.Errorf("want a new time for Degraded only:\nbefore %+v\nafter %+v", first.Conditions, second.Conditions)
 	}
 
@@ -111,7 +111,7 @@ func TestPoolOf(t *testing.T) {
 	if got := poolOf(t.Context(), ready("a")); len(got) != 1 || got[0].String() != "ns/p" {
 		t.Errorf("got %v, want ns/p", got)
 	}
-	if got := poolOf(t.Context(), &windowsv1alpha1.WindowsInstance{}); len(got) > 0 {
+	if got := poolOf(t.Context(), &v1alpha1.WindowsInstance{}); len(got) > 0 {
 		t.Errorf("got %v for an instance without a pool", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // controllerName names the controller in logs and metrics.
@@ -39,10 +39,10 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
-		For(&windowsv1alpha1.WindowsNodePool{}).
+		For(&v1alpha1.WindowsNodePool{}).
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
-		Watches(&windowsv1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(r)
 	if err != nil {
@@ -53,7 +53,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // poolOf returns the pool of an instance.
 func poolOf(_ context.Context, obj client.Object) []reconcile.Request {
-	instance, ok := obj.(*windowsv1alpha1.WindowsInstance)
+	instance, ok := obj.(*v1alpha1.WindowsInstance)
 	if !ok || instance.Spec.PoolRef == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
@@ -35,7 +35,7 @@ type Slots struct {
 	limit int
 	// disrupted says whether a host needs a slot according to the record of its operation.
 	// Nil: records do not count.
-	disrupted func(*windowsv1alpha1.Operation) bool
+	disrupted func(*v1alpha1.Operation) bool
 
 	mu      sync.Mutex // guards what follows
 	holders map[types.NamespacedName]bool
@@ -69,7 +69,7 @@ func newSlots(limit, standard int) *Slots {
 // returns what the host waits for, empty if it has a slot. A host whose pool is halted is
 // not in the queue: the others need not wait for the same. instances are all there are;
 // they may be those of a cache.
-func (s *Slots) Take(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string) {
+func (s *Slots) Take(instance *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstance) (waitsFor string) {
 	if waitsFor = s.Confirm(instance, instances); waitsFor != "" {
 		return waitsFor
 	}
@@ -85,7 +85,7 @@ func (s *Slots) Take(instance *windowsv1alpha1.WindowsInstance, instances []wind
 // another host of its pool. Empty: the host may be disrupted. It is for instances that are
 // not from a cache: the host that had the slot before may just have failed, which a cache
 // need not know yet.
-func (s *Slots) Confirm(instance *windowsv1alpha1.WindowsInstance, instances []windowsv1alpha1.WindowsInstance) (waitsFor string) {
+func (s *Slots) Confirm(instance *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstance) (waitsFor string) {
 	other, op := haltedBy(instance, instances)
 	if other == nil {
 		return ""
@@ -96,7 +96,7 @@ func (s *Slots) Confirm(instance *windowsv1alpha1.WindowsInstance, instances []w
 
 // Resume takes a slot, whatever the limit is, if the host has had one according to the
 // record of its operation: another process, or an earlier execution of this one, took it.
-func (s *Slots) Resume(instance *windowsv1alpha1.WindowsInstance) {
+func (s *Slots) Resume(instance *v1alpha1.WindowsInstance) {
 	if s.disrupted != nil && s.disrupted(instance.Status.Operation) {
 		s.hold(client.ObjectKeyFromObject(instance))
 	}
@@ -151,7 +151,7 @@ func (s *Slots) hold(key types.NamespacedName) {
 }
 
 // recorded are the hosts that are disrupted according to the records of their operations.
-func (s *Slots) recorded(instances []windowsv1alpha1.WindowsInstance) []types.NamespacedName {
+func (s *Slots) recorded(instances []v1alpha1.WindowsInstance) []types.NamespacedName {
 	if s.disrupted == nil {
 		return nil
 	}
@@ -168,13 +168,13 @@ func compareKeys(a, b types.NamespacedName) int { return strings.Compare(a.Strin
 
 // disrupted says whether a configuration has, according to its record, cordoned or drained
 // the Node and not uncordoned it yet.
-func disrupted(op *windowsv1alpha1.Operation) bool {
-	if !op.Active() || op.Type != windowsv1alpha1.OperationReconfigure {
+func disrupted(op *v1alpha1.Operation) bool {
+	if !op.Active() || op.Type != v1alpha1.OperationReconfigure {
 		return false
 	}
-	cordon, drain, uncordon := op.FindStep(windowsv1alpha1.StepCordon), op.FindStep(windowsv1alpha1.StepDrain), op.FindStep(windowsv1alpha1.StepUncordon)
+	cordon, drain, uncordon := op.FindStep(v1alpha1.StepCordon), op.FindStep(v1alpha1.StepDrain), op.FindStep(v1alpha1.StepUncordon)
 	return cordon != nil && drain != nil && uncordon != nil &&
-		ended(cordon) && drain.State != windowsv1alpha1.StepSkipped && !ended(uncordon)
+		ended(cordon) && drain.State != v1alpha1.StepSkipped && !ended(uncordon)
 }
 
 // describeQueue says what a host waits for that does not get a slot now.

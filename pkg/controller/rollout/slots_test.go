@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 func keyOf(name string) types.NamespacedName {
@@ -90,35 +90,35 @@ func TestDescribeQueue(t *testing.T) {
 // TestDisrupted: a Node is out of service from when it is cordoned until it is uncordoned.
 func TestDisrupted(t *testing.T) {
 	const (
-		pending   = windowsv1alpha1.StepPending
-		running   = windowsv1alpha1.StepRunning
-		succeeded = windowsv1alpha1.StepSucceeded
-		skipped   = windowsv1alpha1.StepSkipped
+		pending   = v1alpha1.StepPending
+		running   = v1alpha1.StepRunning
+		succeeded = v1alpha1.StepSucceeded
+		skipped   = v1alpha1.StepSkipped
 	)
 	tests := []struct {
 		name                    string
-		cordon, drain, uncordon windowsv1alpha1.OperationStepState
-		phase                   windowsv1alpha1.OperationPhase
+		cordon, drain, uncordon v1alpha1.OperationStepState
+		phase                   v1alpha1.OperationPhase
 		want                    bool
 	}{
-		{"before", pending, pending, pending, windowsv1alpha1.OperationRunning, false},
-		{"it waits for its turn", running, pending, pending, windowsv1alpha1.OperationRunning, false},
-		{"cordoned", succeeded, pending, pending, windowsv1alpha1.OperationRunning, true},
-		{"cordoned by people", skipped, running, pending, windowsv1alpha1.OperationRunning, true},
-		{"drained", succeeded, succeeded, running, windowsv1alpha1.OperationRunning, true},
-		{"not needed", skipped, skipped, pending, windowsv1alpha1.OperationRunning, false},
-		{"uncordoned", succeeded, succeeded, succeeded, windowsv1alpha1.OperationRunning, false},
-		{"over", succeeded, succeeded, pending, windowsv1alpha1.OperationFailed, false},
+		{"before", pending, pending, pending, v1alpha1.OperationRunning, false},
+		{"it waits for its turn", running, pending, pending, v1alpha1.OperationRunning, false},
+		{"cordoned", succeeded, pending, pending, v1alpha1.OperationRunning, true},
+		{"cordoned by people", skipped, running, pending, v1alpha1.OperationRunning, true},
+		{"drained", succeeded, succeeded, running, v1alpha1.OperationRunning, true},
+		{"not needed", skipped, skipped, pending, v1alpha1.OperationRunning, false},
+		{"uncordoned", succeeded, succeeded, succeeded, v1alpha1.OperationRunning, false},
+		{"over", succeeded, succeeded, pending, v1alpha1.OperationFailed, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			op := reconfigureOperation()
 			op.Phase, op.Steps = tt.phase, newSteps()
-			op.FindStep(windowsv1alpha1.StepCordon).State, op.FindStep(windowsv1alpha1.StepDrain).State, op.FindStep(windowsv1alpha1.StepUncordon).State = tt.cordon, tt.drain, tt.uncordon
+			op.FindStep(v1alpha1.StepCordon).State, op.FindStep(v1alpha1.StepDrain).State, op.FindStep(v1alpha1.StepUncordon).State = tt.cordon, tt.drain, tt.uncordon
 			if got := disrupted(&op); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
-			op.Type = windowsv1alpha1.OperationReboot
+			op.Type = v1alpha1.OperationReboot
 			if disrupted(&op) {
 				t.Error("a reboot that somebody asked for counts")
 			}

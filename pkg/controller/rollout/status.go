@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // computeStatus returns the status of a pool from its instances. Of the status that
 // the pool has it keeps what the controller of its source wrote. The times of the
 // conditions are not set.
-func computeStatus(pool *windowsv1alpha1.WindowsNodePool, instances []*windowsv1alpha1.WindowsInstance) windowsv1alpha1.WindowsNodePoolStatus {
-	status := windowsv1alpha1.WindowsNodePoolStatus{
+func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) v1alpha1.WindowsNodePoolStatus {
+	status := v1alpha1.WindowsNodePoolStatus{
 		ObservedGeneration: pool.Generation,
 		DesiredReplicas:    pool.Status.DesiredReplicas,
 		Replicas:           int32(len(instances)),
@@ -33,18 +33,18 @@ func computeStatus(pool *windowsv1alpha1.WindowsNodePool, instances []*windowsv1
 			continue // it is on its way out, however ready it still is
 		}
 		staying++
-		if meta.IsStatusConditionTrue(instance.Status.Conditions, windowsv1alpha1.ConditionReady) {
+		if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionReady) {
 			status.ReadyReplicas++
 		}
-		if instance.Status.Phase == windowsv1alpha1.InstanceFailed {
+		if instance.Status.Phase == v1alpha1.InstanceFailed {
 			failed = append(failed, instance.Name)
 		}
 	}
-	synced := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	synced := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
 	if pool.Spec.Source.Instances != nil {
 		status.DesiredReplicas = staying
 		synced = &metav1.Condition{
-			Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: windowsv1alpha1.ReasonSynced,
+			Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced,
 			Message: "The pool has the instances that name it in spec.poolRef.",
 		}
 		status.Conditions = append(status.Conditions, *synced)
@@ -61,7 +61,7 @@ func computeStatus(pool *windowsv1alpha1.WindowsNodePool, instances []*windowsv1
 	return status
 }
 
-func isUpdated(instance *windowsv1alpha1.WindowsInstance) bool {
+func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 	return instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
@@ -69,7 +69,7 @@ func isUpdated(instance *windowsv1alpha1.WindowsInstance) bool {
 // trouble with, and instances that failed.
 func degradedCondition(synced *metav1.Condition, failed []string) metav1.Condition {
 	condition := metav1.Condition{
-		Type: windowsv1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonAsExpected,
+		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
 	}
 	var messages []string
@@ -79,7 +79,7 @@ func degradedCondition(synced *metav1.Condition, failed []string) metav1.Conditi
 	}
 	if len(failed) > 0 {
 		if condition.Status == metav1.ConditionFalse {
-			condition.Status, condition.Reason = metav1.ConditionTrue, windowsv1alpha1.ReasonInstancesFailed
+			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInstancesFailed
 		}
 		messages = append(messages, "These instances failed, see their conditions: "+joinNames(failed)+".")
 	}
@@ -100,31 +100,31 @@ func joinNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func pausedCondition(pool *windowsv1alpha1.WindowsNodePool) metav1.Condition {
+func pausedCondition(pool *v1alpha1.WindowsNodePool) metav1.Condition {
 	if pool.Spec.Paused {
 		return metav1.Condition{
-			Type: windowsv1alpha1.ConditionPaused, Status: metav1.ConditionTrue, Reason: windowsv1alpha1.ReasonPaused,
+			Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPaused,
 			Message: "The hosts of the pool are left alone until spec.paused is false.",
 		}
 	}
 	return metav1.Condition{
-		Type: windowsv1alpha1.ConditionPaused, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonNotPaused,
+		Type: v1alpha1.ConditionPaused, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPaused,
 		Message: "The hosts of the pool are looked after.",
 	}
 }
 
 // phaseOf picks the one word. That somebody has to act comes before everything else.
-func phaseOf(synced *metav1.Condition, degraded, paused metav1.Condition, unavailable int32) windowsv1alpha1.WindowsNodePoolPhase {
+func phaseOf(synced *metav1.Condition, degraded, paused metav1.Condition, unavailable int32) v1alpha1.WindowsNodePoolPhase {
 	switch {
 	case degraded.Status == metav1.ConditionTrue:
-		return windowsv1alpha1.PoolDegraded
+		return v1alpha1.PoolDegraded
 	case paused.Status == metav1.ConditionTrue:
-		return windowsv1alpha1.PoolPaused
+		return v1alpha1.PoolPaused
 	case synced == nil:
-		return windowsv1alpha1.PoolPending
+		return v1alpha1.PoolPending
 	case unavailable > 0:
-		return windowsv1alpha1.PoolProgressing
+		return v1alpha1.PoolProgressing
 	default:
-		return windowsv1alpha1.PoolReady
+		return v1alpha1.PoolReady
 	}
 }

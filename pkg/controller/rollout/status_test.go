@@ -13,146 +13,146 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-func ready(name string) *windowsv1alpha1.WindowsInstance {
-	return &windowsv1alpha1.WindowsInstance{
+func ready(name string) *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{PoolRef: &windowsv1alpha1.PoolReference{Name: "p"}},
-		Status: windowsv1alpha1.WindowsInstanceStatus{
-			Phase: windowsv1alpha1.InstanceReady, CurrentRevision: "r1", DesiredRevision: "r1",
-			Conditions: []metav1.Condition{{Type: windowsv1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+		Spec:       v1alpha1.WindowsInstanceSpec{PoolRef: &v1alpha1.PoolReference{Name: "p"}},
+		Status: v1alpha1.WindowsInstanceStatus{
+			Phase: v1alpha1.InstanceReady, CurrentRevision: "r1", DesiredRevision: "r1",
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 		},
 	}
 }
 
-func edited(instance *windowsv1alpha1.WindowsInstance, edit func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
+func edited(instance *v1alpha1.WindowsInstance, edit func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
 	edit(instance)
 	return instance
 }
 
-func notReady(i *windowsv1alpha1.WindowsInstance) {
-	i.Status.Phase = windowsv1alpha1.InstanceConnecting
+func notReady(i *v1alpha1.WindowsInstance) {
+	i.Status.Phase = v1alpha1.InstanceConnecting
 	i.Status.Conditions[0].Status = metav1.ConditionFalse
 }
 
-func failed(i *windowsv1alpha1.WindowsInstance) {
+func failed(i *v1alpha1.WindowsInstance) {
 	notReady(i)
-	i.Status.Phase = windowsv1alpha1.InstanceFailed
+	i.Status.Phase = v1alpha1.InstanceFailed
 }
 
-func deleting(i *windowsv1alpha1.WindowsInstance) {
+func deleting(i *v1alpha1.WindowsInstance) {
 	now := metav1.NewTime(time.Unix(1, 0))
 	i.DeletionTimestamp, i.Finalizers = &now, []string{"x"}
 }
 
 func synced(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
-	return []metav1.Condition{{Type: windowsv1alpha1.ConditionSourceSynced, Status: status, Reason: reason, Message: message}}
+	return []metav1.Condition{{Type: v1alpha1.ConditionSourceSynced, Status: status, Reason: reason, Message: message}}
 }
 
 func TestComputeStatus(t *testing.T) {
-	fromConfigMap := windowsv1alpha1.PoolSource{ConfigMap: &windowsv1alpha1.SourceReference{Name: "p"}}
-	byHand := windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}
-	good := synced(metav1.ConditionTrue, windowsv1alpha1.ReasonSynced, "")
+	fromConfigMap := v1alpha1.PoolSource{ConfigMap: &v1alpha1.SourceReference{Name: "p"}}
+	byHand := v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}
+	good := synced(metav1.ConditionTrue, v1alpha1.ReasonSynced, "")
 
 	type counts struct{ Desired, Total, Ready, Updated, Unavailable int32 }
 	tests := []struct {
 		name       string
-		source     windowsv1alpha1.PoolSource
+		source     v1alpha1.PoolSource
 		paused     bool
 		desired    int32
 		conditions []metav1.Condition
-		instances  []*windowsv1alpha1.WindowsInstance
+		instances  []*v1alpha1.WindowsInstance
 
 		want         counts
-		wantPhase    windowsv1alpha1.WindowsNodePoolPhase
+		wantPhase    v1alpha1.WindowsNodePoolPhase
 		wantDegraded string // reason
 		wantMessage  string // part of the message of Degraded
 	}{
 		{
 			name: "not looked at by the source", source: fromConfigMap,
-			wantPhase: windowsv1alpha1.PoolPending, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			wantPhase: v1alpha1.PoolPending, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
 			name: "no hosts wanted", source: fromConfigMap, conditions: good,
-			wantPhase: windowsv1alpha1.PoolReady, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "all ready", source: fromConfigMap, conditions: good, desired: 2, instances: []*windowsv1alpha1.WindowsInstance{ready("a"), ready("b")},
-			want: counts{2, 2, 2, 2, 0}, wantPhase: windowsv1alpha1.PoolReady, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "all ready", source: fromConfigMap, conditions: good, desired: 2, instances: []*v1alpha1.WindowsInstance{ready("a"), ready("b")},
+			want: counts{2, 2, 2, 2, 0}, wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "one is not ready", source: fromConfigMap, conditions: good, desired: 2, instances: []*windowsv1alpha1.WindowsInstance{ready("a"), edited(ready("b"), notReady)},
-			want: counts{2, 2, 1, 2, 1}, wantPhase: windowsv1alpha1.PoolProgressing, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "one is not ready", source: fromConfigMap, conditions: good, desired: 2, instances: []*v1alpha1.WindowsInstance{ready("a"), edited(ready("b"), notReady)},
+			want: counts{2, 2, 1, 2, 1}, wantPhase: v1alpha1.PoolProgressing, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "one does not exist yet", source: fromConfigMap, conditions: good, desired: 2, instances: []*windowsv1alpha1.WindowsInstance{ready("a")},
-			want: counts{2, 1, 1, 1, 1}, wantPhase: windowsv1alpha1.PoolProgressing, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "one does not exist yet", source: fromConfigMap, conditions: good, desired: 2, instances: []*v1alpha1.WindowsInstance{ready("a")},
+			want: counts{2, 1, 1, 1, 1}, wantPhase: v1alpha1.PoolProgressing, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "more than wanted", source: fromConfigMap, conditions: good, desired: 1, instances: []*windowsv1alpha1.WindowsInstance{ready("a"), ready("b")},
-			want: counts{1, 2, 2, 2, 0}, wantPhase: windowsv1alpha1.PoolReady, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "more than wanted", source: fromConfigMap, conditions: good, desired: 1, instances: []*v1alpha1.WindowsInstance{ready("a"), ready("b")},
+			want: counts{1, 2, 2, 2, 0}, wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "one is on its way out", source: fromConfigMap, conditions: good, desired: 1, instances: []*windowsv1alpha1.WindowsInstance{edited(ready("a"), deleting)},
-			want: counts{1, 1, 0, 1, 1}, wantPhase: windowsv1alpha1.PoolProgressing, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "one is on its way out", source: fromConfigMap, conditions: good, desired: 1, instances: []*v1alpha1.WindowsInstance{edited(ready("a"), deleting)},
+			want: counts{1, 1, 0, 1, 1}, wantPhase: v1alpha1.PoolProgressing, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
 			name: "no revision is none that is up to date", source: fromConfigMap, conditions: good, desired: 2,
-			instances: []*windowsv1alpha1.WindowsInstance{
-				edited(ready("a"), func(i *windowsv1alpha1.WindowsInstance) {
+			instances: []*v1alpha1.WindowsInstance{
+				edited(ready("a"), func(i *v1alpha1.WindowsInstance) {
 					i.Status.CurrentRevision, i.Status.DesiredRevision = "", ""
 				}),
-				edited(ready("b"), func(i *windowsv1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" }),
+				edited(ready("b"), func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "r2" }),
 			},
-			want: counts{2, 2, 2, 0, 0}, wantPhase: windowsv1alpha1.PoolReady, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			want: counts{2, 2, 2, 0, 0}, wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "bad entries", source: fromConfigMap, desired: 1, instances: []*windowsv1alpha1.WindowsInstance{ready("a")},
-			conditions: synced(metav1.ConditionFalse, windowsv1alpha1.ReasonInvalidEntries, "entry x: bad"),
-			want:       counts{1, 1, 1, 1, 0}, wantPhase: windowsv1alpha1.PoolDegraded, wantDegraded: windowsv1alpha1.ReasonInvalidEntries, wantMessage: "entry x: bad",
+			name: "bad entries", source: fromConfigMap, desired: 1, instances: []*v1alpha1.WindowsInstance{ready("a")},
+			conditions: synced(metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries, "entry x: bad"),
+			want:       counts{1, 1, 1, 1, 0}, wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonInvalidEntries, wantMessage: "entry x: bad",
 		},
 		{
-			name: "bad entries and failed hosts", source: fromConfigMap, desired: 1, instances: []*windowsv1alpha1.WindowsInstance{edited(ready("a"), failed)},
-			conditions: synced(metav1.ConditionFalse, windowsv1alpha1.ReasonInvalidEntries, "entry x: bad"),
-			want:       counts{1, 1, 0, 1, 1}, wantPhase: windowsv1alpha1.PoolDegraded, wantDegraded: windowsv1alpha1.ReasonInvalidEntries, wantMessage: "entry x: bad\nThese instances failed, see their conditions: a.",
+			name: "bad entries and failed hosts", source: fromConfigMap, desired: 1, instances: []*v1alpha1.WindowsInstance{edited(ready("a"), failed)},
+			conditions: synced(metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries, "entry x: bad"),
+			want:       counts{1, 1, 0, 1, 1}, wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonInvalidEntries, wantMessage: "entry x: bad\nThese instances failed, see their conditions: a.",
 		},
 		{
-			name: "source not found", source: fromConfigMap, conditions: synced(metav1.ConditionFalse, windowsv1alpha1.ReasonSourceNotFound, "none"),
-			wantPhase: windowsv1alpha1.PoolDegraded, wantDegraded: windowsv1alpha1.ReasonSourceNotFound, wantMessage: "none",
+			name: "source not found", source: fromConfigMap, conditions: synced(metav1.ConditionFalse, v1alpha1.ReasonSourceNotFound, "none"),
+			wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonSourceNotFound, wantMessage: "none",
 		},
 		{
-			name: "confirmation needed, and paused", source: fromConfigMap, paused: true, conditions: synced(metav1.ConditionFalse, windowsv1alpha1.ReasonConfirmationNeeded, "run kubectl"),
-			wantPhase: windowsv1alpha1.PoolDegraded, wantDegraded: windowsv1alpha1.ReasonConfirmationNeeded, wantMessage: "run kubectl",
+			name: "confirmation needed, and paused", source: fromConfigMap, paused: true, conditions: synced(metav1.ConditionFalse, v1alpha1.ReasonConfirmationNeeded, "run kubectl"),
+			wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonConfirmationNeeded, wantMessage: "run kubectl",
 		},
 		{
-			name: "failed hosts", source: fromConfigMap, conditions: good, desired: 2, instances: []*windowsv1alpha1.WindowsInstance{edited(ready("b"), failed), edited(ready("a"), failed)},
-			want: counts{2, 2, 0, 2, 2}, wantPhase: windowsv1alpha1.PoolDegraded, wantDegraded: windowsv1alpha1.ReasonInstancesFailed, wantMessage: "a, b.",
+			name: "failed hosts", source: fromConfigMap, conditions: good, desired: 2, instances: []*v1alpha1.WindowsInstance{edited(ready("b"), failed), edited(ready("a"), failed)},
+			want: counts{2, 2, 0, 2, 2}, wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonInstancesFailed, wantMessage: "a, b.",
 		},
 		{
-			name: "a host that failed and goes", source: fromConfigMap, conditions: good, instances: []*windowsv1alpha1.WindowsInstance{edited(edited(ready("a"), failed), deleting)},
-			want: counts{0, 1, 0, 1, 0}, wantPhase: windowsv1alpha1.PoolReady, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "a host that failed and goes", source: fromConfigMap, conditions: good, instances: []*v1alpha1.WindowsInstance{edited(edited(ready("a"), failed), deleting)},
+			want: counts{0, 1, 0, 1, 0}, wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "paused", source: fromConfigMap, paused: true, conditions: good, desired: 1, instances: []*windowsv1alpha1.WindowsInstance{edited(ready("a"), notReady)},
-			want: counts{1, 1, 0, 1, 1}, wantPhase: windowsv1alpha1.PoolPaused, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "paused", source: fromConfigMap, paused: true, conditions: good, desired: 1, instances: []*v1alpha1.WindowsInstance{edited(ready("a"), notReady)},
+			want: counts{1, 1, 0, 1, 1}, wantPhase: v1alpha1.PoolPaused, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
-			name: "made by hand", source: byHand, instances: []*windowsv1alpha1.WindowsInstance{ready("a"), edited(ready("b"), notReady), edited(ready("c"), deleting)},
-			want: counts{2, 3, 1, 3, 1}, wantPhase: windowsv1alpha1.PoolProgressing, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			name: "made by hand", source: byHand, instances: []*v1alpha1.WindowsInstance{ready("a"), edited(ready("b"), notReady), edited(ready("c"), deleting)},
+			want: counts{2, 3, 1, 3, 1}, wantPhase: v1alpha1.PoolProgressing, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 		{
 			name: "made by hand, none yet", source: byHand,
-			wantPhase: windowsv1alpha1.PoolReady, wantDegraded: windowsv1alpha1.ReasonAsExpected,
+			wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pool := &windowsv1alpha1.WindowsNodePool{
+			pool := &v1alpha1.WindowsNodePool{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Generation: 3},
-				Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
-				Status:     windowsv1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
+				Spec:       v1alpha1.WindowsNodePoolSpec{Source: tt.source, Paused: tt.paused},
+				Status:     v1alpha1.WindowsNodePoolStatus{DesiredReplicas: tt.desired, Conditions: tt.conditions},
 			}
 			got := computeStatus(pool, tt.instances)
 			if diff := cmp.Diff(tt.want, counts{got.DesiredReplicas, got.Replicas, got.ReadyReplicas, got.UpdatedReplicas, got.UnavailableReplicas}); diff != "" {
@@ -161,18 +161,18 @@ func TestComputeStatus(t *testing.T) {
 			if got.Phase != tt.wantPhase || got.ObservedGeneration != 3 {
 				t.Errorf("phase %s, observedGeneration %d, want %s, 3", got.Phase, got.ObservedGeneration, tt.wantPhase)
 			}
-			degraded := meta.FindStatusCondition(got.Conditions, windowsv1alpha1.ConditionDegraded)
-			if degraded == nil || degraded.Reason != tt.wantDegraded || (degraded.Status == metav1.ConditionTrue) == (tt.wantDegraded == windowsv1alpha1.ReasonAsExpected) {
+			degraded := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded)
+			if degraded == nil || degraded.Reason != tt.wantDegraded || (degraded.Status == metav1.ConditionTrue) == (tt.wantDegraded == v1alpha1.ReasonAsExpected) {
 				t.Fatalf("Degraded is %+v, want reason %s", degraded, tt.wantDegraded)
 			}
 			if degraded.Message == "" || !strings.Contains(degraded.Message, tt.wantMessage) {
 				t.Errorf("Degraded has message %q, want %q in it", degraded.Message, tt.wantMessage)
 			}
-			if got := meta.IsStatusConditionTrue(got.Conditions, windowsv1alpha1.ConditionPaused); got != tt.paused {
+			if got := meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionPaused); got != tt.paused {
 				t.Errorf("Paused is %v, want %v", got, tt.paused)
 			}
 			// A pool made by hand has no other controller that would say so.
-			if got := meta.IsStatusConditionTrue(got.Conditions, windowsv1alpha1.ConditionSourceSynced); got != (tt.source.Instances != nil) {
+			if got := meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionSourceSynced); got != (tt.source.Instances != nil) {
 				t.Errorf("SourceSynced from here: %v", got)
 			}
 		})
@@ -180,13 +180,13 @@ func TestComputeStatus(t *testing.T) {
 }
 
 func TestManyFailedInstances(t *testing.T) {
-	pool := &windowsv1alpha1.WindowsNodePool{Spec: windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}}}
-	var instances []*windowsv1alpha1.WindowsInstance
+	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}}}
+	var instances []*v1alpha1.WindowsInstance
 	for i := range 1000 {
 		instances = append(instances, edited(ready(fmt.Sprintf("host-%03d", i)), failed))
 	}
 	status := computeStatus(pool, instances)
-	degraded := meta.FindStatusCondition(status.Conditions, windowsv1alpha1.ConditionDegraded)
+	degraded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDegraded)
 	if !strings.Contains(degraded.Message, "host-009 and 990 more") {
 		t.Errorf("message %q", degraded.Message)
 	}

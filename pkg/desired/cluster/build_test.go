@@ -15,16 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/cluster"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 )
 
-func instance() *windowsv1alpha1.WindowsInstance {
-	return &windowsv1alpha1.WindowsInstance{
+func instance() *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "one", UID: "u1"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
 	}
 }
 
@@ -46,7 +46,7 @@ func TestTemplate(t *testing.T) {
 	)
 	tests := []struct {
 		name     string
-		template windowsv1alpha1.PoolTemplate
+		template v1alpha1.PoolTemplate
 		// has says what is found where: in a file, or in the command of a service.
 		has map[string][]string
 	}{
@@ -64,17 +64,17 @@ func TestTemplate(t *testing.T) {
 		},
 		{
 			name: "everything",
-			template: windowsv1alpha1.PoolTemplate{
-				NodeTaints: []windowsv1alpha1.NodeTaint{{Key: "a.example.com/b", Value: "c", Effect: windowsv1alpha1.NodeTaintNoExecute}},
-				Kubelet: &windowsv1alpha1.KubeletTemplate{
+			template: v1alpha1.PoolTemplate{
+				NodeTaints: []v1alpha1.NodeTaint{{Key: "a.example.com/b", Value: "c", Effect: v1alpha1.NodeTaintNoExecute}},
+				Kubelet: &v1alpha1.KubeletTemplate{
 					MaxPods:        new(int32(20)),
 					SystemReserved: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("3Gi")},
 					KubeReserved:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("0.1")},
 					EvictionHard:   map[string]string{"memory.available": "5%"},
 					LogVerbosity:   new(int32(0)),
 				},
-				Containerd: &windowsv1alpha1.ContainerdTemplate{SandboxImage: "registry.example.com/pause:1", LogLevel: windowsv1alpha1.ContainerdLogError},
-				LogRotation: &windowsv1alpha1.LogRotationTemplate{
+				Containerd: &v1alpha1.ContainerdTemplate{SandboxImage: "registry.example.com/pause:1", LogLevel: v1alpha1.ContainerdLogError},
+				LogRotation: &v1alpha1.LogRotationTemplate{
 					MaxSize: new(resource.MustParse("5Mi")), MaxAge: &metav1.Duration{Duration: time.Hour},
 				},
 			},
@@ -90,18 +90,18 @@ func TestTemplate(t *testing.T) {
 		},
 		{
 			name:     "logs for ever",
-			template: windowsv1alpha1.PoolTemplate{LogRotation: &windowsv1alpha1.LogRotationTemplate{MaxAge: &metav1.Duration{}}},
+			template: v1alpha1.PoolTemplate{LogRotation: &v1alpha1.LogRotationTemplate{MaxAge: &metav1.Duration{}}},
 			has:      map[string][]string{"service kubelet": {`-log-file-size=100Mi C:\k\kubelet.exe`}},
 		},
 		{
 			name:     "no rotation",
-			template: windowsv1alpha1.PoolTemplate{LogRotation: &windowsv1alpha1.LogRotationTemplate{MaxSize: new(resource.MustParse("0"))}},
+			template: v1alpha1.PoolTemplate{LogRotation: &v1alpha1.LogRotationTemplate{MaxSize: new(resource.MustParse("0"))}},
 			has:      map[string][]string{"service kubelet": {`-log-file=C:\var\log\kubelet\kubelet.log C:\k\kubelet.exe`}},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pool := &windowsv1alpha1.WindowsNodePool{Spec: windowsv1alpha1.WindowsNodePoolSpec{Template: tt.template}}
+			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Template: tt.template}}
 			s := summarize(t, in, cluster.Host{Instance: instance(), Pool: pool})
 			for where, parts := range tt.has {
 				kind, name, _ := strings.Cut(where, " ")
@@ -119,7 +119,7 @@ func TestTemplate(t *testing.T) {
 	}
 	// A pool that sets nothing is like none.
 	without := build(t, in, cluster.Host{Instance: instance()}).Revision
-	if with := build(t, in, cluster.Host{Instance: instance(), Pool: &windowsv1alpha1.WindowsNodePool{}}).Revision; with != without {
+	if with := build(t, in, cluster.Host{Instance: instance(), Pool: &v1alpha1.WindowsNodePool{}}).Revision; with != without {
 		t.Errorf("an empty pool has the revision %s, none has %s", with, without)
 	}
 }
@@ -215,8 +215,8 @@ func TestPayload(t *testing.T) {
 // The same snapshot serves many hosts at once.
 func TestBuildConcurrently(t *testing.T) {
 	in := read(t, settings(), openShiftCluster())
-	pool := &windowsv1alpha1.WindowsNodePool{Spec: windowsv1alpha1.WindowsNodePoolSpec{Template: windowsv1alpha1.PoolTemplate{
-		Kubelet: &windowsv1alpha1.KubeletTemplate{EvictionHard: map[string]string{"memory.available": "5%"}},
+	pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Template: v1alpha1.PoolTemplate{
+		Kubelet: &v1alpha1.KubeletTemplate{EvictionHard: map[string]string{"memory.available": "5%"}},
 	}}}
 	var wg sync.WaitGroup
 	revisions := make([]string, 8)

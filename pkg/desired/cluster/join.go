@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // JoinMethod says by which credentials hosts join a cluster.
@@ -46,7 +46,7 @@ func ReadJoinMethod(ctx context.Context, r client.Reader) (JoinMethod, error) {
 // Tokens are the credentials of [JoinBootstrapToken].
 type Tokens interface {
 	// Issue returns a token for the host of an instance, the same one as long as it is good.
-	Issue(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (token string, err error)
+	Issue(ctx context.Context, instance *v1alpha1.WindowsInstance) (token string, err error)
 	// Revoke ends the token. That there is none is no error.
-	Revoke(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error
+	Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error
 }

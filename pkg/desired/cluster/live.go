@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
@@ -22,7 +22,7 @@ type Live struct {
 	// Cluster reads the cluster itself and not a cache. Required.
 	Cluster client.Reader
 	// ReadPool reads a pool. Required.
-	ReadPool func(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error)
+	ReadPool func(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error)
 	// Settings are what is not read from the cluster.
 	Settings Settings
 }
@@ -30,7 +30,7 @@ type Live struct {
 // Build returns the desired configuration of the host of an instance. It is nil where hosts
 // are not configured. joins says that the host is no Node yet: it gets a token to join with
 // when it is configured, which is not part of the result.
-func (l *Live) Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (result *document.Result, joins bool, err error) {
+func (l *Live) Build(ctx context.Context, instance *v1alpha1.WindowsInstance) (result *document.Result, joins bool, err error) {
 	method, err := ReadJoinMethod(ctx, l.Cluster)
 	if err != nil || !method.Managed() {
 		return nil, false, err
@@ -51,7 +51,7 @@ func (l *Live) Build(ctx context.Context, instance *windowsv1alpha1.WindowsInsta
 }
 
 // pool returns the pool of an instance; nil when it has none, or one that is not there.
-func (l *Live) pool(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*windowsv1alpha1.WindowsNodePool, error) {
+func (l *Live) pool(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
 	ref := instance.Spec.PoolRef
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no pool is an ordinary answer
@@ -67,7 +67,7 @@ func (l *Live) pool(ctx context.Context, instance *windowsv1alpha1.WindowsInstan
 }
 
 // node returns the Node that the status of an instance names; nil when there is none any more.
-func (l *Live) node(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, error) {
+func (l *Live) node(ctx context.Context, instance *v1alpha1.WindowsInstance) (*corev1.Node, error) {
 	ref := instance.Status.Node
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no Node is an ordinary answer

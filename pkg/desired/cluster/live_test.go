@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -29,26 +29,26 @@ func newLive(t *testing.T, objects ...client.Object) (*Live, *fakeCluster) {
 }
 
 func TestLiveBuild(t *testing.T) {
-	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
-	pool.Spec.Template.Kubelet = &windowsv1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
+	pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "node-1"}}
 	live, _ := newLive(t, pool, node)
 	for _, tt := range []struct {
 		name, pool string
-		node       *windowsv1alpha1.NodeReference
+		node       *v1alpha1.NodeReference
 		pods       string
 		joins      bool
 	}{
 		{name: "neither", pods: `"maxPods":250`, joins: true},
-		{name: "both", pool: "pool", node: &windowsv1alpha1.NodeReference{Name: "win-1", UID: "node-1"}, pods: `"maxPods":77`},
-		{name: "both are gone", pool: "another", node: &windowsv1alpha1.NodeReference{Name: "win-2", UID: "node-1"}, pods: `"maxPods":250`, joins: true},
-		{name: "a Node of the same name", node: &windowsv1alpha1.NodeReference{Name: "win-1", UID: "node-0"}, pods: `"maxPods":250`, joins: true},
+		{name: "both", pool: "pool", node: &v1alpha1.NodeReference{Name: "win-1", UID: "node-1"}, pods: `"maxPods":77`},
+		{name: "both are gone", pool: "another", node: &v1alpha1.NodeReference{Name: "win-2", UID: "node-1"}, pods: `"maxPods":250`, joins: true},
+		{name: "a Node of the same name", node: &v1alpha1.NodeReference{Name: "win-1", UID: "node-0"}, pods: `"maxPods":250`, joins: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			host := instance()
 			host.Status.Node = tt.node
 			if tt.pool != "" {
-				host.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: tt.pool}
+				host.Spec.PoolRef = &v1alpha1.PoolReference{Name: tt.pool}
 			}
 			result, joins, err := live.Build(t.Context(), host)
 			if err != nil || joins != tt.joins {

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -25,9 +25,9 @@ type Snapshot struct {
 // Host is what hosts differ in.
 type Host struct {
 	// Instance is the host. Required.
-	Instance *windowsv1alpha1.WindowsInstance
+	Instance *v1alpha1.WindowsInstance
 	// Pool of the host. Nil: none; all its settings have their defaults.
-	Pool *windowsv1alpha1.WindowsNodePool
+	Pool *v1alpha1.WindowsNodePool
 	// Node of the host, with the annotation [wmco.SubnetAnnotation] if it has it. Nil:
 	// it is none yet.
 	Node *corev1.Node
@@ -48,7 +48,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	if h.Node != nil {
 		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}
 	}
-	var template windowsv1alpha1.PoolTemplate
+	var template v1alpha1.PoolTemplate
 	if h.Pool != nil {
 		template = h.Pool.Spec.Template
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
@@ -222,7 +222,7 @@ func (s *Source) takeChanged() bool {
 func (s *Source) notify(ctx context.Context) {
 	for _, c := range s.subscribers {
 		select {
-		case c <- event.GenericEvent{Object: &windowsv1alpha1.WindowsInstance{}}:
+		case c <- event.GenericEvent{Object: &v1alpha1.WindowsInstance{}}:
 		case <-ctx.Done():
 			return
 		}
@@ -251,7 +251,7 @@ func (s *Source) fresh(ctx context.Context) (*Snapshot, error) {
 // Revision names the desired configuration of a host, and says which services wait and for
 // what. Pool and node are nil when there is none. The error is an [InputError] when it is
 // the cluster that is wrong.
-func (s *Source) Revision(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, pool *windowsv1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error) {
+func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error) {
 	snapshot, err := s.current(ctx)
 	if err != nil {
 		return "", nil, err
@@ -268,7 +268,7 @@ func (s *Source) Revision(ctx context.Context, instance *windowsv1alpha1.Windows
 
 // Build returns the desired configuration of a host, by what is in the cluster now. node is
 // its Node, nil if it has none. A host that joins gets a token for it, which Revoke revokes.
-func (s *Source) Build(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error) {
+func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error) {
 	snapshot, err := s.fresh(ctx)
 	if err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func (s *Source) Build(ctx context.Context, instance *windowsv1alpha1.WindowsIns
 }
 
 // Revoke revokes the token of a host.
-func (s *Source) Revoke(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (s *Source) Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	if err := s.o.Tokens.Revoke(ctx, instance); err != nil {
 		return fmt.Errorf("revoking the token to join with: %w", err)
 	}

@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -46,14 +46,14 @@ type tokens struct {
 	err     error
 }
 
-func (f *tokens) Issue(_ context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error) {
+func (f *tokens) Issue(_ context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.issued = append(f.issued, instance.Name)
 	return "abcdef.0123456789abcdef", f.err
 }
 
-func (f *tokens) Revoke(_ context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (f *tokens) Revoke(_ context.Context, instance *v1alpha1.WindowsInstance) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revoked = append(f.revoked, instance.Name)
@@ -114,7 +114,7 @@ func (c *fakeCluster) setDown(err error) {
 func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme, configv1.Install} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, configv1.Install} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -139,8 +139,8 @@ func newCluster(t *testing.T, ca []byte, objects ...client.Object) *fakeCluster 
 	return c
 }
 
-func (c *fakeCluster) readPool(ctx context.Context, namespace, name string) (*windowsv1alpha1.WindowsNodePool, error) {
-	pool := &windowsv1alpha1.WindowsNodePool{}
+func (c *fakeCluster) readPool(ctx context.Context, namespace, name string) (*v1alpha1.WindowsNodePool, error) {
+	pool := &v1alpha1.WindowsNodePool{}
 	return pool, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pool)
 }
 
@@ -169,8 +169,8 @@ func newSource(t *testing.T, c *fakeCluster, f *tokens) *Source {
 	return s
 }
 
-func instance() *windowsv1alpha1.WindowsInstance {
-	return &windowsv1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "win-1", UID: "1"}}
+func instance() *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "win-1", UID: "1"}}
 }
 
 // run starts the source, and stops it at the end of the test.
@@ -257,8 +257,8 @@ func tick(t *testing.T, clock *clocktesting.FakeClock) {
 
 func TestBuildForAHostThatJoins(t *testing.T) {
 	ca := authority(t)
-	pool := &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
-	pool.Spec.Template.Kubelet = &windowsv1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "pool"}}
+	pool.Spec.Template.Kubelet = &v1alpha1.KubeletTemplate{MaxPods: new(int32(77))}
 	c := newCluster(t, ca, clusterInfo(ca, "https://api.example.com:6443"), pool)
 	if err := EnsureDigestKey(t.Context(), c, namespace); err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestBuildForAHostThatJoins(t *testing.T) {
 	f := &tokens{}
 	s := newSource(t, c, f)
 	host := instance()
-	host.Spec.PoolRef = &windowsv1alpha1.PoolReference{Name: "pool"}
+	host.Spec.PoolRef = &v1alpha1.PoolReference{Name: "pool"}
 
 	joined, err := s.Build(t.Context(), host, nil, false)
 	if err != nil {

@@ -6,13 +6,13 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
 // applyTemplate puts the settings of a pool into inputs. What a pool does not set stays
 // as it is for the cluster.
-func applyTemplate(inputs *document.Inputs, template *windowsv1alpha1.PoolTemplate) {
+func applyTemplate(inputs *document.Inputs, template *v1alpha1.PoolTemplate) {
 	inputs.Kubelet.Taints = taints(template.NodeTaints)
 	if k := template.Kubelet; k != nil {
 		if k.MaxPods != nil {
@@ -33,7 +33,7 @@ func applyTemplate(inputs *document.Inputs, template *windowsv1alpha1.PoolTempla
 }
 
 // taints returns the taints of a pool as Nodes have them. None: nil.
-func taints(of []windowsv1alpha1.NodeTaint) []corev1.Taint {
+func taints(of []v1alpha1.NodeTaint) []corev1.Taint {
 	var list []corev1.Taint
 	for _, t := range of {
 		list = append(list, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
@@ -51,7 +51,7 @@ func quantities(of corev1.ResourceList) map[corev1.ResourceName]string {
 }
 
 // logRotation returns the rotation that a pool asks for, with the defaults.
-func logRotation(t *windowsv1alpha1.LogRotationTemplate) document.LogRotation {
+func logRotation(t *v1alpha1.LogRotationTemplate) document.LogRotation {
 	size, age := int64(document.DefaultLogSize), document.DefaultLogAge
 	if t != nil && t.MaxSize != nil {
 		size = t.MaxSize.Value()

@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // identity is the part of an instance that hosts are recognized by.
@@ -21,7 +21,7 @@ type identity struct {
 	deleted        bool
 }
 
-func identityOf(instance *windowsv1alpha1.WindowsInstance) identity {
+func identityOf(instance *v1alpha1.WindowsInstance) identity {
 	id := identity{
 		address: instance.Spec.Address, addresses: instance.Status.Addresses,
 		owner: MachineOf(instance), deleted: !instance.DeletionTimestamp.IsZero(),
@@ -36,6 +36,6 @@ func identityOf(instance *windowsv1alpha1.WindowsInstance) identity {
 }
 
 // Changed says whether something changed by which the host of an instance is recognized.
-func Changed(before, after *windowsv1alpha1.WindowsInstance) bool {
+func Changed(before, after *v1alpha1.WindowsInstance) bool {
 	return before.UID != after.UID || !reflect.DeepEqual(identityOf(before), identityOf(after))
 }

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
 )
 
@@ -24,13 +24,13 @@ type Host struct {
 	policy.Instance
 
 	// Object is the instance. It is only read.
-	Object *windowsv1alpha1.WindowsInstance
+	Object *v1alpha1.WindowsInstance
 	// Sources say of each name and address who says that the host has it.
 	Sources map[string]string
 }
 
 // New collects what is known of a host. Machine is the one behind it, nil if there is none.
-func New(instance *windowsv1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *Host {
+func New(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) *Host {
 	h := &Host{
 		Instance: policy.Instance{ID: client.ObjectKeyFromObject(instance).String()},
 		Object:   instance, Sources: map[string]string{},

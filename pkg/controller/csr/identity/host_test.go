@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // dns is a Resolver that knows these names.
@@ -27,13 +27,13 @@ func (d dns) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error
 	return nil, errors.New("no such host")
 }
 
-func instance(edit ...func(*windowsv1alpha1.WindowsInstance)) *windowsv1alpha1.WindowsInstance {
-	i := &windowsv1alpha1.WindowsInstance{
+func instance(edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	i := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "i"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "W1.example.com."},
-		Status: windowsv1alpha1.WindowsInstanceStatus{
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "W1.example.com."},
+		Status: v1alpha1.WindowsInstanceStatus{
 			Addresses: []string{"10.0.0.5", "::ffff:10.0.0.5"},
-			System:    &windowsv1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.corp.example.com"},
+			System:    &v1alpha1.SystemStatus{Hostname: "WIN-1", FQDN: "win-1.corp.example.com"},
 		},
 	}
 	for _, e := range edit {
@@ -68,7 +68,7 @@ func TestNew(t *testing.T) {
 // A host calls itself as it likes.
 func TestNamesOfServices(t *testing.T) {
 	for _, name := range []string{"kubernetes", "kubernetes.default.svc", "localhost", "x.default.svc.cluster.local"} {
-		h := New(instance(func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = name }), nil)
+		h := New(instance(func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = name }), nil)
 		if h.IsNamed(name) {
 			t.Errorf("the host is known as %s", name)
 		}
@@ -91,8 +91,8 @@ func TestNode(t *testing.T) {
 		{node: "win", disputed: true},   // a part of a name is none
 	} {
 		t.Run(tt.node, func(t *testing.T) {
-			h := New(instance(func(i *windowsv1alpha1.WindowsInstance) {
-				i.Status.Node = &windowsv1alpha1.NodeReference{Name: tt.node}
+			h := New(instance(func(i *v1alpha1.WindowsInstance) {
+				i.Status.Node = &v1alpha1.NodeReference{Name: tt.node}
 			}), nil)
 			if got := h.Disputed(tt.node); got != tt.disputed {
 				t.Errorf("disputed: %t", got)
@@ -113,14 +113,14 @@ func TestNode(t *testing.T) {
 func TestChanged(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		edit func(*windowsv1alpha1.WindowsInstance)
+		edit func(*v1alpha1.WindowsInstance)
 		want bool
 	}{
-		{name: "nothing", edit: func(*windowsv1alpha1.WindowsInstance) {}},
-		{name: "memory", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.CPUs = 8 }},
-		{name: "host name", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.System.Hostname = "w" }, want: true},
-		{name: "address", edit: func(i *windowsv1alpha1.WindowsInstance) { i.Status.Addresses = nil }, want: true},
-		{name: "made anew", edit: func(i *windowsv1alpha1.WindowsInstance) { i.UID = "other" }, want: true},
+		{name: "nothing", edit: func(*v1alpha1.WindowsInstance) {}},
+		{name: "memory", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.CPUs = 8 }},
+		{name: "host name", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "w" }, want: true},
+		{name: "address", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = nil }, want: true},
+		{name: "made anew", edit: func(i *v1alpha1.WindowsInstance) { i.UID = "other" }, want: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Changed(instance(), instance(tt.edit)); got != tt.want {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
@@ -59,7 +59,7 @@ func absolute(nodeName string) (string, bool) {
 
 // MachineOf returns the reference to the Machine that an instance comes from, nil if it
 // comes from none.
-func MachineOf(instance *windowsv1alpha1.WindowsInstance) *metav1.OwnerReference {
+func MachineOf(instance *v1alpha1.WindowsInstance) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(instance)
 	if owner == nil || owner.Kind != kindMachine || owner.APIVersion != machinev1beta1.SchemeGroupVersion.String() {
 		return nil
@@ -68,7 +68,7 @@ func MachineOf(instance *windowsv1alpha1.WindowsInstance) *metav1.OwnerReference
 }
 
 // Machine reads the Machine that an instance comes from, nil if there is none.
-func Machine(ctx context.Context, reader client.Reader, instance *windowsv1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
+func Machine(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (*machinev1beta1.Machine, error) {
 	owner := MachineOf(instance)
 	if owner == nil {
 		return nil, nil //nolint:nilnil // no Machine is an ordinary answer

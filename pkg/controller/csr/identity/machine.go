@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Indexes of the cache, which [Nodes.Find] needs. Their names are long as all controllers
@@ -36,7 +36,7 @@ func OfNode(node *corev1.Node) []string {
 }
 
 // OfInstance is the same of an instance, the strongest first.
-func OfInstance(instance *windowsv1alpha1.WindowsInstance) []string {
+func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	var ids []string
 	if instance.Spec.ProviderID != "" {
 		ids = append(ids, OfProvider(instance.Spec.ProviderID))

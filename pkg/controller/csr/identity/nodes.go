@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Nodes answers whose Node a Node is. How sure the answer is differs: [Nodes.Find] says
@@ -45,7 +45,7 @@ const (
 // Find returns the Node of an instance by what the Node reports of itself, nil if there is
 // none, and the instance that the Node belongs to before it does to this one, nil if there
 // is none.
-func (n Nodes) Find(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, *windowsv1alpha1.WindowsInstance, error) {
+func (n Nodes) Find(ctx context.Context, instance *v1alpha1.WindowsInstance) (*corev1.Node, *v1alpha1.WindowsInstance, error) {
 	node, err := findNode(ctx, n.Reader, instance)
 	if err != nil || node == nil {
 		return nil, nil, err
@@ -59,7 +59,7 @@ func (n Nodes) Find(ctx context.Context, instance *windowsv1alpha1.WindowsInstan
 
 // Host returns what is known of the host of an instance from others than its kubelet. Its
 // Node is set only if that is confirmed, for which DNS is asked if nodeName is [Host.Disputed].
-func (n Nodes) Host(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (*Host, error) {
+func (n Nodes) Host(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*Host, error) {
 	machine, err := Machine(ctx, n.Reader, instance)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (n Nodes) Host(ctx context.Context, instance *windowsv1alpha1.WindowsInstan
 
 // Verify says whether the Node of an instance, which has that name, is that of its host and
 // of no other instance.
-func (n Nodes) Verify(ctx context.Context, instance *windowsv1alpha1.WindowsInstance, nodeName string) (Verdict, error) {
+func (n Nodes) Verify(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (Verdict, error) {
 	h, err := n.Host(ctx, instance, nodeName)
 	if err != nil {
 		return "", err
@@ -81,7 +81,7 @@ func (n Nodes) Verify(ctx context.Context, instance *windowsv1alpha1.WindowsInst
 	if h.Node != nodeName {
 		return Unconfirmed, nil
 	}
-	var instances windowsv1alpha1.WindowsInstanceList
+	var instances v1alpha1.WindowsInstanceList
 	if err := n.Reader.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return "", fmt.Errorf("listing the instances: %w", err)
 	}
@@ -94,9 +94,9 @@ func (n Nodes) Verify(ctx context.Context, instance *windowsv1alpha1.WindowsInst
 }
 
 // MayOwn says whether the Node of an instance can be ours, whatever the Node is like.
-func MayOwn(instance *windowsv1alpha1.WindowsInstance) bool {
+func MayOwn(instance *v1alpha1.WindowsInstance) bool {
 	return instance.DeletionTimestamp.IsZero() && !instance.Spec.Paused && instance.Status.Node != nil &&
-		slices.Contains(instance.Finalizers, windowsv1alpha1.HostFinalizer)
+		slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer)
 }
 
 // findNode returns the Node of an instance, nil if there is none: the one with its
@@ -105,7 +105,7 @@ func MayOwn(instance *windowsv1alpha1.WindowsInstance) bool {
 // may have been given to another machine since. Neither is one that does not run Windows,
 // whoever has its address or provider ID in an instance: what may be done with the Node of
 // an instance must not be possible with the control plane.
-func findNode(ctx context.Context, reader client.Reader, instance *windowsv1alpha1.WindowsInstance) (*corev1.Node, error) {
+func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (*corev1.Node, error) {
 	for _, id := range OfInstance(instance) {
 		var nodes corev1.NodeList
 		if err := reader.List(ctx, &nodes, client.MatchingFields{NodeIndex: id}); err != nil {
@@ -120,7 +120,7 @@ func findNode(ctx context.Context, reader client.Reader, instance *windowsv1alph
 
 // chooseNode prefers the Node that was found before, else the first by name, so
 // that the answer does not change from call to call.
-func chooseNode(nodes []corev1.Node, instance *windowsv1alpha1.WindowsInstance) *corev1.Node {
+func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance) *corev1.Node {
 	var chosen *corev1.Node
 	for i := range nodes {
 		node := &nodes[i]
@@ -145,9 +145,9 @@ func chooseNode(nodes []corev1.Node, instance *windowsv1alpha1.WindowsInstance) 
 // nil if there is none. Without it, one more instance for the address of a host, with
 // another port or through another name, would make its Node everybody's who may make
 // instances: to drain it, to configure its host twice, and to delete it.
-func findOwner(ctx context.Context, reader client.Reader, node *corev1.Node, instance *windowsv1alpha1.WindowsInstance, home string) (*windowsv1alpha1.WindowsInstance, error) {
+func findOwner(ctx context.Context, reader client.Reader, node *corev1.Node, instance *v1alpha1.WindowsInstance, home string) (*v1alpha1.WindowsInstance, error) {
 	for _, id := range OfNode(node) {
-		var others windowsv1alpha1.WindowsInstanceList
+		var others v1alpha1.WindowsInstanceList
 		if err := reader.List(ctx, &others, client.MatchingFields{InstanceIndex: id}); err != nil {
 			return nil, fmt.Errorf("looking for other instances with %s: %w", id, err)
 		}

@@ -8,25 +8,25 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // StandsFor says whether other stands for the host that it has in common with instance.
 // One that was deleted and did so before goes on until its host is clean, whoever comes:
 // meanwhile nobody else may configure the host.
-func StandsFor(other, instance *windowsv1alpha1.WindowsInstance, home string) bool {
+func StandsFor(other, instance *v1alpha1.WindowsInstance, home string) bool {
 	if other.DeletionTimestamp.IsZero() {
 		return Precedes(other, instance, home)
 	}
-	resolved := meta.FindStatusCondition(other.Status.Conditions, windowsv1alpha1.ConditionResolved)
-	duplicate := resolved != nil && resolved.Reason == windowsv1alpha1.ReasonDuplicateHost
-	return slices.Contains(other.Finalizers, windowsv1alpha1.HostFinalizer) && !duplicate
+	resolved := meta.FindStatusCondition(other.Status.Conditions, v1alpha1.ConditionResolved)
+	duplicate := resolved != nil && resolved.Reason == v1alpha1.ReasonDuplicateHost
+	return slices.Contains(other.Finalizers, v1alpha1.HostFinalizer) && !duplicate
 }
 
 // Precedes says which of two instances of the same host stands for it: one in the
 // namespace of the operator before any other, so that nobody takes a host of the cluster
 // over by naming its address elsewhere first; then the older one.
-func Precedes(a, b *windowsv1alpha1.WindowsInstance, home string) bool {
+func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 	if aHome, bHome := a.Namespace == home, b.Namespace == home; aHome != bHome {
 		return aHome
 	}

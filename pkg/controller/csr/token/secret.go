@@ -16,7 +16,7 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Annotations and labels of the Secrets.
@@ -47,7 +47,7 @@ func idOf(uid types.UID) string {
 
 // newSecret returns the Secret of a new token, as the authenticator of the API server
 // wants it.
-func newSecret(instance *windowsv1alpha1.WindowsInstance, expiration time.Time) (*corev1.Secret, error) {
+func newSecret(instance *v1alpha1.WindowsInstance, expiration time.Time) (*corev1.Secret, error) {
 	random, err := bootstraputil.GenerateBootstrapToken()
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 	"k8s.io/utils/clock"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 const (
@@ -60,7 +60,7 @@ func New(kube kubernetes.Interface, c clock.PassiveClock) *Tokens {
 
 // Issue returns a token for the host of an instance, which is valid for [MinValidity] at
 // least. As long as the one before is, it is that one again. The token is a secret.
-func (t *Tokens) Issue(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error) {
+func (t *Tokens) Issue(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 	var err error
 	for range tries {
 		var token string
@@ -76,7 +76,7 @@ func (t *Tokens) Issue(ctx context.Context, instance *windowsv1alpha1.WindowsIns
 	return "", fmt.Errorf("issuing a bootstrap token for the host: %w", err)
 }
 
-func (t *Tokens) issue(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error) {
+func (t *Tokens) issue(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 	old, err := t.own(ctx, instance)
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func (t *Tokens) issue(ctx context.Context, instance *windowsv1alpha1.WindowsIns
 }
 
 // Revoke takes the token of the host of an instance away. That there is none is no error.
-func (t *Tokens) Revoke(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (t *Tokens) Revoke(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	secret, err := t.own(ctx, instance)
 	if errors.Is(err, ErrForeign) {
 		return nil // so there is none of this instance
@@ -123,7 +123,7 @@ func (t *Tokens) Revoke(ctx context.Context, instance *windowsv1alpha1.WindowsIn
 
 // User returns the user that the bearer of the token of an instance is. Empty: there is no
 // token that is valid.
-func (t *Tokens) User(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (string, error) {
+func (t *Tokens) User(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 	secret, err := t.own(ctx, instance)
 	switch {
 	case errors.Is(err, ErrForeign):
@@ -137,7 +137,7 @@ func (t *Tokens) User(ctx context.Context, instance *windowsv1alpha1.WindowsInst
 }
 
 // own returns the Secret of an instance, nil if there is none.
-func (t *Tokens) own(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) (*corev1.Secret, error) {
+func (t *Tokens) own(ctx context.Context, instance *v1alpha1.WindowsInstance) (*corev1.Secret, error) {
 	if instance.UID == "" {
 		return nil, errors.New("the instance has no UID")
 	}

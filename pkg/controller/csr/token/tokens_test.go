@@ -21,13 +21,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 var testNow = time.Date(2026, 5, 4, 3, 2, 1, 0, time.FixedZone("CEST", 7200))
 
-func instance(uid string) *windowsv1alpha1.WindowsInstance {
-	return &windowsv1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "one", UID: types.UID(uid)}}
+func instance(uid string) *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "hosts", Name: "one", UID: types.UID(uid)}}
 }
 
 // setup is Tokens with the cluster and the clock that they see.
@@ -43,7 +43,7 @@ func newSetup() *setup {
 	return s
 }
 
-func (s *setup) issued(t *testing.T, i *windowsv1alpha1.WindowsInstance) string {
+func (s *setup) issued(t *testing.T, i *v1alpha1.WindowsInstance) string {
 	t.Helper()
 	token, err := s.Issue(t.Context(), i)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *setup) issued(t *testing.T, i *windowsv1alpha1.WindowsInstance) string 
 }
 
 // secret returns the Secret of an instance, nil if there is none.
-func (s *setup) secret(t *testing.T, i *windowsv1alpha1.WindowsInstance) *corev1.Secret {
+func (s *setup) secret(t *testing.T, i *v1alpha1.WindowsInstance) *corev1.Secret {
 	t.Helper()
 	secret, err := s.kube.CoreV1().Secrets("kube-system").Get(t.Context(), "bootstrap-token-"+idOf(i.UID), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

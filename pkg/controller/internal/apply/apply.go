@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -45,10 +45,10 @@ func (e *ExistsError) Error() string {
 // Instance makes current what want says. A nil current means that there is no such
 // instance: it is made, unless it turns out to be there, which is an *ExistsError.
 // The first result says whether anything was written.
-func (a *Applier) Instance(ctx context.Context, current *windowsv1alpha1.WindowsInstance, want *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) (bool, error) {
+func (a *Applier) Instance(ctx context.Context, current *v1alpha1.WindowsInstance, want *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) (bool, error) {
 	key := client.ObjectKey{Namespace: *want.Namespace, Name: *want.Name}
 	if current == nil {
-		if err := a.mustBeAbsent(ctx, key, &windowsv1alpha1.WindowsInstance{}, "WindowsInstance"); err != nil {
+		if err := a.mustBeAbsent(ctx, key, &v1alpha1.WindowsInstance{}, "WindowsInstance"); err != nil {
 			return false, err
 		}
 	} else {
@@ -71,10 +71,10 @@ func (a *Applier) Instance(ctx context.Context, current *windowsv1alpha1.Windows
 
 // Pool is Instance for a pool. Once it wrote, want is the pool as the server has
 // it, UID included.
-func (a *Applier) Pool(ctx context.Context, current *windowsv1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration) (bool, error) {
+func (a *Applier) Pool(ctx context.Context, current *v1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration) (bool, error) {
 	key := client.ObjectKey{Namespace: *want.Namespace, Name: *want.Name}
 	if current == nil {
-		if err := a.mustBeAbsent(ctx, key, &windowsv1alpha1.WindowsNodePool{}, "WindowsNodePool"); err != nil {
+		if err := a.mustBeAbsent(ctx, key, &v1alpha1.WindowsNodePool{}, "WindowsNodePool"); err != nil {
 			return false, err
 		}
 	} else {
@@ -98,7 +98,7 @@ func (a *Applier) Pool(ctx context.Context, current *windowsv1alpha1.WindowsNode
 // A field manager must always want the same fields and types of conditions: those
 // it leaves out later are not noticed. Several field managers can each own some of
 // the conditions, because these are a map by type.
-func (a *Applier) PoolStatus(ctx context.Context, current *windowsv1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration) (bool, error) {
+func (a *Applier) PoolStatus(ctx context.Context, current *v1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration) (bool, error) {
 	key := client.ObjectKeyFromObject(current)
 	if has, err := contains(&current.Status, want); err != nil || has {
 		return false, err

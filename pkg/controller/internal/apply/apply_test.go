@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -54,8 +54,8 @@ func TestContains(t *testing.T) {
 	condition := func(conditionType, reason string) metav1.Condition {
 		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: reason, Message: "m", LastTransitionTime: now}
 	}
-	have := windowsv1alpha1.WindowsNodePoolStatus{
-		Phase: windowsv1alpha1.PoolReady, Replicas: 2,
+	have := v1alpha1.WindowsNodePoolStatus{
+		Phase: v1alpha1.PoolReady, Replicas: 2,
 		Conditions: []metav1.Condition{condition("A", "a"), condition("B", "b")},
 	}
 	status := acwindowsv1alpha1.WindowsNodePoolStatus

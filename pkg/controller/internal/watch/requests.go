@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Requests are those for the instances that which picks among what the options of a list
 // select. It is for the watches of other objects: reader is a cache, whose instances which
 // only reads, and an error of it is logged.
-func Requests(ctx context.Context, reader client.Reader, which func(*windowsv1alpha1.WindowsInstance) bool, o ...client.ListOption) []reconcile.Request {
-	var instances windowsv1alpha1.WindowsInstanceList
+func Requests(ctx context.Context, reader client.Reader, which func(*v1alpha1.WindowsInstance) bool, o ...client.ListOption) []reconcile.Request {
+	var instances v1alpha1.WindowsInstanceList
 	if err := reader.List(ctx, &instances, append(o, client.UnsafeDisableDeepCopy)...); err != nil {
 		// The cache answers, so that this does not happen while it runs.
 		log.FromContext(ctx).Error(err, "Looking up the instances that a change concerns")
@@ -34,7 +34,7 @@ func Requests(ctx context.Context, reader client.Reader, which func(*windowsv1al
 
 // MembersOf are the requests for the instances of a pool; see [Requests].
 func MembersOf(ctx context.Context, reader client.Reader, pool client.Object) []reconcile.Request {
-	return Requests(ctx, reader, func(i *windowsv1alpha1.WindowsInstance) bool {
+	return Requests(ctx, reader, func(i *v1alpha1.WindowsInstance) bool {
 		return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
 	}, client.InNamespace(pool.GetNamespace()))
 }

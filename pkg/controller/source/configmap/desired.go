@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
@@ -18,7 +18,7 @@ import (
 // poolFor is what the controller wants of the pool of a ConfigMap.
 func poolFor(configMap types.NamespacedName) *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration {
 	return acwindowsv1alpha1.WindowsNodePool(configMap.Name, configMap.Namespace).
-		WithAnnotations(map[string]string{windowsv1alpha1.SourceAnnotation: sourceOf(configMap)}).
+		WithAnnotations(map[string]string{v1alpha1.SourceAnnotation: sourceOf(configMap)}).
 		WithSpec(acwindowsv1alpha1.WindowsNodePoolSpec().
 			WithSource(acwindowsv1alpha1.PoolSource().
 				WithConfigMap(acwindowsv1alpha1.SourceReference().WithName(configMap.Name))))
@@ -36,9 +36,9 @@ func instanceFor(configMap types.NamespacedName, pool types.UID, entry *Entry) *
 		spec.WithHostKeys(entry.HostKeys...)
 	}
 	return acwindowsv1alpha1.WindowsInstance(entry.Name, configMap.Namespace).
-		WithAnnotations(map[string]string{windowsv1alpha1.SourceAnnotation: sourceOfEntry(configMap, entry.Key)}).
+		WithAnnotations(map[string]string{v1alpha1.SourceAnnotation: sourceOfEntry(configMap, entry.Key)}).
 		WithOwnerReferences(acmetav1.OwnerReference().
-			WithAPIVersion(windowsv1alpha1.SchemeGroupVersion.String()).
+			WithAPIVersion(v1alpha1.SchemeGroupVersion.String()).
 			WithKind("WindowsNodePool").
 			WithName(configMap.Name).
 			WithUID(pool).
@@ -50,12 +50,12 @@ func instanceFor(configMap types.NamespacedName, pool types.UID, entry *Entry) *
 func syncedCondition(good int, problems []Problem) metav1.Condition {
 	if len(problems) == 0 {
 		return metav1.Condition{
-			Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: windowsv1alpha1.ReasonSynced,
+			Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced,
 			Message: fmt.Sprintf("The ConfigMap asks for %s.", hosts(good)),
 		}
 	}
 	return metav1.Condition{
-		Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonInvalidEntries,
+		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidEntries,
 		Message: problemLines(problems),
 	}
 }
@@ -72,20 +72,20 @@ func confirmationCondition(configMap types.NamespacedName, found bool, p *plan) 
 		message += "\n" + problemLines(p.problems)
 	}
 	return metav1.Condition{
-		Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
-		Reason: windowsv1alpha1.ReasonConfirmationNeeded, Message: message,
+		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonConfirmationNeeded, Message: message,
 	}
 }
 
 func confirmCommand(configMap types.NamespacedName) string {
-	return fmt.Sprintf("kubectl annotate wnp %s -n %s %s=true", configMap.Name, configMap.Namespace, windowsv1alpha1.ConfirmRemovalAnnotation)
+	return fmt.Sprintf("kubectl annotate wnp %s -n %s %s=true", configMap.Name, configMap.Namespace, v1alpha1.ConfirmRemovalAnnotation)
 }
 
 // notFoundCondition says that there is no such ConfigMap; message says more.
 func notFoundCondition(message string) metav1.Condition {
 	return metav1.Condition{
-		Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
-		Reason: windowsv1alpha1.ReasonSourceNotFound, Message: message,
+		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonSourceNotFound, Message: message,
 	}
 }
 

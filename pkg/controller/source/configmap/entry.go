@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/validation"
 )
 
@@ -64,7 +64,7 @@ type Resolution struct {
 
 // parseEntry reads one entry on its own. The error says what is wrong with it.
 func parseEntry(key, value string) (Entry, error) {
-	entry := Entry{Key: key, Port: windowsv1alpha1.DefaultPort}
+	entry := Entry{Key: key, Port: v1alpha1.DefaultPort}
 	var err error
 	if entry.Address, err = parseAddress(key); err != nil {
 		return Entry{}, err

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // binaryProblem is what is wrong with everything in binaryData.
@@ -26,7 +26,7 @@ type plan struct {
 	// name was not looked up yet, or an instance of that name is still being deleted.
 	waiting []Entry
 	// remove are the instances that no entry asks for.
-	remove []*windowsv1alpha1.WindowsInstance
+	remove []*v1alpha1.WindowsInstance
 	// leaving is how many instances of the ConfigMap are being deleted already.
 	leaving int
 	// kept is how many instances stay as they are because their entry has a problem.
@@ -37,10 +37,10 @@ type plan struct {
 
 // makePlan decides from the ConfigMap, nil when there is none, and the instances of
 // its namespace. It changes neither.
-func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []windowsv1alpha1.WindowsInstance, resolve ResolveFunc) plan {
-	byName := map[string]*windowsv1alpha1.WindowsInstance{}
+func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []v1alpha1.WindowsInstance, resolve ResolveFunc) plan {
+	byName := map[string]*v1alpha1.WindowsInstance{}
 	made := map[string]time.Time{}
-	var ours []*windowsv1alpha1.WindowsInstance
+	var ours []*v1alpha1.WindowsInstance
 	for i := range instances {
 		instance := &instances[i]
 		byName[instance.Name] = instance
@@ -122,26 +122,26 @@ func sourceOfEntry(configMap types.NamespacedName, key string) string {
 }
 
 // entryOf returns the key of the entry that an instance was made from.
-func entryOf(instance *windowsv1alpha1.WindowsInstance, configMap types.NamespacedName) (string, bool) {
-	return strings.CutPrefix(instance.Annotations[windowsv1alpha1.SourceAnnotation], sourceOf(configMap)+entryMark)
+func entryOf(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) (string, bool) {
+	return strings.CutPrefix(instance.Annotations[v1alpha1.SourceAnnotation], sourceOf(configMap)+entryMark)
 }
 
 // belongs says whether an instance was made from the ConfigMap: the pool is its
 // controller. The UID of the pool does not matter, so that instances go over to a
 // pool that was made anew. An instance whose owner somebody took away is known by
 // its annotation.
-func belongs(instance *windowsv1alpha1.WindowsInstance, configMap types.NamespacedName) bool {
+func belongs(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) bool {
 	owner := metav1.GetControllerOf(instance)
 	if owner == nil {
 		_, ok := entryOf(instance, configMap)
 		return ok
 	}
 	return owner.Kind == "WindowsNodePool" && owner.Name == configMap.Name &&
-		strings.HasPrefix(owner.APIVersion, windowsv1alpha1.GroupName+"/")
+		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
 }
 
 // asksFor says whether a pool has the ConfigMap of its own name as its source.
-func asksFor(pool *windowsv1alpha1.WindowsNodePool, configMap types.NamespacedName) bool {
+func asksFor(pool *v1alpha1.WindowsNodePool, configMap types.NamespacedName) bool {
 	ref := pool.Spec.Source.ConfigMap
 	return pool.Name == configMap.Name && ref != nil && ref.Name == configMap.Name
 }

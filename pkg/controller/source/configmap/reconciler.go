@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -64,7 +64,7 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // Reconcile makes one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsNodePool{})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // refuse tells a pool that was made by hand that its ConfigMap is not read.
-func (r *Reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+func (r *Reconciler) refuse(ctx context.Context, pool *v1alpha1.WindowsNodePool) error {
 	if pool == nil || pool.Spec.Source.ConfigMap == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (r *Reconciler) refuse(ctx context.Context, pool *windowsv1alpha1.WindowsNo
 }
 
 // sync makes one pass over the ConfigMap. A nil pool means that there is none yet.
-func (r *Reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) error {
 	cm, err := object.Get(ctx, r.client, r.configMap, &corev1.ConfigMap{})
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (r *Reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNode
 	if !r.mayUse(cm, pool) {
 		return nil
 	}
-	var instances windowsv1alpha1.WindowsInstanceList
+	var instances v1alpha1.WindowsInstanceList
 	// The instances of the cache are shared: makePlan and what follows only read them.
 	if err := r.client.List(ctx, &instances, client.InNamespace(r.configMap.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list instances: %w", err)
@@ -127,7 +127,7 @@ func (r *Reconciler) sync(ctx context.Context, pool *windowsv1alpha1.WindowsNode
 
 // mayUse says whether the pool can be worked with. Where it cannot, its deletion
 // or its change is what brings the next pass.
-func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool) bool {
+func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool) bool {
 	conflict := pool != nil && !asksFor(pool, r.configMap)
 	if cm != nil {
 		var problems map[string]string
@@ -141,7 +141,7 @@ func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsN
 }
 
 // converge makes pool and instances what the plan says.
-func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *windowsv1alpha1.WindowsNodePool, p *plan, instances []windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, instances []v1alpha1.WindowsInstance) error {
 	pool, err := r.ensurePool(ctx, pool)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *w
 }
 
 // ensurePool brings the pool to the desired state and returns it.
-func (r *Reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
+func (r *Reconciler) ensurePool(ctx context.Context, pool *v1alpha1.WindowsNodePool) (*v1alpha1.WindowsNodePool, error) {
 	want := poolFor(r.configMap)
 	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (r *Reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.Windo
 		return pool, nil
 	}
 	log.FromContext(ctx).Info("Created the pool of the ConfigMap", "pool", klog.KRef(r.configMap.Namespace, r.configMap.Name))
-	return &windowsv1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{
+	return &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{
 		Namespace: r.configMap.Namespace, Name: r.configMap.Name,
 		UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
 	}}, nil
@@ -176,8 +176,8 @@ func (r *Reconciler) ensurePool(ctx context.Context, pool *windowsv1alpha1.Windo
 
 // applyInstances brings the instances of entries to the desired state. It returns the
 // entries that the API refuses; an error of one of them holds up no other.
-func (r *Reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []windowsv1alpha1.WindowsInstance) (refused []Problem, err error) {
-	current := make(map[string]*windowsv1alpha1.WindowsInstance, len(instances))
+func (r *Reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []v1alpha1.WindowsInstance) (refused []Problem, err error) {
+	current := make(map[string]*v1alpha1.WindowsInstance, len(instances))
 	for i := range instances {
 		current[instances[i].Name] = &instances[i]
 	}
@@ -199,7 +199,7 @@ func (r *Reconciler) applyInstances(ctx context.Context, pool types.UID, entries
 	return refused, errors.Join(errs...)
 }
 
-func (r *Reconciler) removeInstances(ctx context.Context, instances []*windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.WindowsInstance) error {
 	var errs []error
 	for _, instance := range instances {
 		if err := object.Delete(ctx, r.client, instance.DeepCopy()); err != nil {
@@ -213,7 +213,7 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*windowsv1
 
 // windDown removes what was made from a ConfigMap that is gone: the instances
 // first, because they may need the credentials of the pool until the end.
-func (r *Reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, p *plan) error {
+func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan) error {
 	if pool == nil {
 		return nil // the garbage collector takes what it left
 	}
@@ -223,7 +223,7 @@ func (r *Reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.Windows
 	if left := len(p.remove) + p.leaving; left > 0 {
 		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))))
 	}
-	if pool.Annotations[windowsv1alpha1.SourceAnnotation] != sourceOf(r.configMap) {
+	if pool.Annotations[v1alpha1.SourceAnnotation] != sourceOf(r.configMap) {
 		// Somebody made the pool ahead of the ConfigMap, say to choose its credentials.
 		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)))
 	}
@@ -235,7 +235,7 @@ func (r *Reconciler) windDown(ctx context.Context, pool *windowsv1alpha1.Windows
 }
 
 // askConfirmation keeps everything as it is and says so.
-func (r *Reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, found bool, p *plan) error {
+func (r *Reconciler) askConfirmation(ctx context.Context, pool *v1alpha1.WindowsNodePool, found bool, p *plan) error {
 	condition := confirmationCondition(r.configMap, found, p)
 	before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type)
 	if err := r.setStatus(ctx, pool, len(p.remove), condition); err != nil {
@@ -247,15 +247,15 @@ func (r *Reconciler) askConfirmation(ctx context.Context, pool *windowsv1alpha1.
 	return nil
 }
 
-func confirmed(pool *windowsv1alpha1.WindowsNodePool) bool {
-	return pool.Annotations[windowsv1alpha1.ConfirmRemovalAnnotation] == "true"
+func confirmed(pool *v1alpha1.WindowsNodePool) bool {
+	return pool.Annotations[v1alpha1.ConfirmRemovalAnnotation] == "true"
 }
 
 // withdrawConfirmation takes a confirmation off that was used, or that nobody asked
 // for: left in place it would confirm the next removal, which nobody thought of.
-func (r *Reconciler) withdrawConfirmation(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool) error {
+func (r *Reconciler) withdrawConfirmation(ctx context.Context, pool *v1alpha1.WindowsNodePool) error {
 	without := pool.DeepCopy()
-	delete(without.Annotations, windowsv1alpha1.ConfirmRemovalAnnotation)
+	delete(without.Annotations, v1alpha1.ConfirmRemovalAnnotation)
 	if err := r.client.Patch(ctx, without, client.MergeFrom(pool)); err != nil {
 		return fmt.Errorf("take the confirmation off WindowsNodePool %s: %w", klog.KObj(pool), err)
 	}
@@ -277,7 +277,7 @@ func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 }
 
 // setStatus applies the part of the status that the controller of a source owns.
-func (r *Reconciler) setStatus(ctx context.Context, pool *windowsv1alpha1.WindowsNodePool, desired int, condition metav1.Condition) error {
+func (r *Reconciler) setStatus(ctx context.Context, pool *v1alpha1.WindowsNodePool, desired int, condition metav1.Condition) error {
 	condition.ObservedGeneration = pool.Generation
 	_, err := r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(int32(desired)).

@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -63,7 +63,7 @@ func (f *fixture) Retain(func(string) bool) {}
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, windowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.WithWatch = fake.NewClientBuilder().
 		WithScheme(scheme).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
-		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
+		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().
 		WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -173,13 +173,13 @@ func (f *fixture) takeEvents() []string {
 	return all
 }
 
-func (f *fixture) instances() map[string]windowsv1alpha1.WindowsInstance {
+func (f *fixture) instances() map[string]v1alpha1.WindowsInstance {
 	f.Helper()
-	var list windowsv1alpha1.WindowsInstanceList
+	var list v1alpha1.WindowsInstanceList
 	if err := f.List(f.Context(), &list, client.InNamespace(theConfigMap.Namespace)); err != nil {
 		f.Fatal(err)
 	}
-	byName := map[string]windowsv1alpha1.WindowsInstance{}
+	byName := map[string]v1alpha1.WindowsInstance{}
 	for _, instance := range list.Items {
 		byName[instance.Name] = instance
 	}
@@ -194,9 +194,9 @@ func (f *fixture) wantInstances(want ...string) {
 }
 
 // pool returns the pool, nil when there is none.
-func (f *fixture) pool() *windowsv1alpha1.WindowsNodePool {
+func (f *fixture) pool() *v1alpha1.WindowsNodePool {
 	f.Helper()
-	pool, err := object.Get(f.Context(), f, theConfigMap, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(f.Context(), f, theConfigMap, &v1alpha1.WindowsNodePool{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -210,11 +210,11 @@ func (f *fixture) wantSynced(reason string, desired int32) string {
 	if pool == nil {
 		f.Fatal("there is no pool")
 	}
-	condition := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
 	if condition == nil {
 		f.Fatal("the pool has no condition SourceSynced")
 	}
-	if condition.Reason != reason || (condition.Status == metav1.ConditionTrue) != (reason == windowsv1alpha1.ReasonSynced) {
+	if condition.Reason != reason || (condition.Status == metav1.ConditionTrue) != (reason == v1alpha1.ReasonSynced) {
 		f.Errorf("SourceSynced is %s, %s: %s; want reason %s", condition.Status, condition.Reason, condition.Message, reason)
 	}
 	if pool.Status.DesiredReplicas != desired {
@@ -246,7 +246,7 @@ func (f *fixture) deleteConfigMap() {
 func (f *fixture) confirm() {
 	f.Helper()
 	pool := f.pool()
-	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, windowsv1alpha1.ConfirmRemovalAnnotation, "true")
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.ConfirmRemovalAnnotation, "true")
 	if err := f.Update(f.Context(), pool); err != nil {
 		f.Fatal(err)
 	}
@@ -260,17 +260,17 @@ func configMapOf(data map[string]string) *corev1.ConfigMap {
 }
 
 // emptyPool is the pool as somebody may make it ahead of the ConfigMap.
-func emptyPool() *windowsv1alpha1.WindowsNodePool {
-	return &windowsv1alpha1.WindowsNodePool{
+func emptyPool() *v1alpha1.WindowsNodePool {
+	return &v1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: theConfigMap.Namespace, Name: theConfigMap.Name, UID: "pool-uid"},
-		Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{ConfigMap: &windowsv1alpha1.SourceReference{Name: theConfigMap.Name}}},
+		Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{ConfigMap: &v1alpha1.SourceReference{Name: theConfigMap.Name}}},
 	}
 }
 
-func handMade(name string) *windowsv1alpha1.WindowsInstance {
-	return &windowsv1alpha1.WindowsInstance{
+func handMade(name string) *v1alpha1.WindowsInstance {
+	return &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: theConfigMap.Namespace, Name: name, UID: types.UID(name)},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: name, Port: 22, Username: "me"},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: name, Port: 22, Username: "me"},
 	}
 }
 
@@ -288,31 +288,31 @@ func TestFirstPass(t *testing.T) {
 
 	yes := true
 	owner := metav1.OwnerReference{APIVersion: "windows.openshift.io/v1alpha1", Kind: "WindowsNodePool", Name: "windows-instances", UID: "pool-uid", Controller: &yes}
-	want := map[string]windowsv1alpha1.WindowsInstance{
+	want := map[string]v1alpha1.WindowsInstance{
 		"10.1.42.1": {
 			ObjectMeta: metav1.ObjectMeta{
 				OwnerReferences: []metav1.OwnerReference{owner},
-				Annotations:     map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1"},
+				Annotations:     map[string]string{v1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1"},
 			},
-			Spec: windowsv1alpha1.WindowsInstanceSpec{
+			Spec: v1alpha1.WindowsInstanceSpec{
 				Address: "10.1.42.1", Port: 2222, Username: "Administrator", HostKeys: []string{hostKey},
-				PoolRef: &windowsv1alpha1.PoolReference{Name: "windows-instances"},
+				PoolRef: &v1alpha1.PoolReference{Name: "windows-instances"},
 			},
 		},
 		"instance.example.com": {
 			ObjectMeta: metav1.ObjectMeta{
 				OwnerReferences: []metav1.OwnerReference{owner},
-				Annotations:     map[string]string{windowsv1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry Instance.example.com"},
+				Annotations:     map[string]string{v1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry Instance.example.com"},
 			},
-			Spec: windowsv1alpha1.WindowsInstanceSpec{
+			Spec: v1alpha1.WindowsInstanceSpec{
 				Address: "instance.example.com", Port: 22, Username: "core",
-				PoolRef: &windowsv1alpha1.PoolReference{Name: "windows-instances"},
+				PoolRef: &v1alpha1.PoolReference{Name: "windows-instances"},
 			},
 		},
 	}
 	got := f.instances()
 	for name, instance := range got {
-		got[name] = windowsv1alpha1.WindowsInstance{
+		got[name] = v1alpha1.WindowsInstance{
 			ObjectMeta: metav1.ObjectMeta{OwnerReferences: instance.OwnerReferences, Annotations: instance.Annotations},
 			Spec:       instance.Spec,
 		}
@@ -320,7 +320,7 @@ func TestFirstPass(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("instances (-want +got):\n%s", diff)
 	}
-	if message := f.wantSynced(windowsv1alpha1.ReasonSynced, 2); message != "The ConfigMap asks for 2 hosts." {
+	if message := f.wantSynced(v1alpha1.ReasonSynced, 2); message != "The ConfigMap asks for 2 hosts." {
 		t.Errorf("message %q", message)
 	}
 	if got := f.takeEvents(); len(got) > 0 {
@@ -336,7 +336,7 @@ func TestPoolIsMade(t *testing.T) {
 		t.Fatalf("pool: %+v", pool)
 	}
 	f.wantInstances("10.1.42.1", "instance.example.com")
-	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	f.wantSynced(v1alpha1.ReasonSynced, 2)
 }
 
 func TestNothingIsMadeOfNothing(t *testing.T) {
@@ -352,12 +352,12 @@ func TestUnchangedWorldCausesNoWrites(t *testing.T) {
 	f.settle()
 	// What the controllers of instances and pools write is no change either.
 	instance := f.instances()["10.1.42.1"]
-	instance.Status.Phase = windowsv1alpha1.InstanceReady
+	instance.Status.Phase = v1alpha1.InstanceReady
 	if err := f.Status().Update(t.Context(), &instance); err != nil {
 		t.Fatal(err)
 	}
 	pool := f.pool()
-	pool.Status.ReadyReplicas, pool.Status.Phase = 1, windowsv1alpha1.PoolDegraded
+	pool.Status.ReadyReplicas, pool.Status.Phase = 1, v1alpha1.PoolDegraded
 	if err := f.Status().Update(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +453,7 @@ func TestBadEntriesAreReportedOnce(t *testing.T) {
 	if diff := cmp.Diff(want, f.takeEvents()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 1)
 	if message != "entry 10.1.42.2: line \"username\" has no \"=\"; want username=<user>\nentry 10.1.42.3: username=<user> is missing" {
 		t.Errorf("message %q", message)
 	}
@@ -465,7 +465,7 @@ func TestBadEntriesAreReportedOnce(t *testing.T) {
 	if diff := cmp.Diff([]string{"Warning InvalidEntry entry 10.1.42.3: username is empty"}, f.takeEvents()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 2)
+	f.wantSynced(v1alpha1.ReasonInvalidEntries, 2)
 }
 
 func TestManyBadEntriesStayWithinBounds(t *testing.T) {
@@ -476,7 +476,7 @@ func TestManyBadEntriesStayWithinBounds(t *testing.T) {
 	}
 	f := newFixture(t, emptyPool(), configMapOf(data))
 	f.settle()
-	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 0)
+	message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 0)
 	if len(message) > 32768 || !strings.HasSuffix(message, "\nand 170 more") {
 		t.Errorf("message of %d bytes ends with %q", len(message), message[max(0, len(message)-30):])
 	}
@@ -492,7 +492,7 @@ func TestBinaryDataIsABadEntry(t *testing.T) {
 	}
 	f.settle()
 	f.wantInstances("10.1.42.1", "10.1.42.2")
-	f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 0)
+	f.wantSynced(v1alpha1.ReasonInvalidEntries, 0)
 }
 
 func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
@@ -501,7 +501,7 @@ func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
 	if got := f.instances()["10.1.42.1"]; got.Spec.Username != "me" || len(got.OwnerReferences) > 0 {
 		t.Errorf("the instance was changed: %+v", got)
 	}
-	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 1)
 	if message != "entry 10.1.42.1: a WindowsInstance 10.1.42.1 exists and does not belong to this pool" {
 		t.Errorf("message %q", message)
 	}
@@ -533,7 +533,7 @@ func TestOneFailingWriteHoldsUpNoOther(t *testing.T) {
 		case "apply 10.1.42.1":
 			return apierrors.NewInternalError(errors.New("etcd is slow"))
 		case "apply 10.1.42.2":
-			return apierrors.NewInvalid(windowsv1alpha1.Kind("WindowsInstance"), "10.1.42.2", nil)
+			return apierrors.NewInvalid(v1alpha1.Kind("WindowsInstance"), "10.1.42.2", nil)
 		}
 		return nil
 	}
@@ -542,7 +542,7 @@ func TestOneFailingWriteHoldsUpNoOther(t *testing.T) {
 		t.Errorf("got %v, want the failure, so that it is tried again", err)
 	}
 	f.wantInstances("10.1.42.3")
-	if message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 2); !strings.Contains(message, "entry 10.1.42.2:") || strings.Contains(message, "10.1.42.1") {
+	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 2); !strings.Contains(message, "entry 10.1.42.2:") || strings.Contains(message, "10.1.42.1") {
 		t.Errorf("message %q, want the entry that the API refuses, and only it", message)
 	}
 }
@@ -552,12 +552,12 @@ func TestNewNameWaitsForItsFirstLookup(t *testing.T) {
 	f.dns["instance.example.com"] = Resolution{Pending: true}
 	f.settle()
 	f.wantInstances("10.1.42.1")
-	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	f.wantSynced(v1alpha1.ReasonSynced, 2)
 
 	delete(f.dns, "instance.example.com") // it does not resolve, which its instance will say
 	f.settle()
 	f.wantInstances("10.1.42.1", "instance.example.com")
-	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	f.wantSynced(v1alpha1.ReasonSynced, 2)
 }
 
 func TestDuplicateHost(t *testing.T) {
@@ -565,7 +565,7 @@ func TestDuplicateHost(t *testing.T) {
 	f.dns["instance.example.com"] = table(map[string][]string{"x": {"10.1.42.1"}})("x")
 	f.settle()
 	f.wantInstances("10.1.42.1")
-	message := f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 1)
 	if message != "entry instance.example.com: is the same host as entry 10.1.42.1 (10.1.42.1:22): remove one of them" {
 		t.Errorf("message %q", message)
 	}
@@ -573,7 +573,7 @@ func TestDuplicateHost(t *testing.T) {
 	f.setData(map[string]string{"instance.example.com": "username=core"})
 	f.settle()
 	f.wantInstances("instance.example.com")
-	f.wantSynced(windowsv1alpha1.ReasonSynced, 1)
+	f.wantSynced(v1alpha1.ReasonSynced, 1)
 }
 
 func TestMistakeInDNSRemovesNoHost(t *testing.T) {
@@ -582,7 +582,7 @@ func TestMistakeInDNSRemovesNoHost(t *testing.T) {
 	f.dns["instance.example.com"] = table(map[string][]string{"x": {"10.1.42.1"}})("x")
 	f.settle()
 	f.wantInstances("10.1.42.1", "instance.example.com")
-	f.wantSynced(windowsv1alpha1.ReasonInvalidEntries, 1)
+	f.wantSynced(v1alpha1.ReasonInvalidEntries, 1)
 }
 
 func TestRemovalOfAllIsConfirmed(t *testing.T) {
@@ -603,12 +603,12 @@ func TestRemovalOfAllIsConfirmed(t *testing.T) {
 			tt.remove(f)
 			f.settle()
 			f.wantInstances("10.1.42.1", "instance.example.com")
-			message := f.wantSynced(windowsv1alpha1.ReasonConfirmationNeeded, 2)
+			message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 2)
 			const command = "kubectl annotate wnp windows-instances -n openshift-windows-machine-config-operator windows.openshift.io/confirm-removal=true"
 			if !strings.Contains(message, tt.wantText) || !strings.Contains(message, "2 hosts") || !strings.Contains(message, command) {
 				t.Errorf("message %q", message)
 			}
-			got := slices.DeleteFunc(f.takeEvents(), func(e string) bool { return !strings.Contains(e, windowsv1alpha1.ReasonConfirmationNeeded) })
+			got := slices.DeleteFunc(f.takeEvents(), func(e string) bool { return !strings.Contains(e, v1alpha1.ReasonConfirmationNeeded) })
 			if len(got) != 1 || !strings.HasPrefix(got[0], "Warning ConfirmationNeeded ") {
 				t.Errorf("events %q, want one that asks", got)
 			}
@@ -623,7 +623,7 @@ func TestRemovalOfAllIsConfirmed(t *testing.T) {
 				}
 				return
 			}
-			if _, there := pool.Annotations[windowsv1alpha1.ConfirmRemovalAnnotation]; there {
+			if _, there := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]; there {
 				t.Error("the confirmation is still there, and would confirm the next removal")
 			}
 		})
@@ -636,12 +636,12 @@ func TestConfigMapComesBack(t *testing.T) {
 	before := f.instances()
 	f.deleteConfigMap()
 	f.settle()
-	f.wantSynced(windowsv1alpha1.ReasonConfirmationNeeded, 2)
+	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 2)
 	if err := f.Create(t.Context(), configMapOf(twoHosts())); err != nil {
 		t.Fatal(err)
 	}
 	f.settle()
-	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	f.wantSynced(v1alpha1.ReasonSynced, 2)
 	if diff := cmp.Diff(before, f.instances()); diff != "" {
 		t.Errorf("instances (-before +after):\n%s", diff)
 	}
@@ -655,7 +655,7 @@ func TestConfirmationAheadOfTimeIsWithdrawn(t *testing.T) {
 	f.deleteConfigMap()
 	f.settle()
 	f.wantInstances("10.1.42.1", "instance.example.com")
-	f.wantSynced(windowsv1alpha1.ReasonConfirmationNeeded, 2)
+	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 2)
 }
 
 func TestRemovalWithoutConfirmation(t *testing.T) {
@@ -693,7 +693,7 @@ func TestPoolGoesAfterItsInstances(t *testing.T) {
 	}
 	f.deleteConfigMap()
 	f.settle()
-	if message := f.wantSynced(windowsv1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "1 host is being removed") {
+	if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "1 host is being removed") {
 		t.Errorf("message %q", message)
 	}
 	instance = f.instances()["10.1.42.1"]
@@ -723,7 +723,7 @@ func TestEntryComesBackWhileItsInstanceIsDeleted(t *testing.T) {
 	if instance.DeletionTimestamp.IsZero() || instance.Spec.Username != "a" {
 		t.Errorf("an instance that is being deleted was written to: %+v", instance)
 	}
-	f.wantSynced(windowsv1alpha1.ReasonSynced, 2)
+	f.wantSynced(v1alpha1.ReasonSynced, 2)
 	instance.Finalizers = nil
 	if err := f.Update(t.Context(), &instance); err != nil {
 		t.Fatal(err)
@@ -737,14 +737,14 @@ func TestEntryComesBackWhileItsInstanceIsDeleted(t *testing.T) {
 func TestPoolMadeAheadOfTheConfigMapStays(t *testing.T) {
 	f := newFixture(t, emptyPool())
 	f.settle()
-	if message := f.wantSynced(windowsv1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "There is no ConfigMap") {
+	if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "There is no ConfigMap") {
 		t.Errorf("message %q", message)
 	}
 }
 
 func TestPoolWithAnotherSource(t *testing.T) {
 	pool := emptyPool()
-	pool.Spec.Source = windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}
+	pool.Spec.Source = v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}
 	f := newFixture(t, pool, configMapOf(twoHosts()))
 	if writes := f.settle(); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
@@ -760,12 +760,12 @@ func TestPoolOfAConfigMapThatIsNotRead(t *testing.T) {
 	f := newFixture(t, pool)
 	key := client.ObjectKeyFromObject(pool)
 	f.passOver(key)
-	got, err := object.Get(t.Context(), f, key, &windowsv1alpha1.WindowsNodePool{})
+	got, err := object.Get(t.Context(), f, key, &v1alpha1.WindowsNodePool{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	condition := meta.FindStatusCondition(got.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
-	if condition == nil || condition.Reason != windowsv1alpha1.ReasonSourceNotFound || !strings.Contains(condition.Message, theConfigMap.String()) {
+	condition := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionSourceSynced)
+	if condition == nil || condition.Reason != v1alpha1.ReasonSourceNotFound || !strings.Contains(condition.Message, theConfigMap.String()) {
 		t.Errorf("condition %+v, want one that names the ConfigMap that is read", condition)
 	}
 	f.takeWrites()

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
@@ -78,14 +78,14 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	})
 	inNamespace := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == o.Namespace })
 	ofConfigMap := predicate.NewPredicateFuncs(func(obj client.Object) bool {
-		pool, ok := obj.(*windowsv1alpha1.WindowsNodePool)
+		pool, ok := obj.(*v1alpha1.WindowsNodePool)
 		return ok && (pool.Spec.Source.ConfigMap != nil || client.ObjectKeyFromObject(pool) == configMap)
 	})
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&corev1.ConfigMap{}, builder.WithPredicates(inNamespace, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == o.Name }))).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, watch.DesiredStateChanged())).
-		Watches(&windowsv1alpha1.WindowsInstance{}, toPool, builder.WithPredicates(inNamespace, watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsInstance{}, toPool, builder.WithPredicates(inNamespace, watch.DesiredStateChanged())).
 		WatchesRawSource(crsource.Channel(lookups, handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 				queue.AddAfter(reconcile.Request{NamespacedName: configMap}, lookupDelay)

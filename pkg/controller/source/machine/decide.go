@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -59,7 +59,7 @@ func setOf(machine *machinev1beta1.Machine) string {
 // poolOf returns the name of the pool of the Machines of set, nil when there is no
 // such MachineSet. It is the one that is or will be made for the set. Empty: none,
 // because the set is none of Windows, or because another pool has its name.
-func poolOf(set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) string {
+func poolOf(set *machinev1beta1.MachineSet, pool *v1alpha1.WindowsNodePool) string {
 	if set == nil || !isWindows(set.Spec.Template.Labels) || (pool != nil && !asksFor(pool, set.Name)) {
 		return ""
 	}
@@ -67,7 +67,7 @@ func poolOf(set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePoo
 }
 
 // asksFor says whether a pool has the MachineSet of its own name as its source.
-func asksFor(pool *windowsv1alpha1.WindowsNodePool, set string) bool {
+func asksFor(pool *v1alpha1.WindowsNodePool, set string) bool {
 	ref := pool.Spec.Source.MachineSet
 	return pool.Name == set && ref != nil && ref.Name == set
 }
@@ -75,16 +75,16 @@ func asksFor(pool *windowsv1alpha1.WindowsNodePool, set string) bool {
 // belongs says whether an instance was made from the Machine of its name, be it
 // this one or one of the same name before it. An instance whose owner somebody took
 // away is known by its annotation.
-func belongs(instance *windowsv1alpha1.WindowsInstance) bool {
+func belongs(instance *v1alpha1.WindowsInstance) bool {
 	owner := metav1.GetControllerOf(instance)
 	if owner == nil {
-		return instance.Annotations[windowsv1alpha1.SourceAnnotation] == sourceOf(kindMachine, instance)
+		return instance.Annotations[v1alpha1.SourceAnnotation] == sourceOf(kindMachine, instance)
 	}
 	return owner.Kind == kindMachine && owner.Name == instance.Name && inMachineAPI(owner.APIVersion)
 }
 
 // ofAnother says whether an instance was made from an earlier Machine of the same name.
-func ofAnother(instance *windowsv1alpha1.WindowsInstance, machine *machinev1beta1.Machine) bool {
+func ofAnother(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) bool {
 	owner := metav1.GetControllerOf(instance)
 	return owner != nil && owner.UID != machine.UID
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
@@ -55,10 +55,10 @@ const removeAfter = 5 * time.Minute
 // instanceFor is what the controller wants of the instance of a Machine. What it
 // leaves out, such as credentials or host keys, belongs to people. current is the
 // instance as it is, nil when there is none.
-func instanceFor(machine *machinev1beta1.Machine, current *windowsv1alpha1.WindowsInstance, pool string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
+func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInstance, pool string, platform configv1.PlatformType) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
 	spec := acwindowsv1alpha1.WindowsInstanceSpec().
 		WithAddress(Address(machine.Status.Addresses)).
-		WithPort(windowsv1alpha1.DefaultPort).
+		WithPort(v1alpha1.DefaultPort).
 		WithUsername(wmco.MachineUsername(platform))
 	if !removalChosen(current) {
 		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfter(metav1.Duration{Duration: removeAfter}))
@@ -70,14 +70,14 @@ func instanceFor(machine *machinev1beta1.Machine, current *windowsv1alpha1.Windo
 		spec.WithProviderID(id)
 	}
 	return acwindowsv1alpha1.WindowsInstance(machine.Name, machine.Namespace).
-		WithAnnotations(map[string]string{windowsv1alpha1.SourceAnnotation: sourceOf(kindMachine, machine)}).
+		WithAnnotations(map[string]string{v1alpha1.SourceAnnotation: sourceOf(kindMachine, machine)}).
 		WithOwnerReferences(ownedBy(kindMachine, machine)).
 		WithSpec(spec)
 }
 
 // removalChosen says whether somebody has set another time than [removeAfter], which
 // then stays: it is a default.
-func removalChosen(current *windowsv1alpha1.WindowsInstance) bool {
+func removalChosen(current *v1alpha1.WindowsInstance) bool {
 	if current == nil || current.Spec.Removal == nil || current.Spec.Removal.After == nil {
 		return false
 	}
@@ -86,7 +86,7 @@ func removalChosen(current *windowsv1alpha1.WindowsInstance) bool {
 
 // pausedInstance is what the controller wants of an instance whose Machine is
 // ignored: all that it wanted before, and paused.
-func pausedInstance(current *windowsv1alpha1.WindowsInstance) (*acwindowsv1alpha1.WindowsInstanceApplyConfiguration, error) {
+func pausedInstance(current *v1alpha1.WindowsInstance) (*acwindowsv1alpha1.WindowsInstanceApplyConfiguration, error) {
 	want, err := acwindowsv1alpha1.ExtractWindowsInstance(current, instanceManager)
 	if err != nil {
 		return nil, fmt.Errorf("read managed fields of WindowsInstance %s: %w", client.ObjectKeyFromObject(current), err)
@@ -101,7 +101,7 @@ func pausedInstance(current *windowsv1alpha1.WindowsInstance) (*acwindowsv1alpha
 // poolFor is what the controller wants of the pool of a MachineSet.
 func poolFor(set *machinev1beta1.MachineSet) *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration {
 	return acwindowsv1alpha1.WindowsNodePool(set.Name, set.Namespace).
-		WithAnnotations(map[string]string{windowsv1alpha1.SourceAnnotation: sourceOf(kindMachineSet, set)}).
+		WithAnnotations(map[string]string{v1alpha1.SourceAnnotation: sourceOf(kindMachineSet, set)}).
 		WithOwnerReferences(ownedBy(kindMachineSet, set)).
 		WithSpec(acwindowsv1alpha1.WindowsNodePoolSpec().
 			WithSource(acwindowsv1alpha1.PoolSource().
@@ -109,10 +109,10 @@ func poolFor(set *machinev1beta1.MachineSet) *acwindowsv1alpha1.WindowsNodePoolA
 }
 
 // sourceStatus is what the MachineSet of a pool asks for, nil when there is none.
-func sourceStatus(pool *windowsv1alpha1.WindowsNodePool, set *machinev1beta1.MachineSet) (desired int32, condition metav1.Condition) {
+func sourceStatus(pool *v1alpha1.WindowsNodePool, set *machinev1beta1.MachineSet) (desired int32, condition metav1.Condition) {
 	ref := pool.Spec.Source.MachineSet.Name
 	condition = metav1.Condition{
-		Type: windowsv1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse, Reason: windowsv1alpha1.ReasonSourceNotFound,
+		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonSourceNotFound,
 		ObservedGeneration: pool.Generation,
 	}
 	switch {
@@ -124,7 +124,7 @@ func sourceStatus(pool *windowsv1alpha1.WindowsNodePool, set *machinev1beta1.Mac
 		condition.Message = fmt.Sprintf("The template of MachineSet %s has no label %s=%s.", client.ObjectKeyFromObject(set), wmco.MachineOSLabel, wmco.MachineOSWindows)
 	default:
 		desired = ptr.Deref(set.Spec.Replicas, 1)
-		condition.Status, condition.Reason = metav1.ConditionTrue, windowsv1alpha1.ReasonSynced
+		condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonSynced
 		condition.Message = fmt.Sprintf("The MachineSet asks for %d Machines.", desired)
 		if desired == 1 {
 			condition.Message = "The MachineSet asks for 1 Machine."

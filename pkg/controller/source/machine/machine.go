@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	instance, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsInstance{})
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, err
 }
 
-func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance) error {
 	var problems map[string]string
 	if instance != nil && !belongs(instance) {
 		problems = map[string]string{"": fmt.Sprintf("A WindowsInstance %s exists and does not belong to this Machine. "+
@@ -119,14 +119,14 @@ func (r *Reconciler) pool(ctx context.Context, machine *machinev1beta1.Machine) 
 	if err != nil {
 		return "", err
 	}
-	pool, err := object.Get(ctx, r.client, key, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, key, &v1alpha1.WindowsNodePool{})
 	if err != nil {
 		return "", err
 	}
 	return poolOf(set, pool), nil
 }
 
-func (r *Reconciler) pause(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) pause(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (r *Reconciler) pause(ctx context.Context, instance *windowsv1alpha1.Window
 	return nil
 }
 
-func (r *Reconciler) remove(ctx context.Context, instance *windowsv1alpha1.WindowsInstance) error {
+func (r *Reconciler) remove(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	if instance == nil || !belongs(instance) || !instance.DeletionTimestamp.IsZero() {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -46,7 +46,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	pool, err := object.Get(ctx, r.client, req.NamespacedName, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsNodePool{})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -75,7 +75,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 
 // ensurePool brings the pool of a MachineSet to the desired state and returns it. A pool
 // of that name with another source is left alone.
-func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *windowsv1alpha1.WindowsNodePool) (*windowsv1alpha1.WindowsNodePool, error) {
+func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.MachineSet, pool *v1alpha1.WindowsNodePool) (*v1alpha1.WindowsNodePool, error) {
 	var problems map[string]string
 	if pool != nil && !asksFor(pool, set.Name) {
 		problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
@@ -93,13 +93,13 @@ func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.Mach
 		return pool, nil
 	}
 	log.FromContext(ctx).Info("Created the pool of a MachineSet", "pool", klog.KObj(set))
-	return &windowsv1alpha1.WindowsNodePool{
+	return &v1alpha1.WindowsNodePool{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: set.Name,
 			UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
 		},
-		Spec: windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{
-			MachineSet: &windowsv1alpha1.SourceReference{Name: set.Name},
+		Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{
+			MachineSet: &v1alpha1.SourceReference{Name: set.Name},
 		}},
 	}, nil
 }

@@ -31,7 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/yaml"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
@@ -53,7 +53,7 @@ type fixture struct {
 func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{machinev1beta1.AddToScheme, configv1.AddToScheme, windowsv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{machinev1beta1.AddToScheme, configv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.WithWatch = fake.NewClientBuilder().
 		WithScheme(scheme).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).
-		WithStatusSubresource(&windowsv1alpha1.WindowsNodePool{}, &windowsv1alpha1.WindowsInstance{}).
+		WithStatusSubresource(&v1alpha1.WindowsNodePool{}, &v1alpha1.WindowsInstance{}).
 		WithReturnManagedFields().
 		WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -124,9 +124,9 @@ func (f *fixture) settle(name string) []string {
 }
 
 // instance returns an instance, nil when there is none.
-func (f *fixture) instance(name string) *windowsv1alpha1.WindowsInstance {
+func (f *fixture) instance(name string) *v1alpha1.WindowsInstance {
 	f.Helper()
-	instance, err := object.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsInstance{})
+	instance, err := object.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.WindowsInstance{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -134,9 +134,9 @@ func (f *fixture) instance(name string) *windowsv1alpha1.WindowsInstance {
 }
 
 // pool returns a pool, nil when there is none.
-func (f *fixture) pool(name string) *windowsv1alpha1.WindowsNodePool {
+func (f *fixture) pool(name string) *v1alpha1.WindowsNodePool {
 	f.Helper()
-	pool, err := object.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &windowsv1alpha1.WindowsNodePool{})
+	pool, err := object.Get(f.Context(), f, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.WindowsNodePool{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -202,10 +202,10 @@ func TestMachineBecomesInstance(t *testing.T) {
 	if got == nil {
 		t.Fatal("there is no instance")
 	}
-	wantSpec := windowsv1alpha1.WindowsInstanceSpec{
+	wantSpec := v1alpha1.WindowsInstanceSpec{
 		Address: "10.0.0.5", Port: 22, Username: "Administrator", ProviderID: "vsphere://42",
-		PoolRef: &windowsv1alpha1.PoolReference{Name: "winworker"},
-		Removal: &windowsv1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}},
+		PoolRef: &v1alpha1.PoolReference{Name: "winworker"},
+		Removal: &v1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	if diff := cmp.Diff(wantSpec, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -214,7 +214,7 @@ func TestMachineBecomesInstance(t *testing.T) {
 	if diff := cmp.Diff(wantOwners, got.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]string{windowsv1alpha1.SourceAnnotation: "Machine openshift-machine-api/winworker-1"}, got.Annotations); diff != "" {
+	if diff := cmp.Diff(map[string]string{v1alpha1.SourceAnnotation: "Machine openshift-machine-api/winworker-1"}, got.Annotations); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
@@ -235,9 +235,9 @@ func TestUsernameAndPoolOfMachines(t *testing.T) {
 		{name: "MachineSet with a pool", machine: windowsMachine("m", "s"), others: []client.Object{machineSet("s", true)}, wantUsername: "Administrator", wantPool: "s"},
 		{
 			name: "pool with another source in the way", machine: windowsMachine("m", "s"),
-			others: []client.Object{machineSet("s", true), &windowsv1alpha1.WindowsNodePool{
+			others: []client.Object{machineSet("s", true), &v1alpha1.WindowsNodePool{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"},
-				Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}},
+				Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}},
 			}},
 			wantUsername: "Administrator",
 		},
@@ -283,36 +283,36 @@ func TestMachineChanges(t *testing.T) {
 		name       string
 		change     func(*machinev1beta1.Machine)
 		wantWrites []string
-		want       func(*windowsv1alpha1.WindowsInstance) bool
+		want       func(*v1alpha1.WindowsInstance) bool
 	}{
 		{name: "now running", change: func(m *machinev1beta1.Machine) { m.Status.Phase = ptrTo("Running") }},
 		{
 			name: "another address", change: func(m *machinev1beta1.Machine) { m.Status.Addresses[0].Address = "10.0.0.6" }, wantWrites: []string{"apply m"},
-			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.6" },
+			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.6" },
 		},
 		{
 			name: "failed, with another address", change: func(m *machinev1beta1.Machine) {
 				m.Status.Phase, m.Status.Addresses[0].Address = ptrTo("Failed"), "10.0.0.6"
 			},
-			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
+			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
 		},
 		{
 			name: "address lost", change: func(m *machinev1beta1.Machine) { m.Status.Addresses = nil },
-			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
+			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.Address == "10.0.0.5" },
 		},
 		{
 			name: "no provider ID", change: func(m *machinev1beta1.Machine) { m.Spec.ProviderID = nil }, wantWrites: []string{"apply m"},
-			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i.Spec.ProviderID == "" },
+			want: func(i *v1alpha1.WindowsInstance) bool { return i.Spec.ProviderID == "" },
 		},
 		{
 			name: "ignored", change: func(m *machinev1beta1.Machine) { m.Labels["windowsmachineconfig.openshift.io/ignore"] = "true" }, wantWrites: []string{"apply m"},
-			want: func(i *windowsv1alpha1.WindowsInstance) bool {
+			want: func(i *v1alpha1.WindowsInstance) bool {
 				return i.Spec.Paused && i.Spec.Address == "10.0.0.5" && i.Spec.Username == "Administrator" && len(i.OwnerReferences) == 1
 			},
 		},
 		{
 			name: "label taken off", change: func(m *machinev1beta1.Machine) { m.Labels = nil }, wantWrites: []string{"delete m"},
-			want: func(i *windowsv1alpha1.WindowsInstance) bool { return i == nil },
+			want: func(i *v1alpha1.WindowsInstance) bool { return i == nil },
 		},
 	}
 	for _, tt := range tests {
@@ -378,7 +378,7 @@ func TestMachineIsReplaced(t *testing.T) {
 	f := newFixture(t, windowsMachine("m", ""))
 	f.settle("m")
 	old := f.instance("m")
-	old.Status.Phase = windowsv1alpha1.InstanceReady
+	old.Status.Phase = v1alpha1.InstanceReady
 	if err := f.Status().Update(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -408,13 +408,13 @@ func TestRemovalIsADefault(t *testing.T) {
 	f.settle("m")
 	for _, step := range []struct {
 		name      string
-		set, want *windowsv1alpha1.RemovalOptions
+		set, want *v1alpha1.RemovalOptions
 	}{
-		{"a policy besides", &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon, After: after(removeAfter)}, &windowsv1alpha1.RemovalOptions{Policy: windowsv1alpha1.RemovalAbandon, After: after(removeAfter)}},
-		{"another time", &windowsv1alpha1.RemovalOptions{After: after(hour)}, &windowsv1alpha1.RemovalOptions{After: after(hour)}},
-		{"nothing", nil, &windowsv1alpha1.RemovalOptions{After: after(removeAfter)}},
+		{"a policy besides", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, After: after(removeAfter)}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, After: after(removeAfter)}},
+		{"another time", &v1alpha1.RemovalOptions{After: after(hour)}, &v1alpha1.RemovalOptions{After: after(hour)}},
+		{"nothing", nil, &v1alpha1.RemovalOptions{After: after(removeAfter)}},
 	} {
-		change(f, "m", &windowsv1alpha1.WindowsInstance{}, func(i *windowsv1alpha1.WindowsInstance) { i.Spec.Removal = step.set })
+		change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Spec.Removal = step.set })
 		f.settle("m")
 		if diff := cmp.Diff(step.want, f.instance("m").Spec.Removal); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
@@ -427,8 +427,8 @@ func TestRemovalIsADefault(t *testing.T) {
 func TestMachineIsReplacedWhileItsHostIsCleaned(t *testing.T) {
 	f := newFixture(t, windowsMachine("m", ""))
 	f.settle("m")
-	change(f, "m", &windowsv1alpha1.WindowsInstance{}, func(i *windowsv1alpha1.WindowsInstance) {
-		i.Finalizers = []string{windowsv1alpha1.HostFinalizer}
+	change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) {
+		i.Finalizers = []string{v1alpha1.HostFinalizer}
 	})
 	if err := f.WithWatch.Delete(t.Context(), windowsMachine("m", "")); err != nil {
 		t.Fatal(err)
@@ -447,7 +447,7 @@ func TestMachineIsReplacedWhileItsHostIsCleaned(t *testing.T) {
 		t.Fatalf("got %+v", old)
 	}
 
-	change(f, "m", &windowsv1alpha1.WindowsInstance{}, func(i *windowsv1alpha1.WindowsInstance) { i.Finalizers = nil })
+	change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil })
 	if diff := cmp.Diff([]string{"apply m"}, f.settle("m")); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
@@ -457,9 +457,9 @@ func TestMachineIsReplacedWhileItsHostIsCleaned(t *testing.T) {
 }
 
 func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
-	mine := &windowsv1alpha1.WindowsInstance{
+	mine := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"},
-		Spec:       windowsv1alpha1.WindowsInstanceSpec{Address: "10.0.0.9"},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.9"},
 	}
 	f := newFixture(t, windowsMachine("m", ""), mine)
 	if writes := f.settle("m"); len(writes) > 0 {
@@ -485,7 +485,7 @@ func TestEditsArePutRight(t *testing.T) {
 	before := f.instance("m")
 	edited := before.DeepCopy()
 	edited.OwnerReferences, edited.Spec.Address = nil, "10.0.0.66"
-	edited.Spec.CredentialsSecretRef = &windowsv1alpha1.SecretReference{Name: "mine"} // is for people
+	edited.Spec.CredentialsSecretRef = &v1alpha1.SecretReference{Name: "mine"} // is for people
 	if err := f.Update(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
@@ -514,37 +514,37 @@ func TestMachineSetBecomesPool(t *testing.T) {
 	if diff := cmp.Diff(wantOwners, got.OwnerReferences); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
 	}
-	checkSynced(t, got, windowsv1alpha1.ReasonSynced, 2)
+	checkSynced(t, got, v1alpha1.ReasonSynced, 2)
 
 	change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = nil })
 	if diff := cmp.Diff([]string{"apply status winworker"}, f.settle("winworker")); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	checkSynced(t, f.pool("winworker"), windowsv1alpha1.ReasonSynced, 1)
+	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSynced, 1)
 
 	change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Template.Labels = nil })
 	f.settle("winworker")
-	checkSynced(t, f.pool("winworker"), windowsv1alpha1.ReasonSourceNotFound, 0)
+	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSourceNotFound, 0)
 }
 
-func checkSynced(t *testing.T, pool *windowsv1alpha1.WindowsNodePool, reason string, desired int32) {
+func checkSynced(t *testing.T, pool *v1alpha1.WindowsNodePool, reason string, desired int32) {
 	t.Helper()
-	condition := meta.FindStatusCondition(pool.Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
+	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
 	if condition == nil || condition.Reason != reason || pool.Status.DesiredReplicas != desired {
 		t.Errorf("condition %+v, desiredReplicas %d, want reason %s, %d", condition, pool.Status.DesiredReplicas, reason, desired)
 	}
 }
 
 func TestPoolsThatAreNotOfTheMachineSet(t *testing.T) {
-	poolOfSet := func(name, set string) *windowsv1alpha1.WindowsNodePool {
-		return &windowsv1alpha1.WindowsNodePool{
+	poolOfSet := func(name, set string) *v1alpha1.WindowsNodePool {
+		return &v1alpha1.WindowsNodePool{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec:       windowsv1alpha1.WindowsNodePoolSpec{Source: windowsv1alpha1.PoolSource{MachineSet: &windowsv1alpha1.SourceReference{Name: set}}},
+			Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{MachineSet: &v1alpha1.SourceReference{Name: set}}},
 		}
 	}
 	tests := []struct {
 		name        string
-		pool        *windowsv1alpha1.WindowsNodePool
+		pool        *v1alpha1.WindowsNodePool
 		wantMessage string
 	}{
 		{name: "no such MachineSet", pool: poolOfSet("p", "p"), wantMessage: "There is no MachineSet openshift-machine-api/p."},
@@ -554,15 +554,15 @@ func TestPoolsThatAreNotOfTheMachineSet(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t, tt.pool, machineSet("winworker", true))
 			f.settle("p")
-			condition := meta.FindStatusCondition(f.pool("p").Status.Conditions, windowsv1alpha1.ConditionSourceSynced)
-			if condition == nil || condition.Reason != windowsv1alpha1.ReasonSourceNotFound || condition.Message != tt.wantMessage {
+			condition := meta.FindStatusCondition(f.pool("p").Status.Conditions, v1alpha1.ConditionSourceSynced)
+			if condition == nil || condition.Reason != v1alpha1.ReasonSourceNotFound || condition.Message != tt.wantMessage {
 				t.Errorf("condition %+v, want message %q", condition, tt.wantMessage)
 			}
 		})
 	}
 	t.Run("another source", func(t *testing.T) {
 		pool := poolOfSet("winworker", "")
-		pool.Spec.Source = windowsv1alpha1.PoolSource{Instances: &windowsv1alpha1.InstancesSource{}}
+		pool.Spec.Source = v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}
 		f := newFixture(t, pool, machineSet("winworker", true))
 		if writes := f.settle("winworker"); len(writes) > 0 {
 			t.Errorf("writes: %v", writes)
@@ -645,5 +645,5 @@ func TestDocumentedMachineSet(t *testing.T) {
 	if pool == nil {
 		t.Fatal("there is no pool")
 	}
-	checkSynced(t, pool, windowsv1alpha1.ReasonSynced, 1)
+	checkSynced(t, pool, v1alpha1.ReasonSynced, 1)
 }

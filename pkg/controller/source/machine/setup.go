@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	windowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
@@ -123,9 +123,9 @@ func (s *starter) addMachines() error {
 		Named(machineController).
 		For(&machinev1beta1.Machine{}).
 		// By name, and not by owner: an instance that has lost its owner counts too.
-		Watches(&windowsv1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
 		Complete(r)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *starter) addSets() error {
 	err := ctrl.NewControllerManagedBy(s.mgr).
 		Named(setController).
 		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(watch.DesiredStateChanged())).
-		Watches(&windowsv1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
+		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
 		Complete(r)
 	if err != nil {
