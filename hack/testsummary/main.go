@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// testsummary reads what `go test -json` prints, tells at once how each package
-// ended and what a failed test said, and sums up at the end. Its last line always is
+// testsummary reads the output of `go test -json`, reports at once how each package
+// ended and what a failed test printed, and sums up at the end, with the first messages
+// of each failed test: whoever sees only the end of a log sees why. Its last line always is
 //
 //	N passed, N failed, N skipped
 //
@@ -24,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -57,6 +59,9 @@ type event struct {
 // maxOutput bounds what is kept of one test, so that one that prints without end
 // does not take all memory.
 const maxOutput = 256 << 10
+
+// How many messages of a failed test the summary repeats, and how many bytes of each.
+const maxMessages, maxMessage = 5, 600
 
 // running is a package whose end has not come yet.
 type running struct {
@@ -158,7 +163,7 @@ func (s *summary) endTest(e event) {
 	case "fail":
 		s.failed++
 		p.failed++
-		s.failures = append(s.failures, name)
+		s.failures = append(s.failures, name+messages(output))
 		s.printf("--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, output)
 	}
 }
@@ -229,6 +234,28 @@ func short(pkg string) string {
 func said(b *strings.Builder) string {
 	if b == nil {
 		return ""
+	}
+	return b.String()
+}
+
+// messageLine is the beginning of what a test reports: its file and line.
+var messageLine = regexp.MustCompile(`^\s+\S+_test\.go:\d+: `)
+
+// messages returns the first messages of a test, a line each, without the logs of programs
+// and whatever else it printed.
+func messages(output string) string {
+	var b strings.Builder
+	n := 0
+	for line := range strings.Lines(output) {
+		if n == maxMessages || !messageLine.MatchString(line) {
+			continue
+		}
+		n++
+		line = strings.TrimSpace(line)
+		if len(line) > maxMessage {
+			line = strings.ToValidUTF8(line[:maxMessage], "") + "..."
+		}
+		b.WriteString("\n    " + line)
 	}
 	return b.String()
 }

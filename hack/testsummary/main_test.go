@@ -42,15 +42,22 @@ skipped:
 			name: "failed",
 			input: []string{
 				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    a_test.go:7: wrong\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"        a log of a program\n"}`,
+				`{"Action":"output",` + pkg + `,"Test":"TestA","Output":"    main_test.go:9: the first line\n        the second\n"}`,
 				`{"Action":"fail",` + pkg + `,"Test":"TestA","Elapsed":2}`,
 				`{"Action":"fail",` + pkg + `,"Elapsed":3}`,
 			},
 			want: `--- FAIL pkg/a TestA (2.0 s)
     a_test.go:7: wrong
+        a log of a program
+    main_test.go:9: the first line
+        the second
 FAIL pkg/a                                                            3.0 s  1 tests, 1 failed
 
 failed:
   pkg/a TestA
+    a_test.go:7: wrong
+    main_test.go:9: the first line
 
 1 packages with tests, 1 of them failed
 0 passed, 1 failed, 0 skipped
