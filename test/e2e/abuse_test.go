@@ -147,7 +147,7 @@ func startRogue(t *testing.T, where string) {
 	go func() { done <- server.ServeTLS(listener, pair.CertFile, pair.KeyFile) }()
 	t.Cleanup(func() {
 		// A group that nobody serves would keep namespaces from being deleted.
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		client, err := dynamic.NewForConfig(sys.AdminConfig())
 		if err == nil {

@@ -147,7 +147,7 @@ func configureCutConnection(t *testing.T, s *site) {
 	setFault(t, h.host, winhost.Fault{CutAfterBytes: 600 << 10})
 	h.waitStep(t, v1alpha1.StepApply)
 	setFault(t, h.host, winhost.Fault{Freeze: true})
-	soon(t, "nothing moves", func() error {
+	eventually(t, "nothing moves", func() error {
 		if h.host.Connections() == 0 {
 			return nil
 		}
@@ -403,7 +403,7 @@ func TestConfigureMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range hosts {
-		soon(t, h.name+" has the mirror", func() error {
+		eventually(t, h.name+" has the mirror", func() error {
 			if h.read(t, `C:\k\containerd\registries\registry.example.com\hosts.toml`) == "" {
 				return errors.New("it does not")
 			}
@@ -422,7 +422,7 @@ func TestConfigureMany(t *testing.T) {
 // waitAll waits until hosts are set up, without asking for each of them alone.
 func (s *site) waitAll(t *testing.T, namespace string, hosts []*siteHost) {
 	t.Helper()
-	soon(t, "all hosts are set up", func() error {
+	eventually(t, "all hosts are set up", func() error {
 		list, err := s.instances(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err

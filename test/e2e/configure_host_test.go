@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
@@ -79,31 +78,6 @@ func (s *site) instances(namespace string) windowsclient.WindowsInstanceInterfac
 	return s.Windows.WindowsV1alpha1().WindowsInstances(namespace)
 }
 
-// hostPatience is how long a host may take for anything, with all tests at once on a small machine.
-const hostPatience = 4 * time.Minute
-
-// soon polls condition until it returns nil.
-func soon(t *testing.T, what string, condition func() error) {
-	t.Helper()
-	deadline := time.Now().Add(hostPatience)
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-ticker.C:
-		}
-	}
-}
-
 // siteHost is a host that is, or is about to be, set up. Its computer name, the name of its
 // Node and that of its instance are the same, unless a test makes it otherwise.
 type siteHost struct {
@@ -153,7 +127,7 @@ func (s *site) newHost(t *testing.T, namespace, name string, o winhost.Options) 
 // giveUp deletes the instance of a host that is about to go, so that nobody tries to clean it.
 func (h *siteHost) giveUp(t *testing.T) {
 	// The context of the test is over by now.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	client := h.instances(h.namespace)
 	_, err := client.Patch(ctx, h.name, types.MergePatchType, []byte(`{"spec":{"removal":{"policy":"Abandon"}}}`), metav1.PatchOptions{})
@@ -194,7 +168,7 @@ func (s *site) readyHost(t *testing.T, namespace, name string, o winhost.Options
 func (h *siteHost) wait(t *testing.T, what string, condition func(*v1alpha1.WindowsInstance) error) *v1alpha1.WindowsInstance {
 	t.Helper()
 	var found *v1alpha1.WindowsInstance
-	soon(t, h.name+": "+what, func() error {
+	eventually(t, h.name+": "+what, func() error {
 		var err error
 		if found, err = h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{}); err != nil {
 			return err
@@ -276,7 +250,7 @@ func (h *siteHost) patch(t *testing.T, patch string) {
 func (h *siteHost) reconfigure(t *testing.T) *v1alpha1.Operation {
 	t.Helper()
 	var op *v1alpha1.Operation
-	soon(t, "the reconfigure is taken", func() error { // one of the controller's own may run
+	eventually(t, "the reconfigure is taken", func() error { // one of the controller's own may run
 		answer, err := h.instances(h.namespace).Reconfigure(t.Context(), h.name, &v1alpha1.WindowsInstanceReconfigure{}, metav1.CreateOptions{})
 		if err != nil {
 			return err
@@ -347,7 +321,7 @@ func (h *siteHost) remove(t *testing.T) {
 // waitGone waits until there is neither the instance nor its Node.
 func (h *siteHost) waitGone(t *testing.T) {
 	t.Helper()
-	soon(t, h.name+": the instance goes", func() error {
+	eventually(t, h.name+": the instance goes", func() error {
 		i, err := h.instances(h.namespace).Get(t.Context(), h.name, metav1.GetOptions{})
 		if err == nil {
 			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))

@@ -229,7 +229,7 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	path, args := commandOf(t, s.Controller)
 	s.Controller.Kill9()
 	first := s.candidate(t, path, args, 1)
-	soon(t, "the first one leads", func() error {
+	eventually(t, "the first one leads", func() error {
 		if s.leader(t) == "" {
 			return errors.New("nobody does")
 		}
@@ -251,7 +251,7 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	if err := first.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "the second one leads", func() error {
+	eventually(t, "the second one leads", func() error {
 		if now := s.leader(t); now == leader {
 			return fmt.Errorf("%s still does", leader)
 		}
@@ -262,7 +262,7 @@ func configureWithLostLeader(t *testing.T, s *site) {
 	}
 	select {
 	case <-first.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Errorf("the first one goes on:\n%s", first.LogTail())
 	case <-t.Context().Done():
 	}

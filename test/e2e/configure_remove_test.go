@@ -117,7 +117,7 @@ func removeUnreachable(t *testing.T, s *site) {
 		_, err := client.WindowsV1alpha1().WindowsInstances(namespace).Patch(t.Context(), h.name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	soon(t, "an editor is refused for the right reason", func() error {
+	eventually(t, "an editor is refused for the right reason", func() error {
 		err := giveUp(editor)
 		if err == nil {
 			t.Fatal("an editor may give up a host")
@@ -136,7 +136,7 @@ func removeUnreachable(t *testing.T, s *site) {
 	abandon := ours([]string{"abandon"}, "windowshosts")
 	abandon.ResourceNames = []string{h.name}
 	admin := s.userOf(t, "cfg-admin", namespace, ours([]string{"get", "update", "patch", "delete"}, "windowsinstances"), abandon)
-	soon(t, "who may do it gives up the host", func() error { return giveUp(admin) })
+	eventually(t, "who may do it gives up the host", func() error { return giveUp(admin) })
 	h.waitGone(t)
 	if h.read(t, `C:\k\kubelet.conf`) == "theirs" {
 		t.Error("a host that is given up was cleaned")
@@ -173,7 +173,7 @@ func removeNamespace(t *testing.T, s *site) {
 	}
 	away.waitGone(t)
 	away.mustBeClean(t)
-	soon(t, "the namespace goes", func() error {
+	eventually(t, "the namespace goes", func() error {
 		_, err := s.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
 		return mustBeGone(err)
 	})

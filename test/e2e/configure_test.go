@@ -178,7 +178,7 @@ func configureChange(t *testing.T, s *site) {
 		h.settle(t)
 		before, version := h.state(t), h.get(t).ResourceVersion
 		looks := len(h.host.Commands())
-		soon(t, "the host is looked at twice", func() error {
+		eventually(t, "the host is looked at twice", func() error {
 			if n := len(h.host.Commands()); n < looks+2 {
 				return fmt.Errorf("it was %d times", n-looks)
 			}
@@ -206,7 +206,7 @@ func configureChange(t *testing.T, s *site) {
 	t.Run("labels and taints", func(t *testing.T) {
 		s.patchPool(t, namespace, pool, `{"spec":{"template":{"nodeLabels":{"example.com/rack":"r2","example.com/old":null},"nodeTaints":[{"key":"example.com/t","effect":"NoSchedule"}]}}}`)
 		h.waitLabels(t, map[string]string{"example.com/rack": "r2", "example.com/old": ""})
-		soon(t, "the Node has the taint", func() error {
+		eventually(t, "the Node has the taint", func() error {
 			if taints := h.node(t, h.name).Spec.Taints; !slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == "example.com/t" }) {
 				return fmt.Errorf("it has %+v", taints)
 			}
@@ -224,7 +224,7 @@ func configureChange(t *testing.T, s *site) {
 		if n := h.kubelets.Load() - starts; n != 1 {
 			t.Errorf("the kubelet was started %d times, want once", n)
 		}
-		soon(t, "the Node takes as many pods", func() error {
+		eventually(t, "the Node takes as many pods", func() error {
 			if n := h.node(t, h.name).Status.Allocatable.Pods().Value(); n != 42 {
 				return fmt.Errorf("it takes %d", n)
 			}
@@ -256,7 +256,7 @@ func configureChange(t *testing.T, s *site) {
 // waitLabels waits until the Node has labels; an empty value is none.
 func (h *siteHost) waitLabels(t *testing.T, want map[string]string) {
 	t.Helper()
-	soon(t, "the Node has the labels", func() error {
+	eventually(t, "the Node has the labels", func() error {
 		node := h.node(t, h.name)
 		for label, value := range want {
 			if node.Labels[label] != value {
@@ -272,7 +272,7 @@ func (h *siteHost) settle(t *testing.T) {
 	t.Helper()
 	var version string
 	var looks int
-	soon(t, "the host settles", func() error {
+	eventually(t, "the host settles", func() error {
 		i, n := h.get(t), len(h.host.Commands())
 		switch {
 		case i.ResourceVersion != version:
@@ -307,7 +307,7 @@ func configurePlan(t *testing.T, s *site) {
 	})
 	s.patchPool(t, namespace, pool, `{"spec":{"template":{"kubelet":{"maxPods":43}}}}`)
 	var plan []v1alpha1.PlannedChange
-	soon(t, "the plan has the change", func() error {
+	eventually(t, "the plan has the change", func() error {
 		if plan = h.plan(t); len(plan) == 0 {
 			return fmt.Errorf("it is empty")
 		}

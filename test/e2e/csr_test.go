@@ -19,7 +19,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -62,7 +61,7 @@ func makeNode(t *testing.T, name string) {
 	}
 	t.Cleanup(func() {
 		// The context of the test is over by now.
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := nodes.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Errorf("deleting the Node: %v", err)

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +31,7 @@ func pluginCommand(ctx context.Context, s *system.System, args ...string) *exec.
 // plugin runs `kubectl windows` to its end.
 func plugin(t *testing.T, s *system.System, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errOut lockedBuffer
 	cmd := pluginCommand(ctx, s, args...)
@@ -112,7 +111,7 @@ func TestPluginOperations(t *testing.T) {
 	drain := func() (stderr *lockedBuffer, wait func() int) {
 		t.Helper()
 		stderr = &lockedBuffer{}
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := pluginCommand(ctx, sys, "drain", "plugin", "--force")
 		cmd.Stderr = stderr
 		if err := cmd.Start(); err != nil {

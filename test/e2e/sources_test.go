@@ -88,7 +88,7 @@ func (m *instancesMap) delete() {
 
 // clean runs after the test, when its context is over.
 func (m *instancesMap) clean() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := sys.Kube.CoreV1().ConfigMaps(system.Namespace).Delete(ctx, sourceName, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -21,7 +21,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,7 +75,7 @@ type ran struct {
 // execOn runs a command to its end.
 func execOn(t *testing.T, transport, namespace, name, stdin string, command ...string) (ran, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	options := remotecommand.StreamOptions{Stdout: &out, Stderr: &errOut}
@@ -143,7 +142,7 @@ func testBothDirections(t *testing.T, transport, namespace string) {
 	const size = 256 << 20
 	sent, received := sha256.New(), sha256.New()
 	source := io.TeeReader(io.LimitReader(rand.Reader, size), sent)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	e := executor(t, sys.AdminConfig(), transport, execURL(sys, namespace, "w", true, false, "cat"))
 	if err := e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: source, Stdout: received, Stderr: io.Discard}); err != nil {
@@ -198,7 +197,7 @@ func testTerminal(t *testing.T, transport, namespace string) {
 	shown := &screen{}
 	keyboard, typed := io.Pipe()
 	defer typed.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {

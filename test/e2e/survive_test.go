@@ -69,7 +69,7 @@ func TestSurviveServer(t *testing.T) {
 // startSystem starts a system of the test's own.
 func startSystem(t *testing.T, o system.Options) *system.System {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	o.Logf = t.Logf
 	s, err := system.Start(ctx, o)
@@ -245,7 +245,7 @@ func commandOf(t *testing.T, p *controlplane.Process) (path string, args []strin
 
 func refuseSecondServer(t *testing.T, s *system.System) {
 	path, args := commandOf(t, s.Server)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	var exit *exec.ExitError

@@ -110,7 +110,7 @@ func (h *wineHost) certificates(t *testing.T) {
 		t.Errorf("%q got the kubelet's certificate of a server, want the Node", who)
 	}
 	// kube-apiserver verifies it.
-	soon(t, "the kubelet answers", func() error {
+	eventually(t, "the kubelet answers", func() error {
 		out, err := h.Kubectl(t.Context(), "get", "--raw", "/api/v1/nodes/"+wineNode+"/proxy/healthz")
 		if err == nil && out != "ok" {
 			err = fmt.Errorf("it says %q", out)
@@ -135,7 +135,7 @@ func (h *wineHost) changeKubelet(t *testing.T) {
 	if op := i.Status.Operation; op.Impact != v1alpha1.ImpactRestart {
 		t.Errorf("the impact is %q\n%s", op.Impact, describeSteps(op))
 	}
-	soon(t, "the Node takes as many pods", func() error {
+	eventually(t, "the Node takes as many pods", func() error {
 		node := h.node(t, wineNode)
 		if n := node.Status.Capacity.Pods().Value(); n != maxPods || !nodeIsReady(node) {
 			return fmt.Errorf("it takes %d, and its conditions are %+v", n, node.Status.Conditions)
@@ -160,7 +160,7 @@ func (h *wineHost) drift(t *testing.T) {
 	// It looks when it starts, and then once a minute.
 	h.run(t, "net stop "+api.ServiceName)
 	h.run(t, "net start "+api.ServiceName)
-	soon(t, "both are put right", func() error {
+	eventually(t, "both are put right", func() error {
 		inspection := h.inspect(t)
 		drift := inspection.Configuration.Drift
 		if drift == nil {
@@ -199,7 +199,7 @@ func (h *wineHost) powerLoss(t *testing.T) {
 		}
 		return nil
 	})
-	soon(t, "the agent has begun", func() error {
+	eventually(t, "the agent has begun", func() error {
 		if !h.applying(t) {
 			return errors.New("it has not")
 		}
@@ -216,7 +216,7 @@ func (h *wineHost) powerLoss(t *testing.T) {
 	}
 	i := h.waitRevision(t, before.Status.DesiredRevision)
 	t.Logf("%s", describeOperation(i))
-	soon(t, "the Node is ready after the boot", func() error {
+	eventually(t, "the Node is ready after the boot", func() error {
 		node := h.node(t, wineNode)
 		if node.Status.NodeInfo.BootID == boot || !nodeIsReady(node) || node.Spec.Unschedulable {
 			return fmt.Errorf("boot %s, unschedulable %t, conditions %+v", node.Status.NodeInfo.BootID, node.Spec.Unschedulable, node.Status.Conditions)
