@@ -32,9 +32,7 @@ func DecodeApplyRequest(r io.Reader) (*ApplyRequest, error) {
 		Allow  config.Impact   `json:"allow"`
 		Bundle json.RawMessage `json:"bundle"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&head); err != nil {
+	if err := config.DecodeStrict(text, &head); err != nil {
 		return nil, fmt.Errorf("decode the request: %w", err)
 	}
 	if head.Allow != "" && !slices.Contains(config.Impacts(), head.Allow) {

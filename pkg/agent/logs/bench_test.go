@@ -72,7 +72,7 @@ func BenchmarkQuietPoll(b *testing.B) {
 	if err := os.WriteFile(filepath.Join(h.root, "x.log"), []byte("one\n"), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	o := &opener{host: h, plan: &plan{follow: true}, root: logRoot{h.root}}
+	o := &opener{host: h, plan: &plan{LogRequest: &api.LogRequest{Follow: true}}, root: logRoot{h.root}}
 	src, refused := o.openService(b.Context(), query{text: "x", name: "x"}, nil)
 	if refused != nil {
 		b.Fatal(refused)

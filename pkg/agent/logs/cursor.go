@@ -4,16 +4,15 @@
 package logs
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"math"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // cursorVersion is the version of the cursor's format. A cursor lives for seconds
@@ -90,13 +89,8 @@ func decodeCursor(text string, queries []query) ([]resume, *api.LogError) {
 		return refuse("not a cursor: %v", err)
 	}
 	var c cursor
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	if err := config.DecodeStrict(b, &c); err != nil {
 		return refuse("not a cursor: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return refuse("not a cursor: there is something after its end")
 	}
 	if c.Version != cursorVersion {
 		return refuse("the cursor is of version %d, this agent reads version %d: start again without it", c.Version, cursorVersion)

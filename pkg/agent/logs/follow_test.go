@@ -253,7 +253,7 @@ type scriptedReader struct {
 
 func newScriptedReader(t *testing.T, dir string, g grain) *scriptedReader {
 	t.Helper()
-	p := &plan{follow: true, emitCursor: true, grain: g}
+	p := &plan{LogRequest: &api.LogRequest{Follow: true, EmitCursor: true}, grain: g}
 	r := &scriptedReader{
 		t: t, grain: g, q: query{kind: serviceQuery, text: "x", name: "x"},
 		o: &opener{host: &testHost{root: dir}, plan: p, root: logRoot{dir}},

@@ -110,7 +110,7 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 			info = target
 		}
 		query := name
-		if dir == "." && !isServiceName(name) {
+		if dir == "." && !serviceName.MatchString(name) {
 			query = "./" + name
 		}
 		ix.Entries = append(ix.Entries, IndexEntry{Name: query, Kind: KindFile, Size: textSize(root, name, info), Modified: timeRef(info.ModTime())})

@@ -93,7 +93,7 @@ func (o *opener) openService(ctx context.Context, q query, from *resume) (source
 			return o.openChannel(ctx, q, applicationChannel, q.name, from)
 		}
 	}
-	if known && o.plan.follow {
+	if known && o.plan.Follow {
 		return o.startFile(q, newSeries(o.root, files[0]), false, from)
 	}
 	looked := "the files " + strings.Join(files, ", ")
@@ -115,11 +115,11 @@ func (o *opener) openChannel(ctx context.Context, q query, channel, provider str
 	if err != nil {
 		return nil, noEventLog(err)
 	}
-	if o.plan.previous {
+	if o.plan.Previous {
 		return nil, badRequest("", "the log of %q is in the event log, which has no previous file", q.name)
 	}
-	s, err := openEvents(ctx, log, EventQuery{Channel: channel, Provider: provider, Follow: o.plan.follow},
-		o.plan.filter, o.plan.tail, from)
+	s, err := openEvents(ctx, log, EventQuery{Channel: channel, Provider: provider, Follow: o.plan.Follow},
+		o.plan.filter, o.plan.TailLines, from)
 	if err != nil {
 		return nil, eventError(channel, err)
 	}
@@ -184,10 +184,10 @@ func eventError(channel string, err error) *api.LogError {
 func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *api.LogError) {
 	src := &fileSource{
 		query: q.text, grain: o.plan.grain, now: o.host.Now,
-		chain: chain{series: s, follow: o.plan.follow, resumable: o.plan.emitCursor},
+		chain: chain{series: s, follow: o.plan.Follow, resumable: o.plan.EmitCursor},
 	}
 	if exact && strings.HasSuffix(s.base, ".gz") {
-		if o.plan.follow {
+		if o.plan.Follow {
 			return nil, badRequest("", "%s is compressed and does not grow; it cannot be followed", s.base)
 		}
 		src.chain.pinned = true
@@ -220,17 +220,17 @@ func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
 		return err
 	}
 	if len(all) == 0 {
-		if o.plan.follow && !exact {
+		if o.plan.Follow && !exact {
 			// A well-known service that has not logged yet.
 			return nil
 		}
 		return fs.ErrNotExist
 	}
-	if o.plan.previous {
+	if o.plan.Previous {
 		return beginPrevious(c, all)
 	}
 	last := len(all) - 1
-	if !o.plan.follow {
+	if !o.plan.Follow {
 		c.stop = &all[last]
 	}
 	if from != nil {
@@ -245,7 +245,7 @@ func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
 	}
 	f := o.plan.filter
 	switch {
-	case o.plan.tail != nil && !f.timed() && f.pattern == nil:
+	case o.plan.TailLines != nil && !f.timed() && f.pattern == nil:
 		return o.beginTail(src, all, first)
 	case !f.since.IsZero():
 		at := last
@@ -302,7 +302,7 @@ func beginPrevious(c *chain, all []generation) error {
 // beginTail begins so many lines before the end, in a rotated file if need be.
 func (o *opener) beginTail(src *fileSource, all []generation, first int) error {
 	c, last := &src.chain, len(all)-1
-	want := *o.plan.tail
+	want := *o.plan.TailLines
 	exact := true
 	for i := last; ; i-- {
 		seg, err := openListed(c.series, all[i])
@@ -332,7 +332,7 @@ func (o *opener) tailOf(src *fileSource, seg *segment, size, want int64, younges
 		found, err = countLines(seg)
 		return 0, found, err
 	}
-	if o.plan.follow && youngest {
+	if o.plan.Follow && youngest {
 		// A line that is being written will come as a whole.
 		if size, err = lastLineEnd(seg, size); err != nil {
 			return 0, 0, err

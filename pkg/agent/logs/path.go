@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // maxPathBytes bounds a file query.
@@ -59,7 +60,7 @@ func cleanPath(query string) (string, *api.LogError) {
 			return forbid(`".." is not allowed`)
 		case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
 			return refuse("a name ends in a dot or a space, which Windows would drop")
-		case isDeviceName(name):
+		case config.IsDeviceName(name):
 			return forbid(fmt.Sprintf("%q is the name of a device", name))
 		}
 		names = append(names, name)
@@ -68,32 +69,4 @@ func cleanPath(query string) (string, *api.LogError) {
 		return refuse("the path names no file")
 	}
 	return strings.Join(names, "/"), nil
-}
-
-// isDeviceName says whether Windows opens a device for that name in whatever
-// directory. An extension and spaces before it make no difference to it.
-// See "Naming Files, Paths, and Namespaces" in the Windows documentation.
-func isDeviceName(name string) bool {
-	base, _, _ := strings.Cut(name, ".")
-	base = strings.ToUpper(strings.TrimRight(base, " "))
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
-		return true
-	}
-	if digit, ok := strings.CutPrefix(base, "COM"); ok {
-		return isDeviceDigit(digit)
-	}
-	if digit, ok := strings.CutPrefix(base, "LPT"); ok {
-		return isDeviceDigit(digit)
-	}
-	return false
-}
-
-// isDeviceDigit knows that the superscript digits count as well.
-func isDeviceDigit(s string) bool {
-	switch s {
-	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-		return true
-	}
-	return false
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 func TestCleanPath(t *testing.T) {
@@ -161,7 +162,7 @@ func FuzzPath(f *testing.F) {
 			t.Errorf("%q became %q", path, clean)
 		}
 		for name := range strings.SplitSeq(clean, "/") {
-			if isDeviceName(name) || strings.TrimRight(name, ". ") != name {
+			if config.IsDeviceName(name) || strings.TrimRight(name, ". ") != name {
 				t.Errorf("%q became %q", path, clean)
 			}
 		}

@@ -6,6 +6,7 @@ package logs
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"time"
 
@@ -14,16 +15,10 @@ import (
 
 // plan is a checked request.
 type plan struct {
+	*api.LogRequest
 	queries []query
 	filter  filter
-	// tail is how many lines are wanted; nil for all.
-	tail       *int64
-	limit      int64
-	json       bool
-	timestamps bool
-	follow     bool
-	previous   bool
-	emitCursor bool
+	json    bool
 	// resumes, when not nil, has one element per query.
 	resumes []resume
 	grain   grain
@@ -31,15 +26,8 @@ type plan struct {
 
 // newPlan checks a request and works out what depends on the host's clock.
 func newPlan(ctx context.Context, req *api.LogRequest, host Host) (*plan, *api.LogError) {
-	p := &plan{
-		tail: req.TailLines, limit: -1,
-		timestamps: req.Timestamps, follow: req.Follow, previous: req.Previous, emitCursor: req.EmitCursor,
-	}
-	switch req.Output {
-	case "", api.LogOutputText:
-	case api.LogOutputJSON:
-		p.json = true
-	default:
+	p := &plan{LogRequest: req, json: req.Output == api.LogOutputJSON}
+	if !p.json && req.Output != "" && req.Output != api.LogOutputText {
 		return nil, badRequest("output", "must be %q or %q", api.LogOutputText, api.LogOutputJSON)
 	}
 	if err := p.parseQueries(req); err != nil {
@@ -47,9 +35,6 @@ func newPlan(ctx context.Context, req *api.LogRequest, host Host) (*plan, *api.L
 	}
 	if err := checkCombinations(req); err != nil {
 		return nil, err
-	}
-	if req.LimitBytes != nil {
-		p.limit = *req.LimitBytes
 	}
 	if err := p.compilePattern(req); err != nil {
 		return nil, err
@@ -123,21 +108,13 @@ func checkCombinations(req *api.LogRequest) *api.LogError {
 		}
 	}
 	if len(req.Queries) == 0 {
-		index := api.LogRequest{Output: req.Output}
-		if !sameOptions(req, &index) {
+		// The default of CaseSensitive is no choice of the user, so it does not count.
+		index := api.LogRequest{Queries: req.Queries, Output: req.Output, CaseSensitive: req.CaseSensitive}
+		if !reflect.DeepEqual(*req, index) {
 			return badRequest("queries", "options need at least one query; without any, the index is returned")
 		}
 	}
 	return nil
-}
-
-// sameOptions compares two requests that have no queries. The default of
-// CaseSensitive is no choice of the user, so it does not count.
-func sameOptions(a, b *api.LogRequest) bool {
-	return a.SinceTime == b.SinceTime && a.UntilTime == b.UntilTime && a.SinceSeconds == b.SinceSeconds &&
-		a.Pattern == b.Pattern && a.TailLines == b.TailLines && a.LimitBytes == b.LimitBytes &&
-		a.Boot == b.Boot && a.Previous == b.Previous && a.Follow == b.Follow &&
-		a.Timestamps == b.Timestamps && a.Cursor == b.Cursor && a.EmitCursor == b.EmitCursor
 }
 
 func (p *plan) compilePattern(req *api.LogRequest) *api.LogError {
@@ -205,7 +182,7 @@ func (p *plan) chooseGrain() grain {
 	switch {
 	case len(p.queries) > 1 || p.json || p.filter.pattern != nil:
 		return byRecord
-	case p.filter.timed() || p.timestamps:
+	case p.filter.timed() || p.Timestamps:
 		return byLine
 	}
 	return byBlock

@@ -5,6 +5,7 @@ package logs
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -58,25 +59,14 @@ func parseQuery(text string) (query, *api.LogError) {
 	if len(text) > maxServiceName {
 		return query{}, badRequest("", "a service name may have at most %d characters", maxServiceName)
 	}
-	if !isServiceName(text) {
+	if !serviceName.MatchString(text) {
 		return query{}, badRequest("", "service name %q may contain only letters, digits and @ _ . -; a file needs a slash (./name), an event channel the prefix %s", text, channelPrefix)
 	}
 	return query{kind: serviceQuery, text: text, name: text}, nil
 }
 
-func isServiceName(s string) bool {
-	for _, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', isDigitRune(r):
-		case r == '@' || r == '_' || r == '.' || r == '-':
-		default:
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isDigitRune(r rune) bool { return r >= '0' && r <= '9' }
+// serviceName matches the name of a service.
+var serviceName = regexp.MustCompile(`^[a-zA-Z0-9@_.-]+$`)
 
 // checkChannel refuses what cannot be a channel. A channel name goes to the event
 // log as a parameter of a call and into no query text, but on the way it could

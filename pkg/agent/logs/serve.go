@@ -13,6 +13,7 @@ import (
 	"io"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // stopLine on standard input ends a follow.
@@ -28,7 +29,7 @@ const stopLine = "stop"
 // During a follow a goroutine reads stdin. It ends with stdin, which may be after
 // Serve has returned.
 func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
-	in := bufio.NewReaderSize(stdin, 4<<10)
+	in := bufio.NewReaderSize(stdin, api.MaxLogRequestBytes+1)
 	req, refused := readRequest(in)
 	var p *plan
 	if refused == nil {
@@ -62,16 +63,16 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 	}
 	s := &stream{
 		sources: sources, out: newOutput(stdout, p, opener.exactTail),
-		follow: p.follow, until: p.filter.until, now: host.Now,
+		follow: p.Follow, until: p.filter.until, now: host.Now,
 	}
-	if p.follow {
+	if p.Follow {
 		s.stop = watchStop(in)
 	}
 	if err := s.run(ctx); err != nil {
 		// What was read in good order is worth having.
 		return errors.Join(err, s.out.flush())
 	}
-	if p.emitCursor {
+	if p.EmitCursor {
 		if err := s.out.trailer(s.cursor()); err != nil {
 			return err
 		}
@@ -79,31 +80,18 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 	return s.out.flush()
 }
 
-// readRequest reads the first line. A field that is not known is refused: it might
-// be a filter, and without it the answer would be another one.
+// readRequest reads the first line.
 func readRequest(in *bufio.Reader) (*api.LogRequest, *api.LogError) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		if len(line) > api.MaxLogRequestBytes {
-			return nil, badRequest("", "the request has more than %d bytes", api.MaxLogRequestBytes)
-		}
-		if err == nil || errors.Is(err, io.EOF) && len(line) > 0 {
-			break
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, badRequest("", "the request is missing on standard input: %v", err)
-		}
+	line, err := in.ReadSlice('\n')
+	switch {
+	case len(line) > api.MaxLogRequestBytes:
+		return nil, badRequest("", "the request has more than %d bytes", api.MaxLogRequestBytes)
+	case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
+		return nil, badRequest("", "the request is missing on standard input: %v", err)
 	}
 	req := &api.LogRequest{}
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(req); err != nil {
+	if err := config.DecodeStrict(line, req); err != nil {
 		return nil, badRequest("", "the request is not valid: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, badRequest("", "the request is not valid: there is something after its end")
 	}
 	return req, nil
 }
@@ -136,8 +124,11 @@ func watchStop(in *bufio.Reader) <-chan struct{} {
 
 func newOutput(w io.Writer, p *plan, exactTail bool) *output {
 	o := &output{
-		w: w, json: p.json, timestamps: p.timestamps, prefix: len(p.queries) > 1,
-		limit: p.limit, skip: make([]int64, len(p.queries)),
+		w: w, json: p.json, timestamps: p.Timestamps, prefix: len(p.queries) > 1,
+		limit: -1, skip: make([]int64, len(p.queries)),
+	}
+	if p.LimitBytes != nil {
+		o.limit = *p.LimitBytes
 	}
 	for i, q := range p.queries {
 		o.labels = append(o.labels, q.text)
@@ -145,8 +136,8 @@ func newOutput(w io.Writer, p *plan, exactTail bool) *output {
 			o.skip[i] = p.resumes[i].Skip
 		}
 	}
-	if p.tail != nil && !exactTail {
-		o.tail = &tailBuffer{max: *p.tail}
+	if p.TailLines != nil && !exactTail {
+		o.tail = &tailBuffer{max: *p.TailLines}
 	}
 	return o
 }

@@ -98,8 +98,21 @@ var ErrVersion = errors.New("version of the schema is not supported")
 // certificates that a cluster trusts, some hundred of two kilobytes each.
 const MaxBundleBytes = 16 << 20
 
-// Decode reads one bundle and validates it. A member that is not known is an error: it
-// asks for something that would not be done.
+// DecodeStrict reads one JSON value into target, and nothing may follow it. A member that is
+// not known is an error: it asks for something that would not be done.
+func DecodeStrict(text []byte, target any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(target); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows its end")
+	}
+	return nil
+}
+
+// Decode reads one bundle, as [DecodeStrict] does, and validates it.
 func Decode(r io.Reader) (*Bundle, error) {
 	// The version is looked at first, so that a newer document is called that.
 	text, err := io.ReadAll(io.LimitReader(r, MaxBundleBytes+1))
@@ -120,10 +133,8 @@ func Decode(r io.Reader) (*Bundle, error) {
 	if head.Document.Version != SchemaVersion {
 		return nil, fmt.Errorf("%w: %d, want %d", ErrVersion, head.Document.Version, SchemaVersion)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
 	var bundle Bundle
-	if err := decoder.Decode(&bundle); err != nil {
+	if err := DecodeStrict(text, &bundle); err != nil {
 		return nil, fmt.Errorf("decode the bundle: %w", err)
 	}
 	if err := bundle.Validate(); err != nil {

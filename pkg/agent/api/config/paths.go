@@ -19,8 +19,13 @@ func Roots() []string {
 	}
 }
 
-// deviceName matches names that Windows takes for devices, with any extension.
-var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\.|$)`)
+// deviceName matches names of devices. See "Naming Files, Paths, and Namespaces" in the
+// documentation of Windows.
+var deviceName = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|clock\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
+
+// IsDeviceName says whether Windows opens a device for that name in whatever directory. An
+// extension and spaces before it make no difference.
+func IsDeviceName(name string) bool { return deviceName.MatchString(name) }
 
 // checkPath returns why path cannot be the path of a file or directory: it is
 // absolute, on a drive, without anything that Windows reads as something else.
@@ -41,7 +46,7 @@ func checkPath(path string) error {
 		case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
 			// Windows drops them, and two paths would be one.
 			return fmt.Errorf("path %q has an element that ends with a dot or a space", path)
-		case deviceName.MatchString(name):
+		case IsDeviceName(name):
 			return fmt.Errorf("path %q has the name of a device", path)
 		}
 	}
