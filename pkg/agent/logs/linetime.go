@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -48,8 +49,7 @@ func lineTime(line []byte, c timeContext) (time.Time, bool) {
 	}
 	switch b := line[0]; {
 	case b >= '0' && b <= '9':
-		t, _, ok := calendarTime(line, c.loc)
-		return t, ok
+		return calendarTime(line, c.loc)
 	case b == 'I' || b == 'W' || b == 'E' || b == 'F':
 		if t, ok := klogTime(line, c); ok {
 			return t, true
@@ -70,23 +70,13 @@ func lineTime(line []byte, c timeContext) (time.Time, bool) {
 // klogTime reads the header of klog: severity, month, day, time of day with
 // microseconds; no year and no zone.
 func klogTime(line []byte, c timeContext) (time.Time, bool) {
-	const layout = "I0102 15:04:05.000000"
-	if len(line) < len(layout) || line[5] != ' ' || line[8] != ':' || line[11] != ':' || line[14] != '.' {
-		return time.Time{}, false
-	}
-	month, ok1 := digits(line[1:3])
-	day, ok2 := digits(line[3:5])
-	hour, ok3 := digits(line[6:8])
-	minute, ok4 := digits(line[9:11])
-	second, ok5 := digits(line[12:14])
-	micro, ok6 := digits(line[15:21])
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 {
+	if !hasShape(line[1:], "0102 15:04:05.000000") {
 		return time.Time{}, false
 	}
 	// Eight years are enough to find the last leap year for a 29 February, even
 	// around 2100.
 	for year := c.year; year > c.year-9; year-- {
-		t, ok := validDate(year, month, day, hour, minute, second, micro*1000, c.loc)
+		t, ok := date(year, line[1:3], line[3:5], line[6:14], line[15:21], c.loc)
 		if ok && !t.After(c.latest) {
 			return t, true
 		}
@@ -95,92 +85,63 @@ func klogTime(line []byte, c timeContext) (time.Time, bool) {
 }
 
 // calendarTime reads a date and time in the order year to second at the start of
-// b, and says how many bytes it took. Without a zone, loc is meant.
-func calendarTime(b []byte, loc *time.Location) (t time.Time, n int, ok bool) {
-	const layout = "2006-01-02T15:04:05"
-	if len(b) < len(layout) {
-		return t, 0, false
+// b. Without a zone, loc is meant.
+func calendarTime(b []byte, loc *time.Location) (time.Time, bool) {
+	if len(b) < len("2006-01-02T15:04:05") || b[4] != '-' && b[4] != '/' || b[7] != b[4] ||
+		!hasShape(b, "2006") || !hasShape(b[5:], "01") || !hasShape(b[8:], "02") ||
+		!hasShape(b[11:], "15:04:05") || bytes.IndexByte([]byte("Tt "), b[10]) < 0 {
+		return time.Time{}, false
 	}
-	sep := b[4]
-	if (sep != '-' && sep != '/') || b[7] != sep || b[13] != ':' || b[16] != ':' {
-		return t, 0, false
+	rest := b[19:]
+	var fraction []byte
+	if len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') {
+		fraction = leadingDigits(rest[1:])
+		rest = rest[1+len(fraction):]
 	}
-	if b[10] != 'T' && b[10] != ' ' && b[10] != 't' {
-		return t, 0, false
-	}
-	year, ok1 := digits(b[0:4])
-	month, ok2 := digits(b[5:7])
-	day, ok3 := digits(b[8:10])
-	hour, ok4 := digits(b[11:13])
-	minute, ok5 := digits(b[14:16])
-	second, ok6 := digits(b[17:19])
-	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 || !ok6 {
-		return t, 0, false
-	}
-	n = len(layout)
-	nanos := 0
-	if n+1 < len(b) && (b[n] == '.' || b[n] == ',') && isDigit(b[n+1]) {
-		n++
-		for scale := 100_000_000; n < len(b) && isDigit(b[n]); n++ {
-			nanos += int(b[n]-'0') * scale
-			scale /= 10
-		}
-	}
-	if zone, zn, found := zoneOffset(b[n:]); found {
+	if zone, ok := zoneOffset(rest); ok {
 		loc = zone
-		n += zn
 	}
-	t, ok = validDate(year, month, day, hour, minute, second, nanos, loc)
-	return t, n, ok
+	return date(number(b[:4]), b[5:7], b[8:10], b[11:19], fraction, loc)
 }
 
 // zoneOffset reads Z, +01:00 or +0100 at the start of b.
-func zoneOffset(b []byte) (loc *time.Location, n int, ok bool) {
-	if len(b) == 0 {
-		return nil, 0, false
+func zoneOffset(b []byte) (*time.Location, bool) {
+	var minutes int
+	switch {
+	case len(b) == 0:
+		return nil, false
+	case b[0] == 'Z' || b[0] == 'z':
+		return time.UTC, true
+	case b[0] != '+' && b[0] != '-':
+		return nil, false
+	case hasShape(b[1:], "07:00"):
+		minutes = number(b[4:6])
+	case hasShape(b[1:], "0700"):
+		minutes = number(b[3:5])
+	default:
+		return nil, false
 	}
-	if b[0] == 'Z' || b[0] == 'z' {
-		return time.UTC, 1, true
-	}
-	if (b[0] != '+' && b[0] != '-') || len(b) < 5 {
-		return nil, 0, false
-	}
-	n = 5
-	rest := b[3:5]
-	if b[3] == ':' {
-		if len(b) < 6 {
-			return nil, 0, false
-		}
-		n, rest = 6, b[4:6]
-	}
-	hours, ok1 := digits(b[1:3])
-	minutes, ok2 := digits(rest)
-	if !ok1 || !ok2 || hours > 23 || minutes > 59 {
-		return nil, 0, false
+	hours := number(b[1:3])
+	if hours > 23 || minutes > 59 {
+		return nil, false
 	}
 	seconds := hours*3600 + minutes*60
 	if b[0] == '-' {
 		seconds = -seconds
 	}
-	if seconds == 0 {
-		return time.UTC, n, true
-	}
-	return time.FixedZone("", seconds), n, true
+	return time.FixedZone("", seconds), true
 }
 
 // hasTimestamp says whether a line begins with a complete RFC 3339 time.
 func hasTimestamp(line []byte) bool {
-	const layout = "2006-01-02T15:04:05Z"
-	if len(line) < len(layout) || line[4] != '-' || line[10] != 'T' {
+	if !hasShape(line, "2006") {
 		return false
 	}
-	_, n, ok := calendarTime(line, time.UTC)
-	if !ok {
-		return false
+	if i := bytes.IndexAny(line, " \t"); i >= 0 {
+		line = line[:i]
 	}
-	last := line[n-1]
-	zoned := last == 'Z' || (n >= 6 && (line[n-6] == '+' || line[n-6] == '-') && line[n-3] == ':' && n > len(layout))
-	return zoned && (n == len(line) || line[n] == ' ' || line[n] == '\t')
+	_, err := time.Parse(time.RFC3339, string(line))
+	return err == nil
 }
 
 func jsonTime(line []byte, loc *time.Location) (time.Time, bool) {
@@ -225,7 +186,7 @@ func valueTime(v []byte, loc *time.Location) (time.Time, bool) {
 	if len(v) > 0 && v[0] == '"' {
 		v = v[1:]
 	}
-	if t, _, ok := calendarTime(v, loc); ok {
+	if t, ok := calendarTime(v, loc); ok {
 		return t, true
 	}
 	n := 0
@@ -244,22 +205,12 @@ func valueTime(v []byte, loc *time.Location) (time.Time, bool) {
 func epochTime(s string) (time.Time, bool) {
 	// Integers and decimal fractions are read exactly: a float64 has not
 	// enough digits for the microseconds of today.
-	whole, frac := s, ""
-	for i := range len(s) {
-		if s[i] == '.' {
-			whole, frac = s[:i], s[i+1:]
-			break
-		}
-	}
+	whole, fraction, _ := strings.Cut(s, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
-	if err == nil && n >= 1e9 && allDigits(frac) {
+	if err == nil && n >= 1e9 && len(leadingDigits([]byte(fraction))) == len(fraction) {
 		switch {
 		case n < 1e10:
-			nanos := 0
-			for i, scale := 0, 100_000_000; i < len(frac) && scale > 0; i, scale = i+1, scale/10 {
-				nanos += int(frac[i]-'0') * scale
-			}
-			return time.Unix(n, int64(nanos)).UTC(), true
+			return time.Unix(n, int64(nanoseconds([]byte(fraction)))).UTC(), true
 		case n < 1e13:
 			return time.UnixMilli(n).UTC(), true
 		case n < 1e16:
@@ -272,40 +223,60 @@ func epochTime(s string) (time.Time, bool) {
 	if err != nil || f < 1e9 || f >= 1e10 {
 		return time.Time{}, false
 	}
-	sec, fraction := math.Modf(f)
-	return time.Unix(int64(sec), int64(fraction*1e9)).UTC(), true
+	sec, rest := math.Modf(f)
+	return time.Unix(int64(sec), int64(rest*1e9)).UTC(), true
 }
 
-// validDate is time.Date without its normalization: 30 February is no date.
-func validDate(year, month, day, hour, minute, second, nanos int, loc *time.Location) (time.Time, bool) {
-	if month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 {
+// date is time.Date of numbers in text, without its normalization: 30 February is no date.
+// clock is like 15:04:05.
+func date(year int, monthText, dayText, clock, fraction []byte, loc *time.Location) (time.Time, bool) {
+	month, day := time.Month(number(monthText)), number(dayText)
+	hour, minute, second := number(clock[:2]), number(clock[3:5]), number(clock[6:])
+	if month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 60 ||
+		day > 28 && time.Date(year, month, day, 12, 0, 0, 0, time.UTC).Day() != day {
 		return time.Time{}, false
 	}
-	t := time.Date(year, time.Month(month), day, hour, minute, second, nanos, loc)
-	if day > 28 && time.Date(year, time.Month(month), day, 12, 0, 0, 0, time.UTC).Day() != day {
-		return time.Time{}, false
-	}
-	return t, true
+	return time.Date(year, month, day, hour, minute, second, nanoseconds(fraction), loc), true
 }
 
-func digits(b []byte) (int, bool) {
-	n := 0
-	for _, c := range b {
-		if !isDigit(c) {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
+// hasShape says whether b begins like shape, with any digit in place of each of its digits.
+func hasShape(b []byte, shape string) bool {
+	if len(b) < len(shape) {
+		return false
 	}
-	return n, true
-}
-
-func isDigit(b byte) bool { return b >= '0' && b <= '9' }
-
-func allDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
+	for i, want := range []byte(shape) {
+		if isDigit(want) && !isDigit(b[i]) || !isDigit(want) && b[i] != want {
 			return false
 		}
 	}
 	return true
 }
+
+// number is the value of digits.
+func number(digits []byte) int {
+	n := 0
+	for _, c := range digits {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// nanoseconds is the value of the digits of a fraction of a second.
+func nanoseconds(fraction []byte) int {
+	n, scale := 0, 100_000_000
+	for _, c := range fraction {
+		n += int(c-'0') * scale
+		scale /= 10
+	}
+	return n
+}
+
+func leadingDigits(b []byte) []byte {
+	n := 0
+	for n < len(b) && isDigit(b[n]) {
+		n++
+	}
+	return b[:n]
+}
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }

@@ -5,6 +5,7 @@ package logs
 
 import (
 	"cmp"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,11 +33,12 @@ type rotationName struct {
 	gzip   bool
 }
 
-var (
-	stampSuffix = regexp.MustCompile(`^[-.](\d{4})-?(\d{2})-?(\d{2})(?:[-T](\d{2})-?(\d{2})-?(\d{2})(?:\.(\d{1,9}))?)?$`)
-	klogSuffix  = regexp.MustCompile(`^(\d{4})(\d{2})(\d{2})-(\d{2})(\d{2})(\d{2})\.\d+$`)
-	klogLink    = regexp.MustCompile(`^(.+)\.(INFO|WARNING|ERROR|FATAL)$`)
-)
+// stamps are the times in names of rotated files. A fraction may follow the seconds.
+var stamps = [...]string{
+	"20060102", "20060102-150405", "20060102T150405", "2006-01-02", "2006-01-02-15-04-05", "2006-01-02T15-04-05",
+}
+
+var klogLink = regexp.MustCompile(`^(.+)\.(INFO|WARNING|ERROR|FATAL)$`)
 
 // parseRotation says whether name is a rotated generation of the file base.
 func parseRotation(base, name string) (rotationName, bool) {
@@ -52,64 +54,40 @@ func parseRotation(base, name string) (rotationName, bool) {
 		if !ok || !found {
 			return r, false
 		}
-		if parts := klogSuffix.FindStringSubmatch(suffix); parts != nil {
-			r.stamp, ok = stampOf(parts[1:])
-			return r, ok
-		}
-		return r, false
+		stamp, _, _ := strings.Cut(suffix, ".") // the ID of the process follows
+		return withStamp(r, "."+stamp)
 	}
 	if after, ok := strings.CutPrefix(rest, base); ok {
 		if n, ok := strings.CutPrefix(after, "."); ok && len(n) <= 4 {
-			if number, err := strconv.Atoi(n); err == nil && number > 0 && allDigits(n) {
+			if number, err := strconv.Atoi(n); err == nil && number > 0 {
 				r.number = number
 				return r, true
 			}
 		}
 		return withStamp(r, after)
 	}
-	stem, ext := splitExt(base)
-	if middle, ok := strings.CutSuffix(rest, ext); ok && ext != "" {
-		if after, ok := strings.CutPrefix(middle, stem); ok {
-			return withStamp(r, after)
+	ext := path.Ext(base)
+	middle, isRotated := strings.CutSuffix(rest, ext)
+	after, ok := strings.CutPrefix(middle, strings.TrimSuffix(base, ext))
+	if !isRotated || !ok {
+		return r, false
+	}
+	return withStamp(r, after)
+}
+
+// withStamp adds the time in a name. Stamps are compared with each other only, so the zone
+// does not matter.
+func withStamp(r rotationName, suffix string) (rotationName, bool) {
+	if suffix == "" || suffix[0] != '-' && suffix[0] != '.' {
+		return r, false
+	}
+	for _, layout := range stamps {
+		if t, err := time.Parse(layout, suffix[1:]); err == nil {
+			r.stamp = t
+			return r, true
 		}
 	}
 	return r, false
-}
-
-func withStamp(r rotationName, suffix string) (rotationName, bool) {
-	parts := stampSuffix.FindStringSubmatch(suffix)
-	if parts == nil {
-		return r, false
-	}
-	var ok bool
-	r.stamp, ok = stampOf(parts[1:])
-	return r, ok
-}
-
-// stampOf makes a time of year, month, day, hour, minute, second and fraction, all
-// but the first three of which may be missing. Stamps are compared with each
-// other only, so the zone does not matter.
-func stampOf(parts []string) (time.Time, bool) {
-	var v [6]int
-	for i := range v {
-		if i < len(parts) && parts[i] != "" {
-			v[i], _ = strconv.Atoi(parts[i])
-		}
-	}
-	nanos := 0
-	if len(parts) > 6 {
-		for i, scale := 0, 100_000_000; i < len(parts[6]); i, scale = i+1, scale/10 {
-			nanos += int(parts[6][i]-'0') * scale
-		}
-	}
-	return validDate(v[0], v[1], v[2], v[3], v[4], v[5], nanos, time.UTC)
-}
-
-func splitExt(base string) (stem, ext string) {
-	if i := strings.LastIndexByte(base, '.'); i > 0 {
-		return base[:i], base[i:]
-	}
-	return base, ""
 }
 
 // end is where the text ends in the file.
