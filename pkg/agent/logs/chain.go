@@ -73,6 +73,16 @@ func (c *chain) begin(seg *segment, off int64, older []generation) {
 	c.remember(older)
 }
 
+// beginAt is begin for a place in one of the generations that were listed.
+func (c *chain) beginAt(list []generation, i int, off int64) error {
+	seg, err := c.series.openListed(list[i])
+	if err != nil {
+		return err
+	}
+	c.begin(seg, off, list[:i])
+	return nil
+}
+
 func (c *chain) remember(older []generation) {
 	if c.follow {
 		c.known = newKnownGenerations(c.series, older)
@@ -118,7 +128,7 @@ func (c *chain) line() (rawLine, bool, error) {
 			b := c.buf[c.r:c.w]
 			n, cut := c.seg.enc.lineEnd(b), false
 			if n < 0 && len(b) >= maxLine {
-				n, cut = c.seg.enc.cut(b, maxLine), true
+				n, cut = c.seg.enc.cut(b), true
 			}
 			if n > 0 {
 				return c.take(n, cut), true, nil
@@ -163,7 +173,7 @@ func (c *chain) rest() (rawLine, bool) {
 	if c.seg != nil && c.w > c.r && c.seg.decideEncoding(true) {
 		n := c.w - c.r
 		if c.resumable {
-			n = c.seg.enc.cut(c.buf[c.r:c.w], n)
+			n = c.seg.enc.cut(c.buf[c.r:c.w])
 		}
 		if n > 0 {
 			return c.take(n, false), true
@@ -290,11 +300,9 @@ func (c *chain) open() (bool, error) {
 		return false, c.tolerate(err)
 	}
 	// Nothing was there before, so all of it is new.
-	seg, err := openListed(c.series, list[0])
-	if err != nil {
+	if err := c.beginAt(list, 0, 0); err != nil {
 		return false, c.tolerate(err)
 	}
-	c.begin(seg, 0, nil)
 	return true, nil
 }
 
@@ -386,7 +394,7 @@ func (c *chain) findCopy(list []generation) (int, *segment) {
 		if g.current || g.id == c.seg.gen.id || c.known.has(g) || !g.gzip && g.size < c.filled() {
 			continue
 		}
-		seg, err := openListed(c.series, g)
+		seg, err := c.series.openListed(g)
 		if err != nil {
 			// Renamed meanwhile, or no proper gzip: not ours to report.
 			continue
@@ -407,7 +415,7 @@ func (c *chain) findCopyOfEmpty(list []generation) (int, *segment) {
 		if g.current || g.gzip || g.size == 0 || g.id == c.seg.gen.id || c.known.has(g) || g.mtime.Before(c.seg.gen.mtime) {
 			continue
 		}
-		if seg, err := openListed(c.series, g); err == nil {
+		if seg, err := c.series.openListed(g); err == nil {
 			return i, seg
 		}
 	}
@@ -470,7 +478,7 @@ func (c *chain) moved(list []generation) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	seg, err := openListed(c.series, list[at])
+	seg, err := c.series.openListed(list[at])
 	if err != nil {
 		return false, err
 	}
@@ -515,7 +523,7 @@ func (c *chain) setCarry() {
 }
 
 func (c *chain) moveTo(list []generation, i int) (bool, error) {
-	seg, err := openListed(c.series, list[i])
+	seg, err := c.series.openListed(list[i])
 	if err != nil {
 		// Renamed since it was listed. Try again, but not for ever at once.
 		if c.mismatch++; c.mismatch < 8 {

@@ -124,29 +124,17 @@ func (e encoding) lastLineEnd(b []byte) int {
 	}
 }
 
-// cut returns the greatest length up to n at which b can be cut without cutting a
-// character.
-func (e encoding) cut(b []byte, n int) int {
-	if n >= len(b) && e == utf8Text {
-		// The last character may still be on its way.
-		n = len(b)
-		for back := 1; back <= utf8.UTFMax && back <= n; back++ {
-			if c := b[n-back]; utf8.RuneStart(c) {
-				if !utf8.FullRune(b[n-back : n]) {
+// cut returns the greatest length at which b can be cut without cutting a character, of
+// which a part may still be on its way.
+func (e encoding) cut(b []byte) int {
+	n := len(b)
+	if e == utf8Text {
+		for back := 1; back <= min(utf8.UTFMax, n); back++ {
+			if utf8.RuneStart(b[n-back]) {
+				if !utf8.FullRune(b[n-back:]) {
 					return n - back
 				}
 				break
-			}
-		}
-		return n
-	}
-	if n > len(b) {
-		n = len(b)
-	}
-	if e == utf8Text {
-		for back := 0; back < utf8.UTFMax && n-back > 0; back++ {
-			if utf8.RuneStart(b[n-back]) {
-				return n - back
 			}
 		}
 		return n
@@ -172,25 +160,14 @@ func (e encoding) appendText(dst, raw []byte) []byte {
 		return appendValid(dst, trimEOL(raw))
 	}
 	start := len(dst)
-	var high rune
-	for len(raw) >= 2 {
-		u := rune(e.codeUnit(raw))
-		raw = raw[2:]
-		if high != 0 {
-			if r := utf16.DecodeRune(high, u); r != utf8.RuneError {
-				dst, high = utf8.AppendRune(dst, r), 0
-				continue
-			}
-			dst, high = utf8.AppendRune(dst, utf8.RuneError), 0
-		}
-		if u >= 0xD800 && u < 0xDC00 {
-			high = u
-			continue
-		}
-		// AppendRune writes U+FFFD for a low surrogate on its own.
-		dst = utf8.AppendRune(dst, u)
+	units := make([]uint16, 0, len(raw)/2)
+	for ; len(raw) >= 2; raw = raw[2:] {
+		units = append(units, e.codeUnit(raw))
 	}
-	if high != 0 || len(raw) != 0 {
+	for _, r := range utf16.Decode(units) {
+		dst = utf8.AppendRune(dst, r)
+	}
+	if len(raw) != 0 {
 		dst = utf8.AppendRune(dst, utf8.RuneError)
 	}
 	return dst[:start+len(trimEOL(dst[start:]))]
@@ -226,11 +203,9 @@ func appendValid(dst, b []byte) []byte {
 	if utf8.Valid(b) {
 		return append(dst, b...)
 	}
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		// AppendRune writes an invalid byte as U+FFFD.
+	// Invalid bytes are U+FFFD in the runes of a string.
+	for _, r := range string(b) {
 		dst = utf8.AppendRune(dst, r)
-		b = b[n:]
 	}
 	return dst
 }

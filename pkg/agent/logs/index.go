@@ -97,43 +97,29 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 			continue
 		}
 		info, err := e.Info()
-		if err != nil || (!info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0) {
+		if err != nil {
 			continue
 		}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			f, target, err := root.open(name)
-			if err != nil {
+		size, modified, link := info.Size(), info.ModTime(), info.Mode()&fs.ModeSymlink != 0
+		switch {
+		case !link && !info.Mode().IsRegular():
+			continue
+		case link || sparse.Maybe(info):
+			g, err := newSeries(root, name).stat(e.Name())
+			if err == nil {
+				size, modified = g.size, g.mtime
+			} else if link {
 				// Leads out of the directory, or nowhere.
 				continue
 			}
-			f.Close()
-			info = target
 		}
 		query := name
 		if dir == "." && !serviceName.MatchString(name) {
 			query = "./" + name
 		}
-		ix.Entries = append(ix.Entries, IndexEntry{Name: query, Kind: KindFile, Size: textSize(root, name, info), Modified: timeRef(info.ModTime())})
+		ix.Entries = append(ix.Entries, IndexEntry{Name: query, Kind: KindFile, Size: size, Modified: timeRef(modified)})
 	}
 	return nil
-}
-
-// textSize is the size of a file without what was moved to rotated ones. Of one that cannot
-// be opened it is the size of the file.
-func textSize(root logRoot, name string, info fs.FileInfo) int64 {
-	if !sparse.Maybe(info) {
-		return info.Size()
-	}
-	f, opened, err := root.open(name)
-	if err != nil {
-		return info.Size()
-	}
-	defer f.Close()
-	start, err := sparse.TextStart(f)
-	if err != nil {
-		return info.Size()
-	}
-	return max(0, opened.Size()-start)
 }
 
 func (ix *Index) addChannels(ctx context.Context, host Host) {

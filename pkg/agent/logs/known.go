@@ -41,7 +41,7 @@ func newKnownGenerations(s series, list []generation) knownGenerations {
 		if !g.stamp.IsZero() {
 			k.stems[strings.TrimSuffix(g.name, ".gz")] = true
 		}
-		if seg, err := openListed(s, g); err == nil {
+		if seg, err := s.openListed(g); err == nil {
 			if len(seg.head) > 0 {
 				k.heads[headSum(seg.head)] = true
 			}
@@ -61,7 +61,7 @@ func (k knownGenerations) hasText(s series, g generation) bool {
 	if !g.gzip {
 		return false
 	}
-	seg, err := openListed(s, g)
+	seg, err := s.openListed(g)
 	if err != nil {
 		return false
 	}

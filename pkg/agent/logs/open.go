@@ -252,39 +252,9 @@ func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
 		for at > first && !all[at-1].mtime.Before(f.since) {
 			at--
 		}
-		return openAt(c, all, at)
+		return c.beginAt(all, at, 0)
 	}
-	return openAt(c, all, last)
-}
-
-// openAt begins at the start of one of the generations.
-func openAt(c *chain, all []generation, i int) error { return beginAt(c, all, i, 0) }
-
-// beginAt begins at a place in one of the generations.
-func beginAt(c *chain, all []generation, i int, off int64) error {
-	seg, err := openListed(c.series, all[i])
-	if err != nil {
-		return err
-	}
-	c.begin(seg, off, all[:i])
-	return nil
-}
-
-// openListed opens a generation that was listed, and no other that has its name by
-// now.
-func openListed(s series, g generation) (*segment, error) {
-	seg, err := openSegment(s, g.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errUnstable
-	}
-	if err != nil {
-		return nil, err
-	}
-	if seg.gen.id != g.id || seg.gen.start != g.start {
-		seg.close()
-		return nil, errUnstable
-	}
-	return seg, nil
+	return c.beginAt(all, last, 0)
 }
 
 // beginPrevious reads what was rotated away last, and nothing else.
@@ -292,7 +262,7 @@ func beginPrevious(c *chain, all []generation) error {
 	for i := len(all) - 1; i >= 0; i-- {
 		if g := all[i]; !g.current && g.size > 0 {
 			c.pinned, c.stop = true, &all[i]
-			return openAt(c, all, i)
+			return c.beginAt(all, i, 0)
 		}
 	}
 	return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf(
@@ -305,7 +275,7 @@ func (o *opener) beginTail(src *fileSource, all []generation, first int) error {
 	want := *o.plan.TailLines
 	exact := true
 	for i := last; ; i-- {
-		seg, err := openListed(c.series, all[i])
+		seg, err := c.series.openListed(all[i])
 		if err != nil {
 			return err
 		}
@@ -349,14 +319,14 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	c := &src.chain
 	if m == nil {
 		// Nothing was there then, so all of it is new.
-		return openAt(c, all, 0)
+		return c.beginAt(all, 0, 0)
 	}
 	gap := "the file that was being read is gone; continuing with the oldest one after it"
 	for i, g := range all {
 		if g.id.String() != m.ID {
 			continue
 		}
-		seg, err := openListed(c.series, g)
+		seg, err := c.series.openListed(g)
 		if err != nil {
 			return err
 		}
@@ -366,7 +336,7 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 		}
 		if at, off, ok := movedPlace(all[:i+1], m.Start, m.Offset); ok {
 			seg.close()
-			return beginAt(c, all, at, off)
+			return c.beginAt(all, at, off)
 		}
 		seg.close()
 		gap = "the file that was being read was truncated; continuing with what is in it now"
@@ -376,7 +346,7 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 		if all[i].mtime.UnixNano() < m.Modified {
 			continue
 		}
-		seg, err := openListed(c.series, all[i])
+		seg, err := c.series.openListed(all[i])
 		if err != nil {
 			return err
 		}
@@ -389,8 +359,8 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	src.gap = gap
 	for i, g := range all {
 		if g.size > 0 && g.mtime.UnixNano() >= m.Modified {
-			return openAt(c, all, i)
+			return c.beginAt(all, i, 0)
 		}
 	}
-	return openAt(c, all, len(all)-1)
+	return c.beginAt(all, len(all)-1, 0)
 }

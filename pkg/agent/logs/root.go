@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 )
 
@@ -31,41 +30,46 @@ type logRoot struct {
 	dir string
 }
 
+// within calls do for a name below the directory. If it fails because of an absolute link,
+// which an os.Root refuses even when it leads back into it, as those in C:\var\log\containers
+// do, it calls do again for what the name leads to.
+func (r logRoot) within(name string, do func(root *os.Root, name string) error) error {
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // a directory opened for reading
+	err = do(root, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	target, resolveErr := r.resolve(root, name)
+	if resolveErr != nil {
+		return resolveErr
+	}
+	if target == name {
+		return err
+	}
+	return do(root, target)
+}
+
 // open opens a regular file for reading. Writers are not hindered: on Windows,
 // files opened through an [os.Root] share reading, writing and deleting.
-func (r logRoot) open(name string) (*os.File, fs.FileInfo, error) {
-	root, err := os.OpenRoot(r.dir)
+func (r logRoot) open(name string) (f *os.File, info fs.FileInfo, err error) {
+	err = r.within(name, func(root *os.Root, name string) (err error) {
+		f, err = root.OpenFile(filepath.FromSlash(name), openFlags, 0)
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	defer root.Close() //nolint:errcheck // a directory opened for reading
-
-	f, err := root.OpenFile(filepath.FromSlash(name), openFlags, 0)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil, nil, err
-		}
-		// An os.Root refuses absolute links even when they lead back into it,
-		// as those in C:\var\log\containers do.
-		target, rerr := r.resolve(root, name)
-		if rerr != nil {
-			return nil, nil, rerr
-		}
-		if target == name {
-			return nil, nil, err
-		}
-		if f, err = root.OpenFile(filepath.FromSlash(target), openFlags, 0); err != nil {
-			return nil, nil, err
-		}
-	}
-	info, err := f.Stat()
-	if err == nil {
-		switch {
-		case info.IsDir():
-			err = errIsDirectory
-		case !info.Mode().IsRegular():
-			err = errNotRegular
-		}
+	info, err = f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = errIsDirectory
+	case !info.Mode().IsRegular():
+		err = errNotRegular
 	}
 	if err != nil {
 		f.Close()
@@ -133,36 +137,18 @@ func (r logRoot) relative(target string) (string, error) {
 		dirs = append(dirs, resolved)
 	}
 	for _, dir := range dirs {
-		prefix := strings.TrimRight(filepath.Clean(dir), string(filepath.Separator)) + string(filepath.Separator)
-		clean := filepath.Clean(target)
-		if len(clean) < len(prefix) {
-			continue
-		}
-		head := clean[:len(prefix)]
-		if head == prefix || runtime.GOOS == "windows" && strings.EqualFold(head, prefix) {
-			return clean[len(prefix):], nil
+		if name, err := filepath.Rel(dir, target); err == nil && filepath.IsLocal(name) {
+			return name, nil
 		}
 	}
 	return "", errOutsideRoot
 }
 
 // list reads one directory below the root. The entries are sorted by name.
-func (r logRoot) list(dir string) ([]fs.DirEntry, error) {
-	root, err := os.OpenRoot(r.dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close() //nolint:errcheck // a directory opened for reading
-	entries, err := fs.ReadDir(root.FS(), path.Clean(dir))
-	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return entries, err
-	}
-	target, rerr := r.resolve(root, dir)
-	if rerr != nil {
-		return nil, rerr
-	}
-	if target == dir {
-		return nil, err
-	}
-	return fs.ReadDir(root.FS(), target)
+func (r logRoot) list(dir string) (entries []fs.DirEntry, err error) {
+	err = r.within(path.Clean(dir), func(root *os.Root, name string) (err error) {
+		entries, err = fs.ReadDir(root.FS(), name)
+		return err
+	})
+	return entries, err
 }

@@ -10,7 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
+	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
@@ -33,19 +36,50 @@ type segment struct {
 	enc           encoding
 
 	zip    *gzip.Reader
-	zipBuf *bufio.Reader
 	zipOff int64
 }
 
-// openSegment opens a generation by its name. The file may be another one by
-// now; the caller compares gen.id when that matters.
-func openSegment(s series, name string) (*segment, error) {
-	f, g, err := s.open(name)
+// open opens the generation that has a name.
+func (s series) open(name string) (seg *segment, err error) {
+	f, info, err := s.root.open(path.Join(s.dir, name))
 	if err != nil {
 		return nil, err
 	}
-	seg := &segment{f: f, gen: g}
-	if err := seg.loadHead(); err != nil {
+	seg = &segment{f: f, gen: generation{rotationName: rotationName{name: name, gzip: strings.HasSuffix(name, ".gz")}}}
+	defer func() {
+		if err != nil {
+			seg.close()
+		}
+	}()
+	g := &seg.gen
+	if g.id, err = identify(f, info); err != nil {
+		return nil, err
+	}
+	if !g.gzip {
+		if g.start, err = sparse.TextStart(f); err != nil {
+			return nil, err
+		}
+	}
+	g.size, g.mtime = max(0, info.Size()-g.start), info.ModTime()
+	return seg, nil
+}
+
+// openListed opens a generation that was listed, and no other that has its name by
+// now. It reads its beginning.
+func (s series) openListed(g generation) (*segment, error) {
+	seg, err := s.open(g.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errUnstable
+	}
+	if err != nil {
+		return nil, err
+	}
+	if seg.gen.id != g.id || seg.gen.start != g.start {
+		err = errUnstable
+	} else {
+		err = seg.loadHead()
+	}
+	if err != nil {
 		seg.close()
 		return nil, err
 	}
@@ -165,21 +199,11 @@ func (s *segment) rewindGzip() error {
 	if _, err := s.f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading %s: %w", s.gen.name, err)
 	}
-	if s.zipBuf == nil {
-		s.zipBuf = bufio.NewReaderSize(nil, 64<<10)
-	}
-	s.zipBuf.Reset(s.f)
-	s.zipOff = 0
-	var err error
-	if s.zip == nil {
-		s.zip, err = gzip.NewReader(s.zipBuf)
-	} else {
-		err = s.zip.Reset(s.zipBuf)
-	}
+	zip, err := gzip.NewReader(bufio.NewReaderSize(s.f, 64<<10))
 	if err != nil {
-		s.zip = nil
 		return s.gzipError(err)
 	}
+	s.zip, s.zipOff = zip, 0
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -41,36 +40,14 @@ func newSeries(root logRoot, name string) series {
 // errUnstable says that files were renamed faster than they could be listed.
 var errUnstable = errors.New("the log is being rotated too fast to be listed")
 
-// open opens a generation and says what it is.
-func (s series) open(name string) (*os.File, generation, error) {
-	f, info, err := s.root.open(path.Join(s.dir, name))
-	if err != nil {
-		return nil, generation{}, err
-	}
-	g := generation{mtime: info.ModTime()}
-	g.name = name
-	g.gzip = strings.HasSuffix(name, ".gz")
-	if !g.gzip {
-		if g.start, err = sparse.TextStart(f); err != nil {
-			f.Close()
-			return nil, generation{}, err
-		}
-	}
-	g.size = max(0, info.Size()-g.start)
-	if g.id, err = identify(f, info); err != nil {
-		f.Close()
-		return nil, generation{}, err
-	}
-	return f, g, nil
-}
-
-// stat is open without keeping the file.
+// stat describes the generation that has a name.
 func (s series) stat(name string) (generation, error) {
-	f, g, err := s.open(name)
+	seg, err := s.open(name)
 	if err != nil {
-		return g, err
+		return generation{}, err
 	}
-	return g, f.Close()
+	defer seg.close()
+	return seg.gen, nil
 }
 
 // present describes the file that has the log's own name; [fs.ErrNotExist] when
@@ -127,12 +104,12 @@ func (s series) withoutCopy(list []generation) []generation {
 	if last < 1 || !list[last].current || list[last-1].gzip || list[last-1].size < sparse.Unit || list[last-1].size > list[last].size {
 		return list
 	}
-	rotated, err := openListed(s, list[last-1])
+	rotated, err := s.openListed(list[last-1])
 	if err != nil {
 		return list
 	}
 	defer rotated.close()
-	present, err := openListed(s, list[last])
+	present, err := s.openListed(list[last])
 	if err != nil {
 		return list
 	}
