@@ -19,7 +19,7 @@ type eventSource struct {
 	log       EventLog
 	selection EventQuery
 	reader    EventReader
-	gap       string
+	missing   string
 
 	// history are events that were read newest first, in their right order.
 	history []*Event
@@ -91,14 +91,14 @@ func (s *eventSource) resume(ctx context.Context, from *resume) error {
 	switch {
 	case after > s.last:
 		// Clearing a channel starts its numbers again.
-		s.gap, after = "the event log channel was cleared; continuing with its oldest event", 0
+		s.missing, after = "the event log channel was cleared; continuing with its oldest event", 0
 	case s.last > after:
 		oldest, err := edgeRecord(ctx, s.log, s.selection.Channel, false)
 		if err != nil {
 			return err
 		}
 		if oldest > after+1 {
-			s.gap = fmt.Sprintf("the records %d to %d of the event log channel are gone; continuing with its oldest event", after+1, oldest-1)
+			s.missing = fmt.Sprintf("the records %d to %d of the event log channel are gone; continuing with its oldest event", after+1, oldest-1)
 		}
 	}
 	s.selection.AfterRecord, s.at = after, after
@@ -141,6 +141,8 @@ func (s *eventSource) readTail(ctx context.Context, f filter, n int64) error {
 	return nil
 }
 
+func (s *eventSource) gap() string { return s.missing }
+
 func (s *eventSource) settle() {}
 
 func (s *eventSource) close() {
@@ -156,11 +158,6 @@ func (s *eventSource) resumeAt(p position) resume {
 }
 
 func (s *eventSource) next(ctx context.Context) (*unit, error) {
-	if s.gap != "" {
-		s.out = unit{gap: s.gap, at: s.position()}
-		s.gap = ""
-		return &s.out, nil
-	}
 	e, err := s.nextEvent(ctx)
 	if errors.Is(err, io.EOF) {
 		// Everything up to here was dealt with, if only by leaving it out.

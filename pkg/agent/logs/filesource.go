@@ -31,12 +31,11 @@ const (
 
 // fileSource is the log in a file and its rotated generations.
 type fileSource struct {
-	query string
-	chain chain
-	grain grain
-	now   func() time.Time
-	// gap, when set, is handed out first.
-	gap string
+	query   string
+	chain   chain
+	grain   grain
+	now     func() time.Time
+	missing string
 	// live: what comes now is being written while we look.
 	live bool
 
@@ -62,8 +61,9 @@ type fileSource struct {
 	out        unit
 }
 
-func (s *fileSource) settle() { s.live = true }
-func (s *fileSource) close()  { s.chain.close() }
+func (s *fileSource) gap() string { return s.missing }
+func (s *fileSource) settle()     { s.live = true }
+func (s *fileSource) close()      { s.chain.close() }
 
 func (s *fileSource) position() position {
 	if s.hasAhead {
@@ -82,11 +82,6 @@ func (s *fileSource) resumeAt(p position) resume {
 }
 
 func (s *fileSource) next(context.Context) (*unit, error) {
-	if s.gap != "" {
-		s.out = unit{gap: s.gap, at: s.position()}
-		s.gap = ""
-		return &s.out, nil
-	}
 	switch s.grain {
 	case byBlock:
 		return s.nextBlock()
@@ -226,30 +221,11 @@ func (s *fileSource) guessTime(c timeContext) time.Time {
 	}
 	s.guess, s.guessFor = ch.seg.gen.mtime, ch.seg
 	ahead := ch.buf[ch.r:ch.w]
-	if len(ahead) > peekBytes {
-		ahead = ahead[:peekBytes]
-	}
-	if t, ok := firstTime(ch.seg.enc, ahead, c); ok {
+	for _, t := range linesWithTime(ch.seg.enc, ahead[:min(len(ahead), peekBytes)], c) {
 		s.guess = t
+		break
 	}
 	return s.guess
-}
-
-// firstTime returns the time of the first line in raw text that has one.
-func firstTime(enc encoding, raw []byte, c timeContext) (time.Time, bool) {
-	var text []byte
-	for len(raw) > 0 {
-		n := enc.lineEnd(raw)
-		if n < 0 {
-			break
-		}
-		text = enc.appendText(text[:0], raw[:n])
-		if t, ok := lineTime(text, c); ok {
-			return t, true
-		}
-		raw = raw[n:]
-	}
-	return time.Time{}, false
 }
 
 // lookBack prepares for a start in the middle of a file: the lines there may
@@ -260,31 +236,11 @@ func (s *fileSource) lookBack() {
 		return
 	}
 	from := max(0, ch.off-peekBytes)
-	from -= from % 2
-	raw := make([]byte, ch.off-from)
-	n, err := ch.seg.readAt(raw, from)
+	raw, _, err := readLines(ch.seg, from-from%2, ch.off)
 	if err != nil {
 		return
 	}
-	enc := ch.seg.enc
-	raw = raw[:enc.lastLineEnd(raw[:n])]
-	if from > 0 {
-		first := enc.lineEnd(raw)
-		if first < 0 {
-			return
-		}
-		raw = raw[first:]
-	} else {
-		raw = raw[min(bomLen(ch.seg.head), len(raw)):]
-	}
-	c := s.timeContext()
-	var text []byte
-	for len(raw) > 0 {
-		n := enc.lineEnd(raw)
-		text = enc.appendText(text[:0], raw[:n])
-		if t, ok := lineTime(text, c); ok {
-			s.lastTime, s.timed = t, true
-		}
-		raw = raw[n:]
+	for _, t := range linesWithTime(ch.seg.enc, raw[:ch.seg.enc.lastLineEnd(raw)], s.timeContext()) {
+		s.lastTime, s.timed = t, true
 	}
 }

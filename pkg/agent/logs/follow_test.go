@@ -269,6 +269,9 @@ func (r *scriptedReader) start(from *resume) {
 	if err != nil {
 		r.t.Fatalf("opening: %v", err)
 	}
+	if gap := src.gap(); gap != "" {
+		r.t.Fatalf("gap: %s", gap)
+	}
 	r.src = src.(*fileSource)
 }
 
@@ -282,9 +285,6 @@ func (r *scriptedReader) drain() {
 		}
 		if u == nil {
 			return
-		}
-		if u.gap != "" {
-			r.t.Fatalf("gap: %s", u.gap)
 		}
 		r.got.Write(u.text)
 		if !u.raw {

@@ -84,15 +84,16 @@ type EventReader interface {
 	Close() error
 }
 
-// Event is one event, rendered.
+// Event is one event, rendered. As JSON it is a part of a record, which has its time and message.
 type Event struct {
-	RecordID uint64
-	Time     time.Time
-	Channel  string
-	Provider string
-	EventID  uint32
 	// Level is the English word: Critical, Error, Warning, Information, Verbose.
-	Level string
+	Level    string `json:"level"`
+	EventID  uint32 `json:"eventID"`
+	Provider string `json:"provider"`
+	RecordID uint64 `json:"recordID"`
+	Channel  string `json:"channel"`
+
+	Time time.Time `json:"-"`
 	// Message may have several lines.
-	Message string
+	Message string `json:"-"`
 }

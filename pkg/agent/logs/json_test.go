@@ -4,6 +4,7 @@
 package logs
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ func FuzzJSONString(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, s []byte) {
-		quoted := appendJSONString(nil, s)
+		quoted := bytes.TrimSuffix(appendJSON(nil, string(s)), []byte("\n"))
 		var got string
 		if err := json.Unmarshal(quoted, &got); err != nil {
 			t.Fatalf("%q became %s: %v", s, quoted, err)

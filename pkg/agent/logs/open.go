@@ -194,7 +194,7 @@ func (o *opener) startFile(q query, s series, exact bool, from *resume) (source,
 	}
 	err := o.begin(src, exact, from)
 	for try := 0; errors.Is(err, errUnstable) && try < beginTries; try++ {
-		src.gap = ""
+		src.missing = ""
 		err = o.begin(src, exact, from)
 	}
 	if err != nil {
@@ -356,7 +356,7 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 		}
 		seg.close()
 	}
-	src.gap = gap
+	src.missing = gap
 	for i, g := range all {
 		if g.size > 0 && g.mtime.UnixNano() >= m.Modified {
 			return c.beginAt(all, i, 0)

@@ -56,9 +56,6 @@ type output struct {
 
 // put renders one unit of a source.
 func (o *output) put(src int, u *unit) error {
-	if u.gap != "" {
-		return o.putGap(src, u.gap)
-	}
 	text := u.text
 	if !u.raw || o.json {
 		text = o.render(src, u)
@@ -100,8 +97,7 @@ func (o *output) settle() error {
 	}
 	o.tail = nil
 	var err error
-	for i := range t.lines[t.first:] {
-		l := &t.lines[t.first+i]
+	for _, l := range t.lines {
 		if err != nil {
 			// Left out by the limit.
 			if _, ok := o.undelivered[l.src]; !ok {
@@ -213,15 +209,18 @@ func (o *output) render(src int, u *unit) []byte {
 	}
 }
 
-// putGap writes a notice, which is no part of the log and of no limit.
+// putGap writes a notice, which is no part of the log and of no limit. An empty one is none.
 func (o *output) putGap(src int, gap string) error {
-	text := fmt.Appendf(nil, "# gap: %s: %s\n", o.labels[src], gap)
-	if o.json {
-		text = appendJSONString([]byte(`{"gap":`), []byte(gap))
-		text = appendJSONString(append(text, `,"source":`...), []byte(o.labels[src]))
-		text = append(text, "}\n"...)
+	if gap == "" {
+		return nil
 	}
-	return o.write(text)
+	if o.json {
+		return o.write(appendJSON(nil, struct {
+			Gap    string `json:"gap"`
+			Source string `json:"source"`
+		}{gap, o.labels[src]}))
+	}
+	return o.write(fmt.Appendf(nil, "# gap: %s: %s\n", o.labels[src], gap))
 }
 
 // trailer ends the answer with its cursor.
@@ -245,10 +244,7 @@ func (o *output) trailer(c cursor) error {
 type tailBuffer struct {
 	max   int64
 	lines []tailLine
-	first int
 	bytes int64
-	// spare is the memory of the line dropped last.
-	spare []byte
 }
 
 type tailLine struct {
@@ -261,20 +257,13 @@ func (t *tailBuffer) push(src int, from place, text []byte) {
 	if t.max == 0 {
 		return
 	}
-	t.lines = append(t.lines, tailLine{src, from, append(t.spare[:0], text...)})
-	t.spare = nil
+	var reused []byte
+	for int64(len(t.lines)) >= t.max || t.bytes+int64(len(text)) > maxTailBytes && len(t.lines) > 0 {
+		reused = t.lines[0].text
+		t.bytes -= int64(len(reused))
+		t.lines[0] = tailLine{}
+		t.lines = t.lines[1:]
+	}
+	t.lines = append(t.lines, tailLine{src, from, append(reused[:0], text...)})
 	t.bytes += int64(len(text))
-	for int64(len(t.lines)-t.first) > t.max || t.bytes > maxTailBytes && len(t.lines)-t.first > 1 {
-		dropped := &t.lines[t.first]
-		t.bytes -= int64(len(dropped.text))
-		t.spare = dropped.text
-		*dropped = tailLine{}
-		t.first++
-	}
-	if t.first > 1024 && t.first > len(t.lines)/2 {
-		kept := copy(t.lines, t.lines[t.first:])
-		clear(t.lines[kept:])
-		t.lines = t.lines[:kept]
-		t.first = 0
-	}
 }

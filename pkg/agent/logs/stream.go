@@ -40,6 +40,11 @@ type stream struct {
 func (s *stream) run(ctx context.Context) error {
 	s.pending = make([]*unit, len(s.sources))
 	s.dry = make([]bool, len(s.sources))
+	for i, src := range s.sources {
+		if err := s.out.putGap(i, src.gap()); err != nil {
+			return err
+		}
+	}
 	timer := time.NewTimer(maxPoll)
 	defer timer.Stop()
 	for wait, settled := minPoll, false; ; {
@@ -152,9 +157,8 @@ func (s *stream) pass(ctx context.Context) error {
 // before orders units: what is no record first, then by time. Of equal ones the
 // source that was named first comes first, as the comparison is strict.
 func before(a, b *unit) bool {
-	special := func(u *unit) bool { return u.nothing || u.gap != "" }
-	if special(a) != special(b) {
-		return special(a)
+	if a.nothing != b.nothing {
+		return a.nothing
 	}
 	return a.time.Before(b.time)
 }

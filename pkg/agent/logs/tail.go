@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
+	"time"
 )
 
 const (
@@ -25,9 +27,7 @@ func lastLines(seg *segment, size, n int64) (off, found int64, err error) {
 	if !seg.decideEncoding(true) || size == 0 {
 		return 0, 0, nil
 	}
-	enc := seg.enc
-	unit := int64(enc.unit())
-	size -= size % unit
+	size -= size % int64(seg.enc.unit())
 	first := int64(bomLen(seg.head))
 	if size <= first {
 		return 0, 0, nil
@@ -35,31 +35,73 @@ func lastLines(seg *segment, size, n int64) (off, found int64, err error) {
 	if n <= 0 {
 		return size, 0, nil
 	}
-	buf := make([]byte, tailBlock)
-	// found counts the ends of lines that were seen; the one at the very end of
-	// the text ends the last line and is not before another.
-	for end := size; end > 0; {
-		start := max(0, end-tailBlock)
-		b := buf[:end-start]
-		if err := readFull(seg, b, start); err != nil {
+	// An end of a line at the very end of the text is not before another line.
+	for at, err := range lineEndsBackwards(seg, size) {
+		if err != nil {
 			return 0, 0, err
 		}
-		for to := len(b); ; {
-			nl := enc.lastLineEnd(b[:to])
-			if nl == 0 {
-				break
+		if at < size {
+			if found++; found == n {
+				return at, found, nil
 			}
-			at := start + int64(nl)
-			if at < size {
-				if found++; found == n {
-					return at, found, nil
-				}
-			}
-			to = nl - int(unit)
 		}
-		end = start
 	}
 	return 0, found + 1, nil
+}
+
+// lineEndsBackwards yields where the lines within the first size bytes of a file end, the
+// last one first.
+func lineEndsBackwards(seg *segment, size int64) iter.Seq2[int64, error] {
+	return func(yield func(int64, error) bool) {
+		buf := make([]byte, tailBlock)
+		for end := size; end > 0; end = max(0, end-tailBlock) {
+			start := max(0, end-tailBlock)
+			b := buf[:end-start]
+			if err := readFull(seg, b, start); err != nil {
+				yield(0, err)
+				return
+			}
+			for n := seg.enc.lastLineEnd(b); n > 0; n = seg.enc.lastLineEnd(b[:n-seg.enc.unit()]) {
+				if !yield(start+int64(n), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// linesWithTime yields the lines of raw text that have a time: where they begin, and when.
+func linesWithTime(enc encoding, raw []byte, c timeContext) iter.Seq2[int, time.Time] {
+	return func(yield func(int, time.Time) bool) {
+		var text []byte
+		for at := 0; at < len(raw); {
+			n := enc.lineEnd(raw[at:])
+			if n < 0 {
+				n = len(raw) - at
+			}
+			text = enc.appendText(text[:0], raw[at:at+n])
+			if t, ok := lineTime(text, c); ok && !yield(at, t) {
+				return
+			}
+			at += n
+		}
+	}
+}
+
+// readLines reads what is between two places of a file, from the first beginning of a line
+// there, which it returns too.
+func readLines(seg *segment, from, to int64) (raw []byte, at int64, err error) {
+	raw = make([]byte, to-from)
+	if err := readFull(seg, raw, from); err != nil {
+		return nil, 0, err
+	}
+	skip := min(bomLen(seg.head), len(raw))
+	if from > 0 {
+		if skip = seg.enc.lineEnd(raw); skip < 0 {
+			skip = len(raw)
+		}
+	}
+	return raw[skip:], from + int64(skip), nil
 }
 
 // lastRecords is lastLines for records: lines with a time and what continues them.
@@ -68,37 +110,16 @@ func lastRecords(seg *segment, size, n int64, c timeContext) (off, found int64, 
 	if !seg.decideEncoding(true) || size == 0 {
 		return 0, 0, nil
 	}
-	enc := seg.enc
-	size -= size % int64(enc.unit())
-	var text []byte
+	size -= size % int64(seg.enc.unit())
 	for window := int64(tailBlock); ; window *= 4 {
 		start := max(0, size-window)
-		raw := make([]byte, size-start)
-		if err := readFull(seg, raw, start); err != nil {
+		raw, first, err := readLines(seg, start, size)
+		if err != nil {
 			return 0, 0, err
 		}
-		at := start
-		if start > 0 {
-			skip := enc.lineEnd(raw)
-			if skip < 0 {
-				skip = len(raw)
-			}
-			raw, at = raw[skip:], at+int64(skip)
-		} else {
-			bom := min(bomLen(seg.head), len(raw))
-			raw, at = raw[bom:], at+int64(bom)
-		}
 		var begins []int64
-		for len(raw) > 0 {
-			l := enc.lineEnd(raw)
-			if l < 0 {
-				l = len(raw)
-			}
-			text = enc.appendText(text[:0], raw[:l])
-			if _, ok := lineTime(text, c); ok {
-				begins = append(begins, at)
-			}
-			raw, at = raw[l:], at+int64(l)
+		for at := range linesWithTime(seg.enc, raw, c) {
+			begins = append(begins, first+int64(at))
 		}
 		switch {
 		case int64(len(begins)) >= n:
@@ -143,18 +164,8 @@ func lastLineEnd(seg *segment, size int64) (int64, error) {
 	if !seg.decideEncoding(true) {
 		return 0, nil
 	}
-	size -= size % int64(seg.enc.unit())
-	buf := make([]byte, tailBlock)
-	for end := size; end > 0; {
-		start := max(0, end-tailBlock)
-		b := buf[:end-start]
-		if err := readFull(seg, b, start); err != nil {
-			return 0, err
-		}
-		if nl := seg.enc.lastLineEnd(b); nl > 0 {
-			return start + int64(nl), nil
-		}
-		end = start
+	for end, err := range lineEndsBackwards(seg, size-size%int64(seg.enc.unit())) {
+		return end, err
 	}
 	return 0, nil
 }

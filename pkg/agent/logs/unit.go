@@ -27,8 +27,6 @@ type unit struct {
 	// continues says that the text belongs to the record handed out before.
 	continues bool
 	event     *Event
-	// gap is set for a notice that something is missing in place of a unit.
-	gap string
 	// nothing is set for a unit that only says that the source is at work,
 	// leaving out what the filter does not want.
 	nothing bool
@@ -36,6 +34,8 @@ type unit struct {
 
 // source is one log, opened.
 type source interface {
+	// gap says what is missing before the first unit; empty: nothing.
+	gap() string
 	// next returns the next unit, or nil when there is none (yet).
 	next(ctx context.Context) (*unit, error)
 	// settle is called once, when everything that was there before the follow
@@ -77,7 +77,7 @@ const maxLeftOut = 4096
 func (s *filtered) next(ctx context.Context) (*unit, error) {
 	for range maxLeftOut {
 		u, err := s.source.next(ctx)
-		if u == nil || err != nil || u.gap != "" {
+		if u == nil || err != nil {
 			return u, err
 		}
 		keep := s.filter.inWindow(u.time)
