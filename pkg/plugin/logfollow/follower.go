@@ -4,15 +4,16 @@
 package logfollow
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"net/url"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // Query parameters of the subresource log that a follower sets or has to understand.
@@ -59,8 +60,7 @@ type Follower struct {
 	// there has been no stream. It is not asked about the first request, whose errors are
 	// the user's. Required.
 	Retry func(err error, since time.Duration) bool
-	// Notice is told, in a sentence, that the stream broke off and that it goes on again.
-	// Nil: nobody is.
+	// Notice gets a sentence when the stream broke off and when it continues. Required.
 	Notice func(text string)
 	// GiveUpAfter is for how long a stream that broke off is tried to be had again.
 	// 0: without end.
@@ -76,12 +76,12 @@ type Follower struct {
 // does not pass. It returns nil when the log ended and the error of ctx when that did.
 func (f *Follower) Run(ctx context.Context) error {
 	s := newState(f)
-	defer s.flush() //nolint:errcheck // was looked at wherever something was written
 	var (
-		lost    time.Time // when the stream broke off; zero while there is one
-		opened  bool
-		wait    = f.first()
-		problem error
+		lost      time.Time // when the stream broke off; zero while there is one
+		opened    bool
+		firstWait = cmp.Or(f.firstWait, defaultFirstWait)
+		delay     = firstWait
+		problem   error
 	)
 	for {
 		asked := time.Now()
@@ -90,17 +90,17 @@ func (f *Follower) Run(ctx context.Context) error {
 		if err == nil {
 			accepted := time.Now()
 			if opened = true; !lost.IsZero() {
-				f.notice("the log goes on")
+				f.Notice("the log goes on")
 			}
 			lost, problem = time.Time{}, nil
 			var end ending
 			end, err = s.read(body, limit)
 			body.Close()
 			if end.lines > 0 {
-				wait = f.first()
+				delay = firstWait
 			}
-			if s.writeErr != nil {
-				return fmt.Errorf("writing the log: %w", s.writeErr)
+			if err := s.out.Flush(); err != nil {
+				return fmt.Errorf("writing the log: %w", err)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -108,7 +108,7 @@ func (f *Follower) Run(ctx context.Context) error {
 			if end.cursor != "" {
 				begins := s.anchor == nil
 				if s.advance(end, limit) {
-					return s.flush()
+					return s.out.Flush()
 				}
 				// One that ends at once with nothing is not asked again in a loop.
 				if begins || end.lines > 0 || end.stopping {
@@ -117,7 +117,7 @@ func (f *Follower) Run(ctx context.Context) error {
 			} else {
 				s.broken(asked, time.Since(accepted))
 				lost = time.Now()
-				f.notice(fmt.Sprintf("the connection was lost (%v); trying again", reason(err)))
+				f.Notice(fmt.Sprintf("the connection was lost (%v); trying again", err))
 			}
 		} else {
 			if ctx.Err() != nil {
@@ -134,51 +134,13 @@ func (f *Follower) Run(ctx context.Context) error {
 		if problem != nil && f.GiveUpAfter > 0 && time.Since(lost) > f.GiveUpAfter {
 			return fmt.Errorf("the log could not be continued for %s: %w", f.GiveUpAfter, problem)
 		}
-		if err := sleep(ctx, wait); err != nil {
-			return err
+		// Many readers of a server that was restarted do not come back at the same moment.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait.Jitter(delay, 0.5)):
 		}
-		wait = min(2*wait, f.max())
-	}
-}
-
-func (f *Follower) notice(text string) {
-	if f.Notice != nil {
-		f.Notice(text)
-	}
-}
-
-func (f *Follower) first() time.Duration {
-	if f.firstWait > 0 {
-		return f.firstWait
-	}
-	return defaultFirstWait
-}
-
-func (f *Follower) max() time.Duration {
-	if f.maxWait > 0 {
-		return f.maxWait
-	}
-	return defaultMaxWait
-}
-
-// reason puts the end of a stream without a cursor into words.
-func reason(err error) error {
-	if err == nil {
-		return errors.New("the stream ended early")
-	}
-	return err
-}
-
-// sleep waits for d and up to half of it more, so that many readers of a server that
-// was restarted do not come back at the same moment.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d + rand.N(d/2+1)) //nolint:gosec // no secret
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+		delay = min(2*delay, cmp.Or(f.maxWait, defaultMaxWait))
 	}
 }
 

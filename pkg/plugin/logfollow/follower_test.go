@@ -176,7 +176,7 @@ func (e *engine) follow(t *testing.T, q url.Values, chunk int64) (out *buffer, s
 	f := &Follower{
 		Open:  func(ctx context.Context, q url.Values) (io.ReadCloser, error) { return e.open(t, ctx, q) },
 		Query: q, Out: out, Retry: func(error, time.Duration) bool { return true },
-		firstWait: time.Millisecond, maxWait: time.Millisecond, chunk: chunk,
+		Notice: func(string) {}, firstWait: time.Millisecond, maxWait: time.Millisecond, chunk: chunk,
 	}
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
@@ -377,7 +377,7 @@ func TestFollowEnds(t *testing.T) {
 			f := &Follower{
 				Open:  func(ctx context.Context, q url.Values) (io.ReadCloser, error) { return e.open(t, ctx, q) },
 				Query: q, Out: &out, Retry: func(error, time.Duration) bool { return false },
-				firstWait: time.Millisecond, chunk: 15,
+				Notice: func(string) {}, firstWait: time.Millisecond, chunk: 15,
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()

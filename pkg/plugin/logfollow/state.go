@@ -6,6 +6,7 @@ package logfollow
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"strconv"
@@ -47,7 +48,6 @@ type ending struct {
 type state struct {
 	follower *Follower
 	out      *bufio.Writer
-	writeErr error
 	json     bool
 	marks    marks
 	delivered
@@ -67,15 +67,12 @@ type state struct {
 
 func newState(f *Follower) *state {
 	s := &state{
-		follower: f, out: bufio.NewWriterSize(f.Out, 64<<10), marks: textMarks, chunk: f.chunk,
+		follower: f, out: bufio.NewWriterSize(f.Out, 64<<10), marks: textMarks, chunk: cmp.Or(f.chunk, anchorBytes),
 		until:     f.Query.Get(paramUntilTime) != "",
 		delivered: newDelivered(f.Query[paramQuery], f.Query.Get(paramTimestamps) == "true"),
 	}
 	if f.Query.Get(paramOutput) == "json" {
 		s.json, s.marks = true, jsonMarks
-	}
-	if s.chunk == 0 {
-		s.chunk = anchorBytes
 	}
 	if limit, err := strconv.ParseInt(f.Query.Get(paramLimitBytes), 10, 64); err == nil {
 		s.limit = &limit
@@ -102,15 +99,15 @@ func (s *state) advance(end ending, limit int64) (over bool) {
 		*s.limit -= end.bytes
 		// Of a log as JSON nothing is sent when the next record is too large.
 		if *s.limit <= 0 || !first && s.json && !end.stopping && limit < s.chunk {
-			s.write(end.carry)
+			s.out.Write(end.carry) //nolint:errcheck // Flush reports it
 			return true
 		}
 	}
 	return s.until && !first && !end.stopping && !end.limited && (!s.json || end.lines == 0)
 }
 
-// read reads one stream to its end. The error says how it broke off; a stream that
-// ended in good order has a cursor.
+// read reads one stream to its end. A stream that ended in good order has a cursor, the
+// error of any other says how it broke off.
 func (s *state) read(body io.Reader, limit int64) (ending, error) {
 	var (
 		end  ending
@@ -124,19 +121,18 @@ func (s *state) read(body io.Reader, limit int64) (ending, error) {
 	for {
 		text, err := in.ReadBytes('\n')
 		if err != nil {
-			ended := errors.Is(err, io.EOF)
-			if ended && held != nil && len(text) == 0 {
-				end.cursor = s.cursorOf(held)
-			}
-			if end.cursor != "" {
-				end.carry = line.cut
-				s.showGaps()
-			}
 			// What is left of a line without an end comes again.
-			if ferr := s.flush(); ferr != nil || ended {
-				return end, ferr
+			if !errors.Is(err, io.EOF) {
+				return end, err
 			}
-			return end, err
+			if held != nil && len(text) == 0 {
+				end.cursor, end.carry = s.cursorOf(held), line.cut
+			}
+			if end.cursor == "" {
+				return end, errors.New("the stream ended early")
+			}
+			s.showGaps()
+			return end, nil
 		}
 		switch {
 		case held != nil && bytes.HasPrefix(text, s.marks.end):
@@ -152,11 +148,8 @@ func (s *state) read(body io.Reader, limit int64) (ending, error) {
 			continue
 		}
 		s.take(&end, line, text, limit)
-		if s.writeErr != nil {
-			return end, s.writeErr
-		}
 		if in.Buffered() == 0 {
-			if err := s.flush(); err != nil {
+			if err := s.out.Flush(); err != nil {
 				return end, err
 			}
 		}
@@ -211,12 +204,12 @@ func (s *state) deliver(text []byte) {
 		return
 	}
 	s.showGaps()
-	s.write(fresh)
+	s.out.Write(fresh) //nolint:errcheck // Flush reports it
 }
 
 func (s *state) showGaps() {
 	for _, gap := range s.gaps {
-		s.write(gap)
+		s.out.Write(gap) //nolint:errcheck // Flush reports it
 	}
 	s.gaps = nil
 }
@@ -228,17 +221,4 @@ func (s *state) cursorOf(line []byte) string {
 		line = bytes.TrimSuffix(line, []byte(`"}`))
 	}
 	return string(line)
-}
-
-func (s *state) write(text []byte) {
-	if s.writeErr == nil && len(text) > 0 {
-		_, s.writeErr = s.out.Write(text)
-	}
-}
-
-func (s *state) flush() error {
-	if s.writeErr == nil {
-		s.writeErr = s.out.Flush()
-	}
-	return s.writeErr
 }
