@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -257,7 +256,6 @@ func (c *chain) fill() (bool, error) {
 // filledBy takes over n bytes that were read behind the buffer's end. It says
 // false when they are too few to tell the encoding.
 func (c *chain) filledBy(n int) bool {
-	grow := n == len(c.buf)-c.w && len(c.buf) < maxLine
 	c.w += n
 	if c.follow {
 		c.seg.refresh()
@@ -270,27 +268,17 @@ func (c *chain) filledBy(n int) bool {
 		c.r += bom
 		c.off += int64(bom)
 	}
-	if grow {
-		bigger := make([]byte, min(len(c.buf)*4, maxLine))
-		c.r, c.w = 0, copy(bigger, c.buf[c.r:c.w])
-		c.buf = bigger
-	}
 	return true
 }
 
+// makeRoom makes room behind the buffer's end. After a read that filled the buffer it is
+// made larger, as there may be much more.
 func (c *chain) makeRoom() {
-	if c.buf == nil {
-		c.buf = make([]byte, minBuffer)
+	buf := c.buf
+	if c.w == len(buf) && len(buf) < maxLine {
+		buf = make([]byte, min(max(minBuffer, len(buf)*4), maxLine))
 	}
-	if c.r > 0 {
-		c.w = copy(c.buf, c.buf[c.r:c.w])
-		c.r = 0
-	}
-	if c.w == len(c.buf) {
-		bigger := make([]byte, min(len(c.buf)*4, maxLine))
-		copy(bigger, c.buf)
-		c.buf = bigger
-	}
+	c.r, c.w, c.buf = 0, copy(buf, c.buf[c.r:c.w]), buf
 }
 
 // open looks whether the log has come into being.
@@ -357,12 +345,7 @@ func (c *chain) advance() (bool, error) {
 // anything in it.
 func (c *chain) successor(list []generation) int {
 	c.seg.refresh()
-	at := -1
-	for i, g := range list {
-		if g.id == c.seg.gen.id {
-			at = i
-		}
-	}
+	at := indexOf(list, c.seg.gen.id)
 	if at < 0 {
 		// Compressed by now?
 		i, copied := c.findCopy(list)
@@ -386,12 +369,16 @@ func (c *chain) successor(list []generation) int {
 
 // findCopy looks for a rotated file that has the text of ours up to where we are:
 // compressed, or copied before ours was truncated. The caller closes the segment.
+//
+// The copy of a file that was empty when it was last read cannot be told by its beginning.
+// Compressed and older ones are left out: they are more likely of what came before.
 func (c *chain) findCopy(list []generation) (int, *segment) {
-	if len(c.seg.head) == 0 {
-		return c.findCopyOfEmpty(list)
-	}
-	for i, g := range slices.Backward(list) {
-		if g.current || g.id == c.seg.gen.id || c.known.has(g) || !g.gzip && g.size < c.filled() {
+	empty := len(c.seg.head) == 0
+	for i, g := range list {
+		switch {
+		case g.current || g.id == c.seg.gen.id || c.known.has(g):
+			continue
+		case empty && (g.gzip || g.size == 0 || g.mtime.Before(c.seg.gen.mtime)), !empty && !g.gzip && g.size < c.filled():
 			continue
 		}
 		seg, err := c.series.openListed(g)
@@ -407,21 +394,6 @@ func (c *chain) findCopy(list []generation) (int, *segment) {
 	return -1, nil
 }
 
-// findCopyOfEmpty is findCopy for a file that was empty when it was last looked at.
-// A new file cannot be told by its beginning then. Compressed ones are left out:
-// they are more likely of what came before.
-func (c *chain) findCopyOfEmpty(list []generation) (int, *segment) {
-	for i, g := range list {
-		if g.current || g.gzip || g.size == 0 || g.id == c.seg.gen.id || c.known.has(g) || g.mtime.Before(c.seg.gen.mtime) {
-			continue
-		}
-		if seg, err := c.series.openListed(g); err == nil {
-			return i, seg
-		}
-	}
-	return -1, nil
-}
-
 // rewritten says whether the file that we have open holds another text by now. Of a
 // file that was empty so far only a copy can tell, which was made when it was not.
 func (c *chain) rewritten() bool {
@@ -432,7 +404,7 @@ func (c *chain) rewritten() bool {
 	if err != nil || len(list) == 0 || list[len(list)-1].id != c.seg.gen.id {
 		return false
 	}
-	_, copied := c.findCopyOfEmpty(list)
+	_, copied := c.findCopy(list)
 	if copied == nil {
 		return false
 	}
@@ -470,7 +442,7 @@ func (c *chain) truncated() (bool, error) {
 // moved goes on where the text is now that was moved to rotated files, if that is what
 // happened to our file.
 func (c *chain) moved(list []generation) (bool, error) {
-	i := slices.IndexFunc(list, func(g generation) bool { return g.id == c.seg.gen.id })
+	i := indexOf(list, c.seg.gen.id)
 	if i < 0 {
 		return false, nil
 	}

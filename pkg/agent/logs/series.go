@@ -50,6 +50,10 @@ func (s series) stat(name string) (generation, error) {
 	return seg.gen, nil
 }
 
+func indexOf(list []generation, id fileID) int {
+	return slices.IndexFunc(list, func(g generation) bool { return g.id == id })
+}
+
 // present describes the file that has the log's own name; [fs.ErrNotExist] when
 // there is none.
 func (s series) present() (generation, error) {

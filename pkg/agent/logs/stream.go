@@ -17,8 +17,6 @@ const (
 	// stopBytes is how much is still delivered after the caller said stop. A
 	// caller that stops in the middle of a long log wants the end, not the log.
 	stopBytes = 4 << 20
-	// checkEvery is how many units go by between looks at the context.
-	checkEvery = 256
 )
 
 // stream merges sources into an output.
@@ -108,16 +106,12 @@ func (s *stream) past() bool {
 func (s *stream) pass(ctx context.Context) error {
 	clear(s.dry)
 	var stoppedAt int64 = -1
-	// Blocks are few and long, so the clock of checkEvery does not fit them.
-	check := true
-	for n := 0; ; n++ {
-		if check || n%checkEvery == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if stoppedAt < 0 && s.stopped() {
-				stoppedAt = s.out.written
-			}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if stoppedAt < 0 && s.stopped() {
+			stoppedAt = s.out.written
 		}
 		if stoppedAt >= 0 && s.out.written-stoppedAt > stopBytes {
 			return errStopped
@@ -144,10 +138,8 @@ func (s *stream) pass(ctx context.Context) error {
 			if stoppedAt >= 0 {
 				return errStopped
 			}
-			check = true
 			continue
 		}
-		check = u.raw
 		if err := s.out.put(first, u); err != nil {
 			return err
 		}
