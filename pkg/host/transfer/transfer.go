@@ -4,6 +4,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -36,8 +38,6 @@ type Options struct {
 	ProgressInterval time.Duration
 }
 
-const defaultFilesPerHost = 4
-
 // PoolOptions are the options of a pool for transfers to the hosts that o reaches: two
 // sessions share a connection. What is interactive must not wait behind a file, and one connection moves
 // no more than TCP's window in a round trip; but each costs about ten round trips to set up.
@@ -56,20 +56,13 @@ type Transfer struct {
 
 // New returns a Transfer.
 func New(o Options) *Transfer {
-	setDefault(&o.FilesPerHost, defaultFilesPerHost)
-	setDefault(&o.Attempts, 3)
-	setDefault(&o.RetryDelay, time.Second)
-	setDefault(&o.ProgressInterval, 500*time.Millisecond)
+	o.FilesPerHost = cmp.Or(o.FilesPerHost, 4)
+	o.Attempts = cmp.Or(o.Attempts, 3)
+	o.RetryDelay = cmp.Or(o.RetryDelay, time.Second)
+	o.ProgressInterval = cmp.Or(o.ProgressInterval, 500*time.Millisecond)
 	return &Transfer{
 		o: o, total: newLimit(o.TotalBytesPerSecond),
 		hosts: hosts{bytesPerSecond: o.HostBytesPerSecond, m: map[string]*host{}},
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 
@@ -99,13 +92,13 @@ func (t *Transfer) Put(ctx context.Context, target ssh.Target, items []Item, pro
 	defer leave()
 
 	jobs := make([]*job, len(items))
-	wanted := make([]Wanted, len(items))
+	wanted := make([]api.WantedFile, len(items))
 	for i := range items {
 		jobs[i] = &job{item: &items[i], wire: items[i].wire(), temp: items[i].temporary()}
-		wanted[i] = Wanted{Path: items[i].HostPath, Size: items[i].Size}
+		wanted[i] = api.WantedFile{Path: items[i].HostPath, Size: items[i].Size}
 	}
 	u := &upload{t: t, target: target, limits: []*rate.Limiter{h.limit, t.total}}
-	var states []State
+	var states []api.FileState
 	err = t.retry(ctx, nil, func() error {
 		states, err = t.o.Remote.Inspect(ctx, target, wanted)
 		return err
