@@ -55,6 +55,7 @@ var layers = map[string][]string{
 	"pkg/drain":     {"pkg/apis"},
 	// A server's way to a host, for the API server and the controller alike.
 	"pkg/host":             {"pkg/apis", "pkg/wmco"},
+	"pkg/host/transfer":    {"pkg/agent/api", "pkg/host"},
 	"pkg/host/agentclient": {"pkg/apis", "pkg/agent/api", "pkg/desired/payload", "pkg/host", "pkg/version"},
 	"pkg/host/diagnose":    {"pkg/apis", "pkg/agent/api", "pkg/host"},
 	// The desired configuration of a host: a pure function, and what reads its inputs.

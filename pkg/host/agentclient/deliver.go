@@ -189,35 +189,30 @@ func reading(bytes int64) time.Duration {
 }
 
 // Inspect implements [transfer.Remote].
-func (r remote) Inspect(ctx context.Context, target ssh.Target, files []transfer.Wanted) ([]transfer.State, error) {
-	states := make([]transfer.State, 0, len(files))
+func (r remote) Inspect(ctx context.Context, target ssh.Target, files []api.WantedFile) ([]api.FileState, error) {
+	states := make([]api.FileState, 0, len(files))
 	for some := range slices.Chunk(files, filesAtOnce) {
-		var request api.FilesRequest
 		var size int64
 		for _, f := range some {
-			request.Files = append(request.Files, api.WantedFile{Path: f.Path, Size: f.Size})
 			size += f.Size
 		}
 		var answer api.FilesAnswer
-		q := question{command: api.CommandFiles, request: request, timeout: reading(size)}
+		q := question{command: api.CommandFiles, request: api.FilesRequest{Files: some}, timeout: reading(size)}
 		if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
 			return nil, err
 		}
 		if len(answer.Files) != len(some) {
 			return nil, &Error{Step: StepRun, Err: fmt.Errorf("it was asked about %d files and answers for %d", len(some), len(answer.Files))}
 		}
-		for _, f := range answer.Files {
-			states = append(states, transfer.State(f))
-		}
+		states = append(states, answer.Files...)
 	}
 	return states, nil
 }
 
 // Commit implements [transfer.Remote].
-func (r remote) Commit(ctx context.Context, target ssh.Target, c transfer.Commit) error {
-	request := api.CommitRequest{Temporary: c.Temporary, Path: c.Path, Size: c.Size, SHA256: c.SHA256, Gzip: c.Gzip}
+func (r remote) Commit(ctx context.Context, target ssh.Target, request api.CommitRequest) error {
 	var answer api.CommitAnswer
-	q := question{command: api.CommandCommit, request: request, timeout: reading(c.Size)}
+	q := question{command: api.CommandCommit, request: request, timeout: reading(request.Size)}
 	if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
 		return err
 	}

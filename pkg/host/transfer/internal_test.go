@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 func TestSFTPPath(t *testing.T) {
@@ -80,14 +82,14 @@ func TestPlan(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var jobs []*job
-			var states []State
+			var states []api.FileState
 			for _, f := range tt.files {
 				item := &Item{Size: f.size, SHA256: "right"}
 				if f.gzip > 0 {
 					item.Gzip = &Gzip{Size: f.gzip}
 				}
 				jobs = append(jobs, &job{item: item, wire: item.wire(), partial: f.partial})
-				s := State{Volume: f.volume, FreeBytes: -1}
+				s := api.FileState{Volume: f.volume, FreeBytes: -1}
 				if f.there {
 					s.Exists, s.Size, s.SHA256 = true, f.size, "right"
 				}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // job is an item of a transfer.
@@ -28,7 +30,7 @@ type job struct {
 // plan decides what has to be sent, the largest first, so that no worker begins with a
 // large file when the others are done. jobs are those of all items in their order;
 // states are what is on the host, in the same order.
-func plan(jobs []*job, states []State) (send []*job, err error) {
+func plan(jobs []*job, states []api.FileState) (send []*job, err error) {
 	need := map[string]int64{}
 	free := map[string]int64{}
 	for i, j := range jobs {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"sync/atomic"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 )
@@ -27,7 +28,7 @@ type localRemote struct {
 	free atomic.Int64
 	// beforeCommit, if it is not nil, may do something to the file that is about to be
 	// committed, or fail.
-	beforeCommit func(c transfer.Commit, local string) error
+	beforeCommit func(c api.CommitRequest, local string) error
 	commits      atomic.Int32
 }
 
@@ -37,10 +38,10 @@ func newRemote(local func(string) (string, error)) *localRemote {
 	return r
 }
 
-func (r *localRemote) Inspect(_ context.Context, _ ssh.Target, files []transfer.Wanted) ([]transfer.State, error) {
-	states := make([]transfer.State, len(files))
+func (r *localRemote) Inspect(_ context.Context, _ ssh.Target, files []api.WantedFile) ([]api.FileState, error) {
+	states := make([]api.FileState, len(files))
 	for i, f := range files {
-		states[i] = transfer.State{Volume: "C:", FreeBytes: r.free.Load()}
+		states[i] = api.FileState{Volume: "C:", FreeBytes: r.free.Load()}
 		path, err := r.local(f.Path)
 		if err != nil {
 			return nil, err
@@ -65,7 +66,7 @@ func (r *localRemote) Inspect(_ context.Context, _ ssh.Target, files []transfer.
 	return states, nil
 }
 
-func (r *localRemote) Commit(_ context.Context, _ ssh.Target, c transfer.Commit) error {
+func (r *localRemote) Commit(_ context.Context, _ ssh.Target, c api.CommitRequest) error {
 	r.commits.Add(1)
 	temporary, err := r.local(c.Temporary)
 	if err != nil {
@@ -94,7 +95,7 @@ func (r *localRemote) Commit(_ context.Context, _ ssh.Target, c transfer.Commit)
 	return os.Rename(temporary, final)
 }
 
-func (r *localRemote) unpack(c transfer.Commit, temporary, final string) error {
+func (r *localRemote) unpack(c api.CommitRequest, temporary, final string) error {
 	packed, err := os.Open(temporary)
 	if err != nil {
 		return err
@@ -115,7 +116,7 @@ func (r *localRemote) unpack(c transfer.Commit, temporary, final string) error {
 	return errors.Join(os.Rename(unpacked, final), os.Remove(temporary))
 }
 
-func check(c transfer.Commit, r io.Reader, w io.Writer) error {
+func check(c api.CommitRequest, r io.Reader, w io.Writer) error {
 	h := sha256.New()
 	n, err := io.Copy(io.MultiWriter(h, w), r)
 	if err != nil {

@@ -26,6 +26,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // site is a host of one tier and what is needed to put files there.
@@ -387,17 +389,17 @@ func TestWrongContent(t *testing.T) {
 	tests := []struct {
 		name   string
 		source []byte
-		commit func(c transfer.Commit, local string) error
+		commit func(c api.CommitRequest, local string) error
 		want   error
 	}{
 		{"other bytes", changed, nil, transfer.ErrSourceChanged},
 		{"too short", content[:mib-1], nil, transfer.ErrSourceChanged},
 		{"empty", nil, nil, transfer.ErrSourceChanged},
 		{"too long", append(slices.Clone(content), 'x'), nil, transfer.ErrSourceChanged},
-		{"damaged on the host", content, func(_ transfer.Commit, local string) error {
+		{"damaged on the host", content, func(_ api.CommitRequest, local string) error {
 			return os.WriteFile(local, changed, 0o644)
 		}, transfer.ErrDigest},
-		{"in use", content, func(transfer.Commit, string) error { return transfer.ErrInUse }, transfer.ErrInUse},
+		{"in use", content, func(api.CommitRequest, string) error { return transfer.ErrInUse }, transfer.ErrInUse},
 	}
 	onTiers(t, func(t *testing.T, s *site) {
 		for _, tt := range tests {
@@ -452,7 +454,7 @@ func TestAnswerLost(t *testing.T) {
 	s := newSite(t, winhost.TierInProcess)
 	content := random(mib, 1)
 	done := false
-	s.remote.beforeCommit = func(c transfer.Commit, local string) error {
+	s.remote.beforeCommit = func(c api.CommitRequest, local string) error {
 		if done {
 			return errors.New("asked again")
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/pkg/sftp"
 	"golang.org/x/time/rate"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -40,7 +41,7 @@ type upload struct {
 
 // survey prepares the directories, and finds out what earlier transfers left in them: what can be continued
 // is noted, and what belongs to another content is removed.
-func (u *upload) survey(ctx context.Context, jobs []*job, states []State) error {
+func (u *upload) survey(ctx context.Context, jobs []*job, states []api.FileState) error {
 	byDir := map[string][]*job{}
 	for i, j := range jobs {
 		// A directory where nothing is missing needs no look.
@@ -169,7 +170,7 @@ func (w *worker) send(ctx context.Context, j *job) error {
 
 // arrived says whether the host gave the file its final name and the news of that was lost.
 func (w *worker) arrived(ctx context.Context, j *job) bool {
-	states, err := w.t.o.Remote.Inspect(ctx, w.target, []Wanted{{Path: j.item.HostPath, Size: j.item.Size}})
+	states, err := w.t.o.Remote.Inspect(ctx, w.target, []api.WantedFile{{Path: j.item.HostPath, Size: j.item.Size}})
 	return err == nil && len(states) == 1 && states[0].SHA256 == j.item.SHA256
 }
 
@@ -202,7 +203,7 @@ func (w *worker) attempt(ctx context.Context, j *job) (offset int64, err error) 
 	}
 	j.sent.Store(j.wire.Size)
 	j.stage.Store(int32(StageVerifying))
-	err = w.t.o.Remote.Commit(ctx, w.target, Commit{
+	err = w.t.o.Remote.Commit(ctx, w.target, api.CommitRequest{
 		Temporary: j.temp, Path: j.item.HostPath, Size: j.item.Size, SHA256: j.item.SHA256, Gzip: j.item.Gzip != nil,
 	})
 	if err != nil {
@@ -252,7 +253,7 @@ func (w *worker) refused(ctx context.Context, j *job, offset int64, err error) e
 	if _, ok := errors.AsType[*sftp.StatusError](err); !ok {
 		return err
 	}
-	states, inspectErr := w.t.o.Remote.Inspect(ctx, w.target, []Wanted{{Path: j.item.HostPath, Size: j.item.Size}})
+	states, inspectErr := w.t.o.Remote.Inspect(ctx, w.target, []api.WantedFile{{Path: j.item.HostPath, Size: j.item.Size}})
 	if inspectErr == nil && len(states) == 1 {
 		if free := states[0].FreeBytes; free >= 0 && free < j.wire.Size-offset {
 			return fmt.Errorf("%w: %s are free, %s more were to be written: %w", ErrDiskFull, mib(free), mib(j.wire.Size-offset), err)
