@@ -7,16 +7,12 @@ import (
 	"strings"
 )
 
-const (
-	// Root has everything of the agent.
-	Root = `C:\Windows\windows-node-agent`
-)
+// Root has everything of the agent.
+const Root = `C:\Windows\windows-node-agent`
 
-const (
-	// PayloadDirectory is where the files of the payload are put for the engine, which
-	// moves them to where they belong; see [PayloadPath].
-	PayloadDirectory = Root + `\payload`
-)
+// PayloadDirectory is where the files of the payload are put for the engine, which
+// moves them to where they belong; see [PayloadPath].
+const PayloadDirectory = Root + `\payload`
 
 // PayloadPath is where a file of the payload is put for the engine: digest is that of
 // its content, as in [config.File]. It is moved from there, so that a host does not need the

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"hash/fnv"
 	"math"
 
@@ -67,12 +66,9 @@ func headSum(b []byte) uint64 {
 	return h.Sum64()
 }
 
-func (c cursor) encode() (string, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return "", fmt.Errorf("encoding the cursor: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b), nil
+func (c cursor) encode() string {
+	b, _ := json.Marshal(c) // it has nothing that cannot be encoded
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // decodeCursor reads a cursor that belongs to the given queries. It returns their

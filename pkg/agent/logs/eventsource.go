@@ -15,7 +15,6 @@ import (
 
 // eventSource is the log in one channel of the event log.
 type eventSource struct {
-	query     string
 	log       EventLog
 	selection EventQuery
 	reader    EventReader
@@ -154,7 +153,7 @@ func (s *eventSource) close() {
 func (s *eventSource) position() position { return position{record: s.at} }
 
 func (s *eventSource) resumeAt(p position) resume {
-	return resume{Query: s.query, Event: &eventMark{RecordID: p.record}}
+	return resume{Event: &eventMark{RecordID: p.record}}
 }
 
 func (s *eventSource) next(ctx context.Context) (*unit, error) {

@@ -31,7 +31,6 @@ const (
 
 // fileSource is the log in a file and its rotated generations.
 type fileSource struct {
-	query   string
 	chain   chain
 	grain   grain
 	now     func() time.Time
@@ -52,13 +51,12 @@ type fileSource struct {
 	guess    time.Time
 	guessFor *segment
 
-	record     unit
-	recordText []byte
-	ahead      unit
-	aheadText  []byte
-	hasAhead   bool
-	blockText  []byte
-	out        unit
+	// record is handed out; ahead, with hasAhead, is the first line of the next one. Both own
+	// their text.
+	record, ahead unit
+	hasAhead      bool
+	blockText     []byte
+	out           unit
 }
 
 func (s *fileSource) gap() string { return s.missing }
@@ -73,7 +71,7 @@ func (s *fileSource) position() position {
 }
 
 func (s *fileSource) resumeAt(p position) resume {
-	r := resume{Query: s.query}
+	var r resume
 	if p.seg != nil {
 		m := p.seg.mark(p.off)
 		r.File = &m
@@ -144,13 +142,12 @@ func (s *fileSource) nextBlock() (*unit, error) {
 }
 
 func (s *fileSource) nextRecord() (*unit, error) {
-	begun := false
 	lines := 0
 	if s.hasAhead {
-		s.record, s.recordText = s.ahead, append(s.recordText[:0], s.aheadText...)
-		s.hasAhead, begun, lines = false, true, 1
+		s.record, s.ahead = s.ahead, s.record
+		s.hasAhead, lines = false, 1
 	}
-	for {
+	for ; ; lines++ {
 		ln, ok, err := s.nextLine()
 		if err != nil {
 			return nil, err
@@ -159,22 +156,20 @@ func (s *fileSource) nextRecord() (*unit, error) {
 			break
 		}
 		u := s.unitOf(ln)
-		if !begun {
-			s.record, s.recordText = u, append(s.recordText[:0], u.text...)
-			begun, lines = true, 1
-			continue
+		switch {
+		case lines == 0:
+			s.record.copyFrom(u)
+		case !u.continues || lines >= maxRecordLines || len(s.record.text)+len(u.text) >= maxLine:
+			s.ahead.copyFrom(u)
+			s.hasAhead = true
+			return &s.record, nil
+		default:
+			s.record.text = append(append(s.record.text, '\n'), u.text...)
 		}
-		if !u.continues || lines >= maxRecordLines || len(s.recordText)+len(u.text) >= maxLine {
-			s.ahead, s.aheadText, s.hasAhead = u, append(s.aheadText[:0], u.text...), true
-			break
-		}
-		s.recordText = append(append(s.recordText, '\n'), u.text...)
-		lines++
 	}
-	if !begun {
+	if lines == 0 {
 		return nil, nil
 	}
-	s.record.text = s.recordText
 	return &s.record, nil
 }
 

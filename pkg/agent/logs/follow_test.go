@@ -314,11 +314,8 @@ func (r *scriptedReader) pause() *resume {
 	r.some()
 	from := r.src.resumeAt(r.src.position())
 	r.src.close()
-	c := cursor{Version: cursorVersion, Sources: []resume{from}}
-	text, err := c.encode()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	from.Query = r.q.text
+	text := cursor{Version: cursorVersion, Sources: []resume{from}}.encode()
 	back, refused := decodeCursor(text, []query{r.q})
 	if refused != nil {
 		r.t.Fatal(refused)
@@ -505,7 +502,7 @@ func (a *followAnswer) waitFor(text string) {
 // stop says stop and returns the body.
 func (a *followAnswer) stop() string {
 	a.t.Helper()
-	if _, err := a.stdin.Write([]byte(stopLine + "\n")); err != nil {
+	if _, err := a.stdin.Write([]byte(api.StopLine + "\n")); err != nil {
 		a.t.Fatalf("saying stop: %v; got %q", err, a.String())
 	}
 	if err := a.wait(); err != nil {

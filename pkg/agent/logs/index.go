@@ -151,11 +151,7 @@ func timeRef(t time.Time) *time.Time {
 
 func (ix *Index) write(w io.Writer, asJSON bool) error {
 	if asJSON {
-		b, err := json.Marshal(ix)
-		if err != nil {
-			return fmt.Errorf("encoding the index: %w", err)
-		}
-		if _, err := w.Write(append(b, '\n')); err != nil {
+		if err := json.NewEncoder(w).Encode(ix); err != nil {
 			return fmt.Errorf("writing the index: %w", err)
 		}
 		return nil

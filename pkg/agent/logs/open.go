@@ -24,17 +24,14 @@ type opener struct {
 	exactTail bool
 }
 
-// openAll opens every source, or none.
+// openAll opens every source. The caller closes those that were opened, also after an error.
 func (o *opener) openAll(ctx context.Context) ([]source, *api.LogError) {
 	var sources []source
 	for i := range o.plan.queries {
 		s, err := o.open(ctx, i)
 		if err != nil {
-			for _, s := range sources {
-				s.close()
-			}
 			err.Field = fmt.Sprintf("queries[%d]", i)
-			return nil, err
+			return sources, err
 		}
 		if o.plan.filter.timed() || o.plan.filter.pattern != nil {
 			s = &filtered{source: s, filter: o.plan.filter}
@@ -123,7 +120,6 @@ func (o *opener) openChannel(ctx context.Context, q query, channel, provider str
 	if err != nil {
 		return nil, eventError(channel, err)
 	}
-	s.query = q.text
 	return s, nil
 }
 
@@ -183,7 +179,7 @@ func eventError(channel string, err error) *api.LogError {
 // for a file that was asked for as such: of it, no rotated files are read before.
 func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *api.LogError) {
 	src := &fileSource{
-		query: q.text, grain: o.plan.grain, now: o.host.Now,
+		grain: o.plan.grain, now: o.host.Now,
 		chain: chain{series: s, follow: o.plan.Follow, resumable: o.plan.EmitCursor},
 	}
 	if exact && strings.HasSuffix(s.base, ".gz") {

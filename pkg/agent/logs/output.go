@@ -4,10 +4,10 @@
 package logs
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 )
 
@@ -28,15 +28,11 @@ type place struct {
 	skip int64
 }
 
-// output renders units and writes them, whole lines at a time.
+// output renders units and writes them.
 type output struct {
-	w          io.Writer
-	json       bool
-	timestamps bool
-	// labels name the sources; prefix puts them before each line of text.
-	labels []string
-	prefix bool
-	// limit is how many bytes may still be written; negative for no limit.
+	*plan
+	w *bufio.Writer
+	// limit is how many bytes may still be written.
 	limit int64
 	// skip is, per source, how much of what comes was delivered by an earlier
 	// request.
@@ -50,7 +46,6 @@ type output struct {
 	// midLine: what was written last does not end with a newline.
 	midLine bool
 
-	buf  []byte
 	line []byte
 }
 
@@ -77,14 +72,9 @@ func (o *output) put(src int, u *unit) error {
 		o.tail.push(src, from, text)
 		return nil
 	}
-	for len(text) > 0 {
-		n := bytes.IndexByte(text, '\n') + 1
-		if n == 0 {
-			n = len(text)
-		}
-		o.tail.push(src, from, text[:n])
-		from.skip += int64(n)
-		text = text[n:]
+	for line := range bytes.Lines(text) {
+		o.tail.push(src, from, line)
+		from.skip += int64(len(line))
 	}
 	return nil
 }
@@ -101,7 +91,7 @@ func (o *output) settle() error {
 		if err != nil {
 			// Left out by the limit.
 			if _, ok := o.undelivered[l.src]; !ok {
-				o.leave(l.src, l.from)
+				o.undelivered[l.src] = l.from
 			}
 			continue
 		}
@@ -112,19 +102,10 @@ func (o *output) settle() error {
 	return err
 }
 
-func (o *output) leave(src int, p place) {
-	if o.undelivered == nil {
-		o.undelivered = make(map[int]place)
-	}
-	o.undelivered[src] = p
-}
-
 // emit writes rendered text, as much of it as the limit allows.
 func (o *output) emit(src int, from place, text []byte, verbatim bool) error {
-	if o.limit < 0 || int64(len(text)) <= o.limit {
-		if o.limit >= 0 {
-			o.limit -= int64(len(text))
-		}
+	if int64(len(text)) <= o.limit {
+		o.limit -= int64(len(text))
 		if err := o.write(text); err != nil {
 			return err
 		}
@@ -144,7 +125,7 @@ func (o *output) emit(src int, from place, text []byte, verbatim bool) error {
 	} else {
 		from.skip += n
 	}
-	o.leave(src, from)
+	o.undelivered[src] = from
 	if err := o.write(text[:n]); err != nil {
 		return err
 	}
@@ -157,29 +138,14 @@ func (o *output) write(text []byte) error {
 	}
 	o.written += int64(len(text))
 	o.midLine = text[len(text)-1] != '\n'
-	if len(o.buf)+len(text) > outputBuffer {
-		if err := o.flush(); err != nil {
-			return err
-		}
+	if _, err := o.w.Write(text); err != nil {
+		return fmt.Errorf("writing the log: %w", err)
 	}
-	if len(text) > outputBuffer/4 && len(o.buf) == 0 {
-		return o.writeOut(text)
-	}
-	o.buf = append(o.buf, text...)
 	return nil
 }
 
 func (o *output) flush() error {
-	if len(o.buf) == 0 {
-		return nil
-	}
-	err := o.writeOut(o.buf)
-	o.buf = o.buf[:0]
-	return err
-}
-
-func (o *output) writeOut(b []byte) error {
-	if _, err := o.w.Write(b); err != nil {
+	if err := o.w.Flush(); err != nil {
 		return fmt.Errorf("writing the log: %w", err)
 	}
 	return nil
@@ -190,23 +156,19 @@ func (o *output) writeOut(b []byte) error {
 func (o *output) render(src int, u *unit) []byte {
 	o.line = o.line[:0]
 	if o.json {
-		o.line = appendRecord(o.line, o.labels[src], u)
+		o.line = appendRecord(o.line, o.queries[src].text, u)
 		return o.line
 	}
-	for text := u.text; ; {
-		line, rest, more := bytes.Cut(text, []byte{'\n'})
-		if o.prefix {
-			o.line = append(append(append(o.line, '['), o.labels[src]...), "] "...)
+	for line := range bytes.SplitSeq(u.text, []byte{'\n'}) {
+		if len(o.queries) > 1 {
+			o.line = append(append(append(o.line, '['), o.queries[src].text...), "] "...)
 		}
-		if o.timestamps && u.known && !hasTimestamp(line) {
+		if o.Timestamps && u.known && !hasTimestamp(line) {
 			o.line = append(u.time.UTC().AppendFormat(o.line, time.RFC3339Nano), ' ')
 		}
 		o.line = append(append(o.line, line...), '\n')
-		if !more {
-			return o.line
-		}
-		text = rest
 	}
+	return o.line
 }
 
 // putGap writes a notice, which is no part of the log and of no limit. An empty one is none.
@@ -218,17 +180,14 @@ func (o *output) putGap(src int, gap string) error {
 		return o.write(appendJSON(nil, struct {
 			Gap    string `json:"gap"`
 			Source string `json:"source"`
-		}{gap, o.labels[src]}))
+		}{gap, o.queries[src].text}))
 	}
-	return o.write(fmt.Appendf(nil, "# gap: %s: %s\n", o.labels[src], gap))
+	return o.write(fmt.Appendf(nil, "# gap: %s: %s\n", o.queries[src].text, gap))
 }
 
 // trailer ends the answer with its cursor.
 func (o *output) trailer(c cursor) error {
-	text, err := c.encode()
-	if err != nil {
-		return err
-	}
+	text := c.encode()
 	if o.json {
 		return o.write([]byte(`{"cursor":"` + text + "\"}\n"))
 	}

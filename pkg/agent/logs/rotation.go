@@ -117,32 +117,18 @@ func sortGenerations(list []generation) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b generation) int {
-		if a.current != b.current {
-			return boolCompare(a.current, b.current)
-		}
 		order := 0
 		switch {
+		case a.current != b.current:
+			if a.current {
+				return 1
+			}
+			return -1
 		case stamps:
 			order = a.stamp.Compare(b.stamp)
 		case numbers:
 			order = cmp.Compare(b.number, a.number)
 		}
-		if order == 0 {
-			order = a.mtime.Compare(b.mtime)
-		}
-		if order == 0 {
-			order = strings.Compare(a.name, b.name)
-		}
-		return order
+		return cmp.Or(order, a.mtime.Compare(b.mtime), strings.Compare(a.name, b.name))
 	})
-}
-
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

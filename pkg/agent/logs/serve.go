@@ -11,13 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
-
-// stopLine on standard input ends a follow.
-const stopLine = "stop"
 
 // Serve answers one request: it reads the request from stdin and writes the header
 // and the log to stdout.
@@ -50,21 +48,18 @@ func Serve(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) er
 	}
 	opener := &opener{host: host, plan: p, root: logRoot{host.LogRoot()}}
 	sources, refused := opener.openAll(ctx)
-	if refused != nil {
-		return writeHeader(stdout, refused)
-	}
 	defer func() {
 		for _, s := range sources {
 			s.close()
 		}
 	}()
+	if refused != nil {
+		return writeHeader(stdout, refused)
+	}
 	if err := writeHeader(stdout, nil); err != nil {
 		return err
 	}
-	s := &stream{
-		sources: sources, out: newOutput(stdout, p, opener.exactTail),
-		follow: p.Follow, until: p.filter.until, now: host.Now,
-	}
+	s := &stream{sources: sources, out: newOutput(stdout, p, opener.exactTail), plan: p, now: host.Now}
 	if p.Follow {
 		s.stop = watchStop(in)
 	}
@@ -97,24 +92,21 @@ func readRequest(in *bufio.Reader) (*api.LogRequest, *api.LogError) {
 }
 
 func writeHeader(w io.Writer, refused *api.LogError) error {
-	b, err := json.Marshal(api.LogHeader{Protocol: api.ProtocolVersion, Error: refused})
-	if err != nil {
-		return fmt.Errorf("encoding the header: %w", err)
-	}
-	if _, err := w.Write(append(b, '\n')); err != nil {
+	header := api.LogHeader{Protocol: api.ProtocolVersion, Error: refused}
+	if err := json.NewEncoder(w).Encode(header); err != nil {
 		return fmt.Errorf("writing the header: %w", err)
 	}
 	return nil
 }
 
-// watchStop returns a channel that is closed at a line "stop" or the end of in.
+// watchStop returns a channel that is closed at a line [api.StopLine] or the end of in.
 func watchStop(in *bufio.Reader) <-chan struct{} {
 	stop := make(chan struct{})
 	go func() {
 		defer close(stop)
 		for {
 			line, err := in.ReadSlice('\n')
-			if string(bytes.TrimSpace(line)) == stopLine || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			if string(bytes.TrimSpace(line)) == api.StopLine || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 				return
 			}
 		}
@@ -124,17 +116,14 @@ func watchStop(in *bufio.Reader) <-chan struct{} {
 
 func newOutput(w io.Writer, p *plan, exactTail bool) *output {
 	o := &output{
-		w: w, json: p.json, timestamps: p.Timestamps, prefix: len(p.queries) > 1,
-		limit: -1, skip: make([]int64, len(p.queries)),
+		plan: p, w: bufio.NewWriterSize(w, outputBuffer), limit: math.MaxInt64,
+		skip: make([]int64, len(p.queries)), undelivered: make(map[int]place),
 	}
 	if p.LimitBytes != nil {
 		o.limit = *p.LimitBytes
 	}
-	for i, q := range p.queries {
-		o.labels = append(o.labels, q.text)
-		if p.resumes != nil {
-			o.skip[i] = p.resumes[i].Skip
-		}
+	for i, r := range p.resumes {
+		o.skip[i] = r.Skip
 	}
 	if p.TailLines != nil && !exactTail {
 		o.tail = &tailBuffer{max: *p.TailLines}

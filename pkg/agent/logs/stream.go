@@ -23,10 +23,8 @@ const (
 type stream struct {
 	sources []source
 	out     *output
-	follow  bool
-	// until, when set, ends a follow: nothing that is wanted can come later.
-	until time.Time
-	now   func() time.Time
+	plan    *plan
+	now     func() time.Time
 	// stop is closed when the caller wants a follow to end.
 	stop <-chan struct{}
 
@@ -64,7 +62,7 @@ func (s *stream) run(ctx context.Context) error {
 		if err != nil && !errors.Is(err, errLimit) {
 			return err
 		}
-		if ended || err != nil || !s.follow || s.past() {
+		if ended || err != nil || !s.plan.Follow || s.past() {
 			return nil
 		}
 		if err := s.out.flush(); err != nil {
@@ -98,8 +96,9 @@ func (s *stream) stopped() bool {
 
 // past says whether the window of time has closed.
 func (s *stream) past() bool {
+	until := s.plan.filter.until
 	// A second of grace for what is written late.
-	return !s.until.IsZero() && s.now().After(s.until.Add(time.Second))
+	return !until.IsZero() && s.now().After(until.Add(time.Second))
 }
 
 // pass delivers, in the order of time, everything that can be read now.
@@ -166,7 +165,7 @@ func (s *stream) cursor() cursor {
 			p.at = u.at
 		}
 		r := src.resumeAt(p.at)
-		r.Skip = p.skip + s.out.skip[i]
+		r.Query, r.Skip = s.plan.queries[i].text, p.skip+s.out.skip[i]
 		c.Sources = append(c.Sources, r)
 	}
 	return c

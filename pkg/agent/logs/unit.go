@@ -32,6 +32,12 @@ type unit struct {
 	nothing bool
 }
 
+// copyFrom copies a unit with its text, into the memory of the text that u has.
+func (u *unit) copyFrom(other unit) {
+	other.text = append(u.text[:0], other.text...)
+	*u = other
+}
+
 // source is one log, opened.
 type source interface {
 	// gap says what is missing before the first unit; empty: nothing.
@@ -43,7 +49,7 @@ type source interface {
 	settle()
 	// position is that of the first unit that was not handed out.
 	position() position
-	// resumeAt turns a position into one that outlives this process.
+	// resumeAt turns a position into one that outlives this process, but for its query.
 	resumeAt(p position) resume
 	close()
 }

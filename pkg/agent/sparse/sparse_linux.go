@@ -6,6 +6,7 @@ package sparse
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -22,32 +23,22 @@ func maybe(info fs.FileInfo) bool {
 // firstData returns where there first is something other than a hole: 0 for a file that does
 // not begin with one, and the size of a file that has nothing else.
 func firstData(f *os.File, info fs.FileInfo) (int64, error) {
-	raw, err := f.SyscallConn()
+	// The offset of the file, which ReadAt does not use, is moved and restored.
+	before, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return 0, err
 	}
-	var at int64
-	var seekErr error
-	// The offset of the file, which reading at a place does not use, is moved and put back.
-	err = raw.Control(func(fd uintptr) {
-		var before int64
-		if before, seekErr = unix.Seek(int(fd), 0, unix.SEEK_CUR); seekErr != nil {
-			return
-		}
-		at, seekErr = unix.Seek(int(fd), 0, unix.SEEK_DATA)
-		if _, err := unix.Seek(int(fd), before, unix.SEEK_SET); seekErr == nil {
-			seekErr = err
-		}
-	})
+	at, err := f.Seek(0, unix.SEEK_DATA)
 	switch {
-	case err != nil:
-		return 0, err
-	case errors.Is(seekErr, unix.ENXIO):
-		return info.Size(), nil
-	case errors.Is(seekErr, unix.EINVAL): // the file system knows no holes
-		return 0, nil
+	case errors.Is(err, unix.ENXIO):
+		at, err = info.Size(), nil
+	case errors.Is(err, unix.EINVAL): // the file system knows no holes
+		at, err = 0, nil
 	}
-	return at, seekErr
+	if _, restoreErr := f.Seek(before, io.SeekStart); err == nil {
+		err = restoreErr
+	}
+	return at, err
 }
 
 func release(f *os.File, end int64) error {
