@@ -71,17 +71,24 @@ type netFwRule struct {
 // comObject is an interface of COM; M is its table of methods.
 type comObject[M any] struct{ methods *M }
 
-// call calls one of its methods that returns an HRESULT.
-func (o *comObject[M]) call(method uintptr, args ...uintptr) error {
-	r, _, _ := syscall.SyscallN(method, append([]uintptr{uintptr(unsafe.Pointer(o))}, args...)...)
-	if hr := int32(r); hr < 0 {
-		// An HRESULT of facility Win32 (7) has a code of Windows in its lower half.
-		if code := windows.Errno(r & 0xffff); uint32(hr)>>16 == 0x8007 {
-			return code
-		}
-		return fmt.Errorf("HRESULT %#x", uint32(hr))
+// comCall calls a method of a COM interface that returns an HRESULT.
+//
+//go:uintptrescapes
+func comCall(object unsafe.Pointer, method uintptr, args ...uintptr) error {
+	r, _, _ := syscall.SyscallN(method, append([]uintptr{uintptr(object)}, args...)...)
+	return hresult(r)
+}
+
+// hresult returns the error of an HRESULT, nil for success of every kind.
+func hresult(r uintptr) error {
+	if int32(r) >= 0 {
+		return nil
 	}
-	return nil
+	// One of facility Win32 (7) has a code of Windows in its lower half.
+	if code := windows.Errno(r & 0xffff); uint32(r)>>16 == 0x8007 {
+		return code
+	}
+	return fmt.Errorf("HRESULT %#x", uint32(r))
 }
 
 // release gives the interface up.
@@ -106,12 +113,12 @@ func withString(text string, use func(bstr uintptr) error) error {
 }
 
 func (o *comObject[M]) putString(method uintptr, text string) error {
-	return withString(text, func(bstr uintptr) error { return o.call(method, bstr) })
+	return withString(text, func(bstr uintptr) error { return comCall(unsafe.Pointer(o), method, bstr) })
 }
 
 func (o *comObject[M]) getString(method uintptr) (string, error) {
 	var bstr *uint16
-	if err := o.call(method, uintptr(unsafe.Pointer(&bstr))); err != nil || bstr == nil {
+	if err := comCall(unsafe.Pointer(o), method, uintptr(unsafe.Pointer(&bstr))); err != nil || bstr == nil {
 		return "", err
 	}
 	defer procSysFreeString.Call(uintptr(unsafe.Pointer(bstr))) //nolint:errcheck // it returns nothing
@@ -120,7 +127,7 @@ func (o *comObject[M]) getString(method uintptr) (string, error) {
 
 func (o *comObject[M]) getInt(method uintptr) (int32, error) {
 	var value int32
-	err := o.call(method, uintptr(unsafe.Pointer(&value)))
+	err := comCall(unsafe.Pointer(o), method, uintptr(unsafe.Pointer(&value)))
 	return value, err
 }
 
@@ -128,8 +135,5 @@ func (o *comObject[M]) getInt(method uintptr) (int32, error) {
 func createObject[M any](class, iface *windows.GUID) (*comObject[M], error) {
 	var object *comObject[M]
 	r, _, _ := procCoCreateInstance.Call(uintptr(unsafe.Pointer(class)), 0, clsctxInProcess, uintptr(unsafe.Pointer(iface)), uintptr(unsafe.Pointer(&object)))
-	if hr := int32(r); hr < 0 {
-		return nil, fmt.Errorf("HRESULT %#x", uint32(hr))
-	}
-	return object, nil
+	return object, hresult(r)
 }

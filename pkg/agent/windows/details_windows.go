@@ -8,15 +8,13 @@ import (
 	"errors"
 	"slices"
 
-	"golang.org/x/sys/windows"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
 
 // certificateFiles are where the programs of a node keep their certificates. The kubelet
 // and the overlay network keep what they rotated away under names with a time, which
-// nobody wants to see.
+// nobody needs.
 var certificateFiles = []string{
 	`C:\var\lib\kubelet\pki\*-current.pem`,
 	`C:\var\lib\kubelet\pki\*.crt`,
@@ -25,28 +23,16 @@ var certificateFiles = []string{
 	`C:\k\cni\config\*-current.pem`,
 }
 
-var (
-	vmcompute   = windows.NewLazySystemDLL("vmcompute.dll")
-	procHNSCall = vmcompute.NewProc("HNSCall")
-)
-
 // Details implements [agent.Host].
 func (h *Host) Details(_ context.Context, f *api.Facts) {
 	facts.Certificates(f, certificateFiles)
-	f.Collect("network/hns", func() (err error) {
-		// Asking would start the service.
+	f.Collect("network/hns", func() error {
+		// A request would start the service.
 		if !slices.ContainsFunc(f.Services, func(s api.Service) bool { return s.Name == "hns" && s.State == "Running" }) {
 			return errors.New("the Host Networking Service (hns) does not run")
 		}
-		f.Network.HNSNetworks, err = hnsNetworks()
+		networks, err := hnsRequest[[]hnsObject]("GET", "/networks/", nil)
+		f.Network.HNSNetworks = networkFacts(networks)
 		return err
 	})
-}
-
-func hnsNetworks() ([]api.HNSNetwork, error) {
-	answer, err := hnsRequest("GET", "/networks/", "")
-	if err != nil {
-		return nil, err
-	}
-	return parseHNSNetworks(answer)
 }

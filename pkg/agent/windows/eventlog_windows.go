@@ -4,6 +4,7 @@
 package windows
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-	"golang.org/x/sys/windows/registry"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
@@ -38,14 +38,7 @@ func (eventLog) HasProvider(_ context.Context, name string) (bool, error) {
 	if strings.ContainsAny(name, `\/`) {
 		return false, nil
 	}
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Services\EventLog\Application\`+name, registry.QUERY_VALUE)
-	if errors.Is(err, registry.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("looking up the event log provider: %w", err)
-	}
-	return true, k.Close()
+	return keyExists(`SYSTEM\CurrentControlSet\Services\EventLog\Application\` + name)
 }
 
 // Channels lists the channels that have events. There are about a thousand without.
@@ -224,7 +217,7 @@ func (r *eventReader) read(h evtHandle) (*logs.Event, error) {
 		Channel:  values[evtSystemChannel].text(),
 		Provider: values[evtSystemProviderName].text(),
 		EventID:  uint32(values[evtSystemEventID].uint()),
-		Level:    levelName(values[evtSystemLevel].uint()),
+		Level:    cmp.Or(levelNames[values[evtSystemLevel].uint()], "Information"),
 	}
 	message, ok := evtMessage(r.publisher(e.Provider), h)
 	if !ok {
@@ -236,31 +229,15 @@ func (r *eventReader) read(h evtHandle) (*logs.Event, error) {
 
 // systemValues are valid until the next event is rendered.
 func (r *eventReader) systemValues(h evtHandle) ([]evtVariant, error) {
-	values, buf, err := evtRender(r.system, h, r.buf)
-	r.buf = buf
-	if err != nil {
-		return nil, err
+	values, err := r.render(r.system, h)
+	if err == nil && len(values) < evtSystemValues {
+		err = fmt.Errorf("an event has %d system values, want %d", len(values), evtSystemValues)
 	}
-	if len(values) < evtSystemValues {
-		return nil, fmt.Errorf("an event has %d system values, want %d", len(values), evtSystemValues)
-	}
-	return values, nil
+	return values, err
 }
 
-// levelName names the levels of winmeta.xml. Classic sources write 0 for information.
-func levelName(level uint64) string {
-	switch level {
-	case 1:
-		return "Critical"
-	case 2:
-		return "Error"
-	case 3:
-		return "Warning"
-	case 5:
-		return "Verbose"
-	}
-	return "Information"
-}
+// levelNames are those of winmeta.xml. Classic sources write 0 for information.
+var levelNames = map[uint64]string{1: "Critical", 2: "Error", 3: "Warning", 5: "Verbose"}
 
 func (r *eventReader) publisher(name string) evtHandle {
 	if p, ok := r.publishers[name]; ok {
@@ -277,8 +254,7 @@ func (r *eventReader) publisher(name string) evtHandle {
 
 // userData is what an event says when its provider's texts are not to be had.
 func (r *eventReader) userData(h evtHandle) string {
-	values, buf, err := evtRender(r.user, h, r.buf)
-	r.buf = buf
+	values, err := r.render(r.user, h)
 	if err != nil {
 		return ""
 	}

@@ -59,7 +59,7 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 		return err
 	})
 	f.Collect("network/deviceLessNICDisabled", func() error {
-		v, err := readInteger(`SYSTEM\CurrentControlSet\Services\hns\State`, "DeviceLessNicDisabled")
+		v, err := readValue(`SYSTEM\CurrentControlSet\Services\hns\State`, "DeviceLessNicDisabled", registry.Key.GetIntegerValue)
 		if err == nil {
 			on := v != 0
 			f.Network.DeviceLessNICDisabled = &on
@@ -85,28 +85,19 @@ func systemFacts(s *api.SystemFacts) error {
 	s.OS, s.Architecture = runtime.GOOS, nativeArchitecture()
 	v := windows.RtlGetVersion()
 	s.Build = int(v.BuildNumber)
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE, currentVersion, registry.QUERY_VALUE|registry.WOW64_64KEY)
-	if err != nil {
-		return fmt.Errorf("reading the product: %w", err)
-	}
-	defer k.Close() //nolint:errcheck // only read
 	var errs []error
 	text := func(name string) string {
-		t, _, err := k.GetStringValue(name)
-		if !errors.Is(err, registry.ErrNotExist) {
-			errs = append(errs, err)
-		}
+		t, err := readString(currentVersion, name)
+		errs = append(errs, notMissing(err))
 		return t
 	}
 	s.Product, s.Edition, s.InstallationType = text("ProductName"), text("EditionID"), text("InstallationType")
 	if s.Release = text("DisplayVersion"); s.Release == "" {
 		s.Release = text("ReleaseId")
 	}
-	if ubr, _, err := k.GetIntegerValue("UBR"); err == nil {
-		s.Revision = int(ubr)
-	} else if !errors.Is(err, registry.ErrNotExist) {
-		errs = append(errs, err)
-	}
+	ubr, err := readValue(currentVersion, "UBR", registry.Key.GetIntegerValue)
+	errs = append(errs, notMissing(err))
+	s.Revision = int(ubr)
 	s.Version = fmt.Sprintf("%d.%d.%d.%d", v.MajorVersion, v.MinorVersion, s.Build, s.Revision)
 	// VER_NT_WORKSTATION of winnt.h.
 	const workstation = 1
@@ -145,17 +136,12 @@ func nameFacts(n *api.NameFacts) error {
 }
 
 func computerName(kind uint32) (string, error) {
-	var n uint32
-	err := windows.GetComputerNameEx(kind, nil, &n)
-	if !errors.Is(err, windows.ERROR_MORE_DATA) && err != nil {
-		return "", fmt.Errorf("reading the computer name: %w", err)
-	}
-	buf := make([]uint16, n+1)
-	n = uint32(len(buf))
+	var buf [512]uint16 // a name of DNS has at most 255 characters
+	n := uint32(len(buf))
 	if err := windows.GetComputerNameEx(kind, &buf[0], &n); err != nil {
 		return "", fmt.Errorf("reading the computer name: %w", err)
 	}
-	return windows.UTF16ToString(buf), nil
+	return windows.UTF16ToString(buf[:]), nil
 }
 
 const computerNameKey = `SYSTEM\CurrentControlSet\Control\ComputerName\`
@@ -289,7 +275,7 @@ func pendingReboot(p *api.PendingReboot) error {
 	found, err := keyExists(windowsUpdate)
 	add(api.RebootWindowsUpdate, found, err)
 	for _, value := range []string{"PendingFileRenameOperations", "PendingFileRenameOperations2"} {
-		names, err := readStrings(sessionManager, value)
+		names, err := readValue(sessionManager, value, registry.Key.GetStringsValue)
 		// Pairs of source and target; an empty target means deletion.
 		add(api.RebootFileRename, slices.ContainsFunc(names, func(s string) bool { return s != "" }), err)
 	}
@@ -303,27 +289,17 @@ func pendingReboot(p *api.PendingReboot) error {
 	return errors.Join(errs...)
 }
 
-// proxyVariables reads the machine's environment, which the agent's own need not
-// be: an SSH server passes on what was set when it was started.
+// proxyVariables returns those of the machine, which the agent's own environment need not
+// have: an SSH server passes on what was set when it was started.
 func proxyVariables() (map[string]string, error) {
-	const environment = `SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE, environment, registry.QUERY_VALUE)
+	all, err := machineEnvironment()
 	if err != nil {
-		return nil, fmt.Errorf("reading the environment: %w", err)
-	}
-	defer k.Close() //nolint:errcheck // only read
-	names, err := k.ReadValueNames(0)
-	if err != nil {
-		return nil, fmt.Errorf("reading the environment: %w", err)
+		return nil, err
 	}
 	var vars map[string]string
-	for _, name := range names {
+	for name, value := range all {
 		if !facts.IsProxyVariable(name) {
 			continue
-		}
-		value, _, err := k.GetStringValue(name)
-		if err != nil {
-			return vars, fmt.Errorf("reading the variable %s: %w", name, err)
 		}
 		if vars == nil {
 			vars = make(map[string]string)

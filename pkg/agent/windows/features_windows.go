@@ -44,10 +44,12 @@ type dismFeatureInfo struct {
 }
 
 // dismCall calls a function that returns an HRESULT. That a restart is required is success.
+//
+//go:uintptrescapes
 func dismCall(p *windows.LazyProc, args ...uintptr) error {
 	r, _, _ := p.Call(args...)
-	if hr := int32(r); hr < 0 {
-		return fmt.Errorf("%s: HRESULT %#x", p.Name, uint32(hr))
+	if err := hresult(r); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return nil
 }

@@ -174,15 +174,11 @@ func writeWhole(path string, content io.Reader, access config.Access) error {
 
 // moveFile replaces what is at the target, and returns when that is on the disk.
 func moveFile(from, to string) error {
-	a, err := windows.UTF16PtrFromString(from)
+	names, err := utf16Pointers(from, to)
 	if err != nil {
 		return err
 	}
-	b, err := windows.UTF16PtrFromString(to)
-	if err != nil {
-		return err
-	}
-	if err := windows.MoveFileEx(a, b, windows.MOVEFILE_REPLACE_EXISTING|windows.MOVEFILE_WRITE_THROUGH); err != nil {
+	if err := windows.MoveFileEx(names[0], names[1], windows.MOVEFILE_REPLACE_EXISTING|windows.MOVEFILE_WRITE_THROUGH); err != nil {
 		return inUse(&os.LinkError{Op: "rename", Old: from, New: to, Err: err})
 	}
 	return nil

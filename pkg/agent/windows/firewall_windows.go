@@ -54,7 +54,7 @@ func withRules(use func(rules *comObject[netFwRules]) error) error {
 	}
 	defer policy.release()
 	var rules *comObject[netFwRules]
-	if err := policy.call(policy.methods.GetRules, uintptr(unsafe.Pointer(&rules))); err != nil {
+	if err := comCall(unsafe.Pointer(policy), policy.methods.GetRules, uintptr(unsafe.Pointer(&rules))); err != nil {
 		return fmt.Errorf("finding the rules of the firewall: %w", err)
 	}
 	defer rules.release()
@@ -65,7 +65,7 @@ func withRules(use func(rules *comObject[netFwRules]) error) error {
 func (s *windowsSystem) FirewallRule(name string) (found *config.FirewallRule, err error) {
 	err = withRules(func(rules *comObject[netFwRules]) error {
 		var rule *comObject[netFwRule]
-		err := withString(rulePrefix+name, func(bstr uintptr) error { return rules.call(rules.methods.Item, bstr, uintptr(unsafe.Pointer(&rule))) })
+		err := withString(rulePrefix+name, func(bstr uintptr) error { return comCall(unsafe.Pointer(rules), rules.methods.Item, bstr, uintptr(unsafe.Pointer(&rule))) })
 		if errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
 			return nil
 		}
@@ -127,12 +127,12 @@ func (s *windowsSystem) SetFirewallRule(r config.FirewallRule) error {
 		err = errors.Join(
 			rule.putString(rule.methods.PutName, rulePrefix+r.Name),
 			rule.putString(rule.methods.PutDescription, cmp.Or(r.DisplayName, r.Name)),
-			rule.call(rule.methods.PutProtocol, protocol),
+			comCall(unsafe.Pointer(rule), rule.methods.PutProtocol, protocol),
 			rule.putString(rule.methods.PutLocalPorts, strconv.Itoa(int(r.Port))),
-			rule.call(rule.methods.PutDirection, directionIn),
-			rule.call(rule.methods.PutProfiles, profilesAll),
-			rule.call(rule.methods.PutAction, actionAllow),
-			rule.call(rule.methods.PutEnabled, variantTrue),
+			comCall(unsafe.Pointer(rule), rule.methods.PutDirection, directionIn),
+			comCall(unsafe.Pointer(rule), rule.methods.PutProfiles, profilesAll),
+			comCall(unsafe.Pointer(rule), rule.methods.PutAction, actionAllow),
+			comCall(unsafe.Pointer(rule), rule.methods.PutEnabled, variantTrue),
 		)
 		if err != nil {
 			return fmt.Errorf("making rule %s: %w", r.Name, err)
@@ -140,7 +140,7 @@ func (s *windowsSystem) SetFirewallRule(r config.FirewallRule) error {
 		if err := removeRules(rules, r.Name); err != nil {
 			return err
 		}
-		if err := rules.call(rules.methods.Add, uintptr(unsafe.Pointer(rule))); err != nil {
+		if err := comCall(unsafe.Pointer(rules), rules.methods.Add, uintptr(unsafe.Pointer(rule))); err != nil {
 			return fmt.Errorf("adding rule %s: %w", r.Name, err)
 		}
 		return nil
@@ -159,13 +159,13 @@ func removeRules(rules *comObject[netFwRules], name string) error {
 		const enough = 100
 		for range enough {
 			var rule *comObject[netFwRule]
-			err := rules.call(rules.methods.Item, bstr, uintptr(unsafe.Pointer(&rule)))
+			err := comCall(unsafe.Pointer(rules), rules.methods.Item, bstr, uintptr(unsafe.Pointer(&rule)))
 			if errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
 				return nil
 			}
 			if err == nil {
 				rule.release()
-				err = rules.call(rules.methods.Remove, bstr)
+				err = comCall(unsafe.Pointer(rules), rules.methods.Remove, bstr)
 			}
 			if err != nil {
 				return fmt.Errorf("removing rule %s: %w", name, err)

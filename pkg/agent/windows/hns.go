@@ -31,16 +31,20 @@ func parseHNS[T any](answer []byte) (out T, err error) {
 	return body.Output, nil
 }
 
-// parseHNSNetworks reads the answer to GET /networks/.
-func parseHNSNetworks(answer []byte) ([]api.HNSNetwork, error) {
-	networks, err := parseHNS[[]struct {
-		Name    string
-		Type    string
-		Subnets []struct{ AddressPrefix string }
-	}](answer)
-	if err != nil {
-		return nil, err
-	}
+// hnsObject is what networks and endpoints have in common, and what of each matters.
+type hnsObject struct {
+	ID           string
+	Name         string
+	Type         string
+	ManagementIP string
+	IPAddress    string
+	// State of an endpoint; not every version reports it.
+	State   int
+	Subnets []struct{ AddressPrefix string }
+}
+
+// networkFacts returns the facts about networks.
+func networkFacts(networks []hnsObject) []api.HNSNetwork {
 	var list []api.HNSNetwork
 	for _, n := range networks {
 		network := api.HNSNetwork{Name: n.Name, Type: n.Type}
@@ -49,5 +53,5 @@ func parseHNSNetworks(answer []byte) ([]api.HNSNetwork, error) {
 		}
 		list = append(list, network)
 	}
-	return list, nil
+	return list
 }

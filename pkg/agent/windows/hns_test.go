@@ -34,8 +34,8 @@ func TestParseHNSNetworks(t *testing.T) {
 		{name: "no JSON", answer: `oops`, err: "reading the answer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := parseHNSNetworks([]byte(tt.answer))
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			networks, err := parseHNS[[]hnsObject]([]byte(tt.answer))
+			if diff := cmp.Diff(tt.want, networkFacts(networks)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {

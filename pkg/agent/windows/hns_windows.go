@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -17,42 +18,36 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
-// hnsRequest asks the Host Networking Service, in its first schema, as hcsshim does.
-func hnsRequest(method, path, body string) ([]byte, error) {
+var procHNSCall = windows.NewLazySystemDLL("vmcompute.dll").NewProc("HNSCall")
+
+// hnsRequest sends a request to the Host Networking Service, in its first schema, as hcsshim
+// does. A nil request has no body.
+func hnsRequest[T any](method, path string, request any) (out T, err error) {
 	if err := procHNSCall.Find(); err != nil {
-		return nil, fmt.Errorf("finding the Host Networking Service: %w", err)
+		return out, fmt.Errorf("finding the Host Networking Service: %w", err)
 	}
-	var words [3]*uint16
-	for i, text := range []string{method, path, body} {
-		p, err := windows.UTF16PtrFromString(text)
-		if err != nil {
-			return nil, err
+	var body []byte
+	if request != nil {
+		if body, err = json.Marshal(request); err != nil {
+			return out, err
 		}
-		words[i] = p
+	}
+	words, err := utf16Pointers(method, path, string(body))
+	if err != nil {
+		return out, err
 	}
 	var answer *uint16
 	r, _, _ := procHNSCall.Call(uintptr(unsafe.Pointer(words[0])), uintptr(unsafe.Pointer(words[1])), uintptr(unsafe.Pointer(words[2])), uintptr(unsafe.Pointer(&answer)))
 	if answer != nil {
 		defer windows.CoTaskMemFree(unsafe.Pointer(answer))
 	}
-	if hr := int32(r); hr < 0 {
-		return nil, fmt.Errorf("asking the Host Networking Service: HRESULT %#x", uint32(hr))
+	if err := hresult(r); err != nil {
+		return out, fmt.Errorf("calling the Host Networking Service: %w", err)
 	}
 	if answer == nil {
-		return nil, errors.New("the Host Networking Service does not answer")
+		return out, errors.New("the Host Networking Service does not answer")
 	}
-	return []byte(windows.UTF16PtrToString(answer)), nil
-}
-
-// hnsThing is what networks and endpoints have in common, and what of each matters.
-type hnsThing struct {
-	ID           string
-	Name         string
-	ManagementIP string
-	IPAddress    string
-	// State of an endpoint; not every version tells it.
-	State   int
-	Subnets []struct{ AddressPrefix string }
+	return parseHNS[T]([]byte(windows.UTF16PtrToString(answer)))
 }
 
 // hnsCreated is the state of an endpoint that was never attached to anything.
@@ -60,37 +55,24 @@ const hnsCreated = 1
 
 // hnsFind returns a network or endpoint by its name, or nil. On a host without the feature
 // Containers the service is not there, and so nothing of it is.
-func hnsFind(kind, name string) (*hnsThing, error) {
+func hnsFind(kind, name string) (*hnsObject, error) {
 	if err := procHNSCall.Find(); err != nil {
 		return nil, nil //nolint:nilerr // see above
 	}
-	answer, err := hnsRequest("GET", "/"+kind+"/", "")
-	if err != nil {
-		return nil, err
+	list, err := hnsRequest[[]hnsObject]("GET", "/"+kind+"/", nil)
+	if i := slices.IndexFunc(list, func(o hnsObject) bool { return strings.EqualFold(o.Name, name) }); i >= 0 {
+		return &list[i], nil
 	}
-	list, err := parseHNS[[]hnsThing](answer)
-	if err != nil {
-		return nil, err
-	}
-	for _, thing := range list {
-		if strings.EqualFold(thing.Name, name) {
-			return &thing, nil
-		}
-	}
-	return nil, nil
+	return nil, err
 }
 
 // hnsRemove removes a network or endpoint.
 func hnsRemove(kind, name string) error {
-	thing, err := hnsFind(kind, name)
-	if err != nil || thing == nil {
+	object, err := hnsFind(kind, name)
+	if err != nil || object == nil {
 		return err
 	}
-	answer, err := hnsRequest("DELETE", "/"+kind+"/"+thing.ID, "")
-	if err != nil {
-		return err
-	}
-	_, err = parseHNS[json.RawMessage](answer)
+	_, err = hnsRequest[json.RawMessage]("DELETE", "/"+kind+"/"+object.ID, nil)
 	return err
 }
 
@@ -148,13 +130,13 @@ func (s *windowsSystem) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint)
 		if network == nil {
 			return fmt.Errorf("network %s: %w", e.Network, engine.ErrNotYet)
 		}
-		endpoint, err = hnsPost[*hnsThing]("/endpoints/", map[string]any{"Name": e.Name, "VirtualNetwork": network.ID})
+		endpoint, err = hnsRequest[*hnsObject]("POST", "/endpoints/", map[string]any{"Name": e.Name, "VirtualNetwork": network.ID})
 		if err != nil {
 			return fmt.Errorf("making endpoint %s: %w", e.Name, err)
 		}
 	}
 	// Compartment 1 is that of the host itself.
-	if _, err := hnsPost[json.RawMessage]("/endpoints/"+endpoint.ID+"/attach", map[string]any{"SystemType": "Host", "CompartmentId": 1}); err != nil {
+	if _, err := hnsRequest[json.RawMessage]("POST", "/endpoints/"+endpoint.ID+"/attach", map[string]any{"SystemType": "Host", "CompartmentId": 1}); err != nil {
 		return fmt.Errorf("attaching endpoint %s to the host: %w", e.Name, err)
 	}
 	return nil
@@ -163,16 +145,4 @@ func (s *windowsSystem) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint)
 // RemoveHNSEndpoint implements [engine.System].
 func (s *windowsSystem) RemoveHNSEndpoint(_ context.Context, name string) error {
 	return hnsRemove("endpoints", name)
-}
-
-func hnsPost[T any](path string, request any) (out T, err error) {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return out, err
-	}
-	answer, err := hnsRequest("POST", path, string(body))
-	if err != nil {
-		return out, err
-	}
-	return parseHNS[T](answer)
 }

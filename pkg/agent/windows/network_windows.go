@@ -4,7 +4,6 @@
 package windows
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -25,12 +24,12 @@ var (
 const adapterDHCPv4 = 0x4
 
 func interfaces() ([]api.Interface, error) {
-	buf, err := adapters()
+	first, err := adapters()
 	if err != nil {
 		return nil, err
 	}
 	var list []api.Interface
-	for a := (*windows.IpAdapterAddresses)(unsafe.Pointer(&buf[0])); a != nil; a = a.Next {
+	for a := first; a != nil; a = a.Next {
 		dhcp := a.Flags&adapterDHCPv4 != 0
 		n := api.Interface{
 			Name: windows.UTF16PtrToString(a.FriendlyName), Index: int(a.IfIndex),
@@ -71,22 +70,16 @@ func interfaces() ([]api.Interface, error) {
 	return list, nil
 }
 
-// adapters returns the buffer that the structures point into.
-func adapters() ([]uint64, error) {
+// adapters returns the first one of a list.
+func adapters() (*windows.IpAdapterAddresses, error) {
 	const flags = windows.GAA_FLAG_INCLUDE_GATEWAYS | windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST
-	size := uint32(16 << 10)
-	for range 4 {
-		buf := make([]uint64, size/8+1)
-		size = uint32(len(buf) * 8)
-		err := windows.GetAdaptersAddresses(windows.AF_UNSPEC, flags, 0, (*windows.IpAdapterAddresses)(unsafe.Pointer(&buf[0])), &size)
-		if err == nil {
-			return buf, nil
-		}
-		if !errors.Is(err, windows.ERROR_BUFFER_OVERFLOW) {
-			return nil, fmt.Errorf("listing the adapters: %w", err)
-		}
+	first, err := grow(windows.ERROR_BUFFER_OVERFLOW, func(first *windows.IpAdapterAddresses, size *uint32) error {
+		return windows.GetAdaptersAddresses(windows.AF_UNSPEC, flags, 0, first, size)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the adapters: %w", err)
 	}
-	return nil, fmt.Errorf("listing the adapters: %w", windows.ERROR_BUFFER_OVERFLOW)
+	return first, nil
 }
 
 // listeners reads the tables of listening sockets with their owners:
@@ -109,56 +102,40 @@ func listeners() ([]api.Listener, error) {
 			list = append(list, api.Listener{Port: p, Address: ip.String(), PID: pid})
 		}
 	}
-	buf, err := tcpTable(windows.AF_INET)
+	rows4, err := tcpTable[row4](windows.AF_INET)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range tableRows[row4](buf) {
+	for _, r := range rows4 {
 		add(net.IPv4(byte(r.localAddr), byte(r.localAddr>>8), byte(r.localAddr>>16), byte(r.localAddr>>24)), r.localPort, r.pid)
 	}
-	if buf, err = tcpTable(windows.AF_INET6); err != nil {
-		return list, err
-	}
-	for _, r := range tableRows[row6](buf) {
+	rows6, err := tcpTable[row6](windows.AF_INET6)
+	for _, r := range rows6 {
 		add(slices.Clone(r.localAddr[:]), r.localPort, r.processID)
 	}
-	return list, nil
+	return list, err
 }
 
-// tableRows reads a count and as many rows after it.
-func tableRows[T any](buf []uint32) []T {
-	if len(buf) == 0 {
-		return nil
-	}
-	n := int(buf[0])
-	var row T
-	if room := (len(buf) - 1) * 4 / int(unsafe.Sizeof(row)); n > room {
-		n = room
-	}
-	if n == 0 {
-		return nil
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(&buf[1])), n)
-}
-
-func tcpTable(family uintptr) ([]uint32, error) {
+// tcpTable reads a table: a count and as many rows after it.
+func tcpTable[T any](family uintptr) ([]T, error) {
 	if err := procGetExtendedTCPTable.Find(); err != nil {
 		return nil, err
 	}
 	// TCP_TABLE_OWNER_PID_LISTENER of iprtrmib.h.
 	const ownerPIDListener = 3
-	size := uint32(16 << 10)
-	for range 4 {
-		buf := make([]uint32, size/4+1)
-		size = uint32(len(buf) * 4)
-		r, _, _ := procGetExtendedTCPTable.Call(uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0, family, ownerPIDListener, 0)
-		switch windows.Errno(r) {
-		case windows.ERROR_SUCCESS:
-			return buf, nil
-		case windows.ERROR_INSUFFICIENT_BUFFER:
-			continue
-		}
-		return nil, fmt.Errorf("listing the listeners: %w", windows.Errno(r))
+	type table struct {
+		count uint32
+		first T
 	}
-	return nil, fmt.Errorf("listing the listeners: %w", windows.ERROR_INSUFFICIENT_BUFFER)
+	t, err := grow(windows.ERROR_INSUFFICIENT_BUFFER, func(t *table, size *uint32) error {
+		r, _, _ := procGetExtendedTCPTable.Call(uintptr(unsafe.Pointer(t)), uintptr(unsafe.Pointer(size)), 0, family, ownerPIDListener, 0)
+		if r != 0 {
+			return windows.Errno(r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the listeners: %w", err)
+	}
+	return unsafe.Slice(&t.first, t.count), nil
 }

@@ -22,40 +22,19 @@ func withKey(path string, read func(registry.Key) error) error {
 	return read(k)
 }
 
-func readString(path, name string) (value string, err error) {
+// readValue reads one value by the method of [registry.Key] for its type.
+func readValue[T any](path, name string, get func(k registry.Key, name string) (T, uint32, error)) (value T, err error) {
 	err = withKey(path, func(k registry.Key) error {
-		v, _, err := k.GetStringValue(name)
-		if err != nil {
+		if value, _, err = get(k, name); err != nil {
 			return fmt.Errorf(`reading HKLM\%s %s: %w`, path, name, err)
 		}
-		value = v
 		return nil
 	})
 	return value, err
 }
 
-func readStrings(path, name string) (values []string, err error) {
-	err = withKey(path, func(k registry.Key) error {
-		v, _, err := k.GetStringsValue(name)
-		if err != nil {
-			return fmt.Errorf(`reading HKLM\%s %s: %w`, path, name, err)
-		}
-		values = v
-		return nil
-	})
-	return values, err
-}
-
-func readInteger(path, name string) (value uint64, err error) {
-	err = withKey(path, func(k registry.Key) error {
-		v, _, err := k.GetIntegerValue(name)
-		if err != nil {
-			return fmt.Errorf(`reading HKLM\%s %s: %w`, path, name, err)
-		}
-		value = v
-		return nil
-	})
-	return value, err
+func readString(path, name string) (string, error) {
+	return readValue(path, name, registry.Key.GetStringValue)
 }
 
 func keyExists(path string) (bool, error) {

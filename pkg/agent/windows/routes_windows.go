@@ -57,12 +57,12 @@ func (h *Host) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 // adapterMetrics are the metrics of the adapters by their indexes. Windows adds them to
 // those of the routes.
 func adapterMetrics(version netip.Addr) (map[int]uint32, error) {
-	buf, err := adapters()
+	first, err := adapters()
 	if err != nil {
 		return nil, err
 	}
 	metrics := map[int]uint32{}
-	for a := (*windows.IpAdapterAddresses)(unsafe.Pointer(&buf[0])); a != nil; a = a.Next {
+	for a := first; a != nil; a = a.Next {
 		if version.Is4() {
 			metrics[int(a.IfIndex)] = a.Ipv4Metric
 		} else {

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/windows"
+	"golang.org/x/sys/windows/svc/mgr"
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -17,119 +18,82 @@ import (
 // collectServices reads the services of interest. Each fails for itself.
 func collectServices(f *api.Facts) {
 	f.Collect("services", func() error {
-		// Not through package mgr: it asks for full access, and its Config
-		// fails as a whole where one level of detail is not supported.
-		scm, err := windows.OpenSCManager(nil, nil, windows.SC_MANAGER_CONNECT)
-		if err != nil {
-			return fmt.Errorf("opening the service control manager: %w", err)
-		}
-		defer windows.CloseServiceHandle(scm) //nolint:errcheck // only read
-		for _, name := range agent.ServicesOfInterest() {
-			f.Collect("services/"+name, func() error {
-				s, err := readService(scm, name)
-				if s != nil {
-					f.Services = append(f.Services, *s)
-				}
-				return err
-			})
-		}
-		return nil
+		return withManager(windows.SC_MANAGER_CONNECT, func(manager windows.Handle) error {
+			for _, name := range agent.ServicesOfInterest() {
+				f.Collect("services/"+name, func() error {
+					err := openService(manager, name, queryAccess, func(service *mgr.Service) error {
+						s := &api.Service{Name: name}
+						err := readService(service, s)
+						if s.State != "" {
+							f.Services = append(f.Services, *s)
+						}
+						return err
+					})
+					if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
+						return nil
+					}
+					return err
+				})
+			}
+			return nil
+		})
 	})
 }
 
-// readService returns nil for a service that does not exist.
-func readService(scm windows.Handle, name string) (*api.Service, error) {
-	n, err := windows.UTF16PtrFromString(name)
-	if err != nil {
-		return nil, err
-	}
-	h, err := windows.OpenService(scm, n, windows.SERVICE_QUERY_CONFIG|windows.SERVICE_QUERY_STATUS)
-	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening the service: %w", err)
-	}
-	defer windows.CloseServiceHandle(h) //nolint:errcheck // only read
+// queryAccess is the access that [readService] needs.
+const queryAccess = windows.SERVICE_QUERY_CONFIG | windows.SERVICE_QUERY_STATUS
 
-	var status windows.SERVICE_STATUS_PROCESS
-	var needed uint32
-	if err := windows.QueryServiceStatusEx(h, windows.SC_STATUS_PROCESS_INFO, (*byte)(unsafe.Pointer(&status)), uint32(unsafe.Sizeof(status)), &needed); err != nil {
-		return nil, fmt.Errorf("reading the state: %w", err)
+// readService reads the state and the configuration of a service. With an error, what could
+// be read is set. It does not use mgr.Service.Config, which fails as a whole where one level
+// of detail is not supported.
+func readService(service *mgr.Service, s *api.Service) error {
+	status, err := service.Query()
+	if err != nil {
+		return fmt.Errorf("reading the state: %w", err)
 	}
-	s := &api.Service{Name: name, State: serviceState(status.CurrentState), PID: status.ProcessId, ExitCode: status.Win32ExitCode}
+	s.State, s.PID, s.ExitCode = serviceState(uint32(status.State)), status.ProcessId, status.Win32ExitCode
 	// ERROR_SERVICE_SPECIFIC_ERROR: the service has a code of its own.
 	if status.Win32ExitCode == uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) {
 		s.ExitCode = status.ServiceSpecificExitCode
 	}
-	return s, readServiceConfig(h, s)
-}
 
-func readServiceConfig(h windows.Handle, s *api.Service) error {
-	buf, err := grow(func(p *byte, size uint32, needed *uint32) error {
-		return windows.QueryServiceConfig(h, (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(p)), size, needed)
+	c, err := grow(windows.ERROR_INSUFFICIENT_BUFFER, func(c *windows.QUERY_SERVICE_CONFIG, size *uint32) error {
+		return windows.QueryServiceConfig(service.Handle, c, *size, size)
 	})
 	if err != nil {
 		return fmt.Errorf("reading the configuration: %w", err)
 	}
-	c := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buf[0]))
 	s.Path = windows.UTF16PtrToString(c.BinaryPathName)
 	s.DisplayName = windows.UTF16PtrToString(c.DisplayName)
 	s.Account = windows.UTF16PtrToString(c.ServiceStartName)
 	s.StartType = startType(c.StartType)
 	s.Dependencies = multiString(c.Dependencies)
 
-	buf, err = grow(func(p *byte, size uint32, needed *uint32) error {
-		return windows.QueryServiceConfig2(h, windows.SERVICE_CONFIG_DESCRIPTION, p, size, needed)
-	})
-	if err == nil {
-		s.Description = windows.UTF16PtrToString((*windows.SERVICE_DESCRIPTION)(unsafe.Pointer(&buf[0])).Description)
-	} else if !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+	description, err := readConfig2[windows.SERVICE_DESCRIPTION](service, windows.SERVICE_CONFIG_DESCRIPTION)
+	if err != nil {
 		return fmt.Errorf("reading the description: %w", err)
 	}
-
-	var delayed windows.SERVICE_DELAYED_AUTO_START_INFO
-	var needed uint32
-	err = windows.QueryServiceConfig2(h, windows.SERVICE_CONFIG_DELAYED_AUTO_START_INFO, (*byte)(unsafe.Pointer(&delayed)), uint32(unsafe.Sizeof(delayed)), &needed)
-	if err == nil && delayed.IsDelayedAutoStartUp != 0 && c.StartType == windows.SERVICE_AUTO_START {
-		s.StartType = "AutomaticDelayed"
-	}
-	if err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+	s.Description = windows.UTF16PtrToString(description.Description)
+	delayed, err := readConfig2[windows.SERVICE_DELAYED_AUTO_START_INFO](service, windows.SERVICE_CONFIG_DELAYED_AUTO_START_INFO)
+	if err != nil {
 		return fmt.Errorf("reading the delayed start: %w", err)
+	}
+	if delayed.IsDelayedAutoStartUp != 0 && c.StartType == windows.SERVICE_AUTO_START {
+		s.StartType = "AutomaticDelayed"
 	}
 	return nil
 }
 
-// grow calls a function with a buffer until that is large enough. The buffer is of
-// words, as the structures in it have pointers.
-func grow(call func(p *byte, size uint32, needed *uint32) error) ([]uint64, error) {
-	buf := make([]uint64, 128)
-	for range 4 {
-		var needed uint32
-		err := call((*byte)(unsafe.Pointer(&buf[0])), uint32(len(buf)*8), &needed)
-		if err == nil {
-			return buf, nil
-		}
-		if !errors.Is(err, windows.ERROR_INSUFFICIENT_BUFFER) {
-			return nil, err
-		}
-		buf = make([]uint64, needed/8+1)
+// readConfig2 reads one level of detail. It is the zero value where the service control
+// manager does not support the level.
+func readConfig2[T any](service *mgr.Service, level uint32) (*T, error) {
+	detail, err := grow(windows.ERROR_INSUFFICIENT_BUFFER, func(p *T, size *uint32) error {
+		return windows.QueryServiceConfig2(service.Handle, level, (*byte)(unsafe.Pointer(p)), *size, size)
+	})
+	if errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		return new(T), nil
 	}
-	return nil, windows.ERROR_INSUFFICIENT_BUFFER
-}
-
-// multiString reads a list of strings that ends with an empty one.
-func multiString(p *uint16) []string {
-	var list []string
-	for p != nil && *p != 0 {
-		s := windows.UTF16PtrToString(p)
-		list = append(list, s)
-		for *p != 0 {
-			p = (*uint16)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p)))
-		}
-		p = (*uint16)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p)))
-	}
-	return list
+	return detail, err
 }
 
 func serviceState(state uint32) string {

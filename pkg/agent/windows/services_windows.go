@@ -6,13 +6,17 @@ package windows
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf16"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
+	"golang.org/x/sys/windows/svc"
+	"golang.org/x/sys/windows/svc/mgr"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
@@ -35,54 +39,55 @@ func withManager(access uint32, use func(windows.Handle) error) error {
 	return errors.Join(use(manager), windows.CloseServiceHandle(manager))
 }
 
-// withService calls use with a service that is there.
-func withService(name string, access uint32, use func(windows.Handle) error) error {
-	return withManager(windows.SC_MANAGER_CONNECT, func(manager windows.Handle) error {
-		n, err := windows.UTF16PtrFromString(name)
-		if err != nil {
-			return err
-		}
-		service, err := windows.OpenService(manager, n, access)
-		if err != nil {
-			return fmt.Errorf("opening service %s: %w", name, err)
-		}
-		return errors.Join(use(service), windows.CloseServiceHandle(service))
-	})
+// openService calls use with a service that exists.
+func openService(manager windows.Handle, name string, access uint32, use func(*mgr.Service) error) error {
+	n, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return err
+	}
+	handle, err := windows.OpenService(manager, n, access)
+	if err != nil {
+		return fmt.Errorf("opening service %s: %w", name, err)
+	}
+	service := &mgr.Service{Name: name, Handle: handle}
+	return errors.Join(use(service), service.Close())
 }
 
-func queryStatus(service windows.Handle) (windows.SERVICE_STATUS_PROCESS, error) {
-	var status windows.SERVICE_STATUS_PROCESS
-	var needed uint32
-	err := windows.QueryServiceStatusEx(service, windows.SC_STATUS_PROCESS_INFO, (*byte)(unsafe.Pointer(&status)), uint32(unsafe.Sizeof(status)), &needed)
-	if err != nil {
-		return status, fmt.Errorf("reading the state: %w", err)
-	}
-	return status, nil
+// withService is openService with a manager for this one call.
+func withService(name string, access uint32, use func(*mgr.Service) error) error {
+	return withManager(windows.SC_MANAGER_CONNECT, func(manager windows.Handle) error {
+		return openService(manager, name, access, use)
+	})
 }
 
 // Service implements [engine.System].
 func (s *windowsSystem) Service(name string) (*engine.Service, error) {
-	var out *engine.Service
-	err := withService(name, windows.SERVICE_QUERY_CONFIG|windows.SERVICE_QUERY_STATUS, func(service windows.Handle) error {
-		status, err := queryStatus(service)
-		if err != nil {
+	out := &engine.Service{}
+	err := withService(name, queryAccess, func(service *mgr.Service) error {
+		var read api.Service
+		if err := readService(service, &read); err != nil {
 			return err
 		}
-		read := &engine.Service{State: engineState(status.CurrentState)}
-		if read.State == engine.ServiceStopped {
-			read.ExitCode = status.Win32ExitCode
-			if status.Win32ExitCode == uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) {
-				read.ExitCode = status.ServiceSpecificExitCode
+		out.State = engineState(read.State)
+		if out.State == engine.ServiceStopped {
+			out.ExitCode = read.ExitCode
+		}
+		out.Settings = config.ServiceSettings{
+			CommandLine: read.Path, Dependencies: read.Dependencies, Description: read.Description,
+			StartType: config.StartType(strings.TrimSuffix(read.StartType, "Delayed")),
+		}
+		var err error
+		if len(out.Settings.Dependencies) == 0 {
+			// Not every service control manager reports them, but all keep them here.
+			out.Settings.Dependencies, err = readValue(servicesKey+`\`+name, "DependOnService", registry.Key.GetStringsValue)
+			if err := notMissing(err); err != nil {
+				return err
 			}
 		}
-		if err := readSettings(service, name, &read.Settings); err != nil {
-			return err
-		}
-		read.Recovery, err = readRecovery(service)
+		out.Recovery, err = readRecovery(service)
 		if errors.Is(err, windows.ERROR_INVALID_LEVEL) {
-			read.RecoveryUnknown, err = true, nil
+			out.RecoveryUnknown, err = true, nil
 		}
-		out = read
 		return err
 	})
 	if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
@@ -95,63 +100,32 @@ func (s *windowsSystem) Service(name string) (*engine.Service, error) {
 }
 
 // engineState drops what is between the states that matter: services of ours cannot pause.
-func engineState(state uint32) engine.ServiceState {
-	switch state {
-	case windows.SERVICE_STOPPED:
-		return engine.ServiceStopped
-	case windows.SERVICE_START_PENDING:
-		return engine.ServiceStartPending
-	case windows.SERVICE_STOP_PENDING:
-		return engine.ServiceStopPending
+func engineState(state string) engine.ServiceState {
+	switch s := engine.ServiceState(state); s {
+	case engine.ServiceStopped, engine.ServiceStartPending, engine.ServiceStopPending:
+		return s
 	default:
 		return engine.ServiceRunning
 	}
 }
 
-func readSettings(service windows.Handle, name string, out *config.ServiceSettings) error {
-	buf, err := grow(func(p *byte, size uint32, needed *uint32) error {
-		return windows.QueryServiceConfig(service, (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(p)), size, needed)
-	})
-	if err != nil {
-		return fmt.Errorf("reading the configuration: %w", err)
-	}
-	c := (*windows.QUERY_SERVICE_CONFIG)(unsafe.Pointer(&buf[0]))
-	out.CommandLine = windows.UTF16PtrToString(c.BinaryPathName)
-	out.Dependencies = multiString(c.Dependencies)
-	if len(out.Dependencies) == 0 {
-		// Not every service control manager tells them, but all keep them here.
-		out.Dependencies, err = readStrings(servicesKey+`\`+name, "DependOnService")
-		if err := notMissing(err); err != nil {
-			return err
-		}
-	}
-	out.StartType = config.StartType(startType(c.StartType))
-	buf, err = grow(func(p *byte, size uint32, needed *uint32) error {
-		return windows.QueryServiceConfig2(service, windows.SERVICE_CONFIG_DESCRIPTION, p, size, needed)
-	})
-	if err != nil {
-		return fmt.Errorf("reading the description: %w", err)
-	}
-	out.Description = windows.UTF16PtrToString((*windows.SERVICE_DESCRIPTION)(unsafe.Pointer(&buf[0])).Description)
-	return nil
-}
-
-func readRecovery(service windows.Handle) (*config.Recovery, error) {
-	buf, err := grow(func(p *byte, size uint32, needed *uint32) error {
-		return windows.QueryServiceConfig2(service, windows.SERVICE_CONFIG_FAILURE_ACTIONS, p, size, needed)
-	})
+func readRecovery(service *mgr.Service) (*config.Recovery, error) {
+	actions, err := service.RecoveryActions()
 	if err != nil {
 		return nil, fmt.Errorf("reading the recovery actions: %w", err)
 	}
-	actions := (*windows.SERVICE_FAILURE_ACTIONS)(unsafe.Pointer(&buf[0]))
-	if actions.ActionsCount == 0 || actions.Actions == nil {
+	if len(actions) == 0 {
 		return nil, nil
 	}
-	r := &config.Recovery{ResetAfterSeconds: int64(actions.ResetPeriod)}
-	for _, a := range unsafe.Slice(actions.Actions, actions.ActionsCount) {
-		delay := int64(a.Delay)
-		if a.Type != windows.SC_ACTION_RESTART {
-			delay = 0 // no document asks for that, so it differs
+	reset, err := service.ResetPeriod()
+	if err != nil {
+		return nil, fmt.Errorf("reading when failures are forgotten: %w", err)
+	}
+	r := &config.Recovery{ResetAfterSeconds: int64(reset)}
+	for _, a := range actions {
+		delay := a.Delay.Milliseconds()
+		if a.Type != mgr.ServiceRestart {
+			delay = 0 // no document has that, so it differs
 		}
 		r.RestartDelaysMilliseconds = append(r.RestartDelaysMilliseconds, delay)
 	}
@@ -189,24 +163,25 @@ func (s *windowsSystem) CreateService(name string, settings config.ServiceSettin
 			return err
 		}
 		// No account means LocalSystem.
-		service, err := windows.CreateService(manager, n, n, serviceConfigAccess, windows.SERVICE_WIN32_OWN_PROCESS, windowsStartType(settings.StartType),
+		handle, err := windows.CreateService(manager, n, n, serviceConfigAccess, windows.SERVICE_WIN32_OWN_PROCESS, windowsStartType(settings.StartType),
 			windows.SERVICE_ERROR_NORMAL, command, nil, nil, multiStringOf(settings.Dependencies), nil, nil)
 		if err != nil {
 			return fmt.Errorf("creating service %s: %w", name, err)
 		}
-		return errors.Join(configureDetails(service, settings, recovery), windows.CloseServiceHandle(service))
+		service := &mgr.Service{Name: name, Handle: handle}
+		return errors.Join(configureDetails(service, settings, recovery), service.Close())
 	})
 	return errors.Join(err, flushServices())
 }
 
 // ConfigureService implements [engine.System].
 func (s *windowsSystem) ConfigureService(name string, settings config.ServiceSettings, recovery *config.Recovery) error {
-	err := withService(name, serviceConfigAccess, func(service windows.Handle) error {
+	err := withService(name, serviceConfigAccess, func(service *mgr.Service) error {
 		command, err := windows.UTF16PtrFromString(settings.CommandLine)
 		if err != nil {
 			return err
 		}
-		err = windows.ChangeServiceConfig(service, windows.SERVICE_WIN32_OWN_PROCESS, windowsStartType(settings.StartType), windows.SERVICE_ERROR_NORMAL,
+		err = windows.ChangeServiceConfig(service.Handle, windows.SERVICE_WIN32_OWN_PROCESS, windowsStartType(settings.StartType), windows.SERVICE_ERROR_NORMAL,
 			command, nil, nil, multiStringOf(settings.Dependencies), nil, nil, nil)
 		if err != nil {
 			return fmt.Errorf("configuring service %s: %w", name, err)
@@ -217,31 +192,29 @@ func (s *windowsSystem) ConfigureService(name string, settings config.ServiceSet
 }
 
 // configureDetails sets what the service control manager takes in calls of its own.
-func configureDetails(service windows.Handle, settings config.ServiceSettings, recovery *config.Recovery) error {
+func configureDetails(service *mgr.Service, settings config.ServiceSettings, recovery *config.Recovery) error {
 	text, err := windows.UTF16PtrFromString(settings.Description)
 	if err != nil {
 		return err
 	}
 	description := windows.SERVICE_DESCRIPTION{Description: text}
-	if err := windows.ChangeServiceConfig2(service, windows.SERVICE_CONFIG_DESCRIPTION, (*byte)(unsafe.Pointer(&description))); err != nil {
+	if err := windows.ChangeServiceConfig2(service.Handle, windows.SERVICE_CONFIG_DESCRIPTION, (*byte)(unsafe.Pointer(&description))); err != nil {
 		return fmt.Errorf("setting the description: %w", err)
 	}
-	// An empty list takes away what is there; nil would leave it.
-	list := []windows.SC_ACTION{{}}
-	actions := windows.SERVICE_FAILURE_ACTIONS{Actions: &list[0]}
-	if recovery != nil {
-		list = list[:0]
+	if recovery == nil {
+		err = service.ResetRecoveryActions()
+	} else {
+		var actions []mgr.RecoveryAction
 		for _, delay := range recovery.RestartDelaysMilliseconds {
-			list = append(list, windows.SC_ACTION{Type: windows.SC_ACTION_RESTART, Delay: uint32(delay)})
+			actions = append(actions, mgr.RecoveryAction{Type: mgr.ServiceRestart, Delay: time.Duration(delay) * time.Millisecond})
 		}
-		actions = windows.SERVICE_FAILURE_ACTIONS{ResetPeriod: uint32(recovery.ResetAfterSeconds), ActionsCount: uint32(len(list)), Actions: &list[0]}
+		err = service.SetRecoveryActions(actions, uint32(recovery.ResetAfterSeconds))
 	}
-	if err := windows.ChangeServiceConfig2(service, windows.SERVICE_CONFIG_FAILURE_ACTIONS, (*byte)(unsafe.Pointer(&actions))); err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+	if err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
 		return fmt.Errorf("setting the recovery actions: %w", err)
 	}
 	// Programs that end with an error have failed as well as those that crash.
-	flag := windows.SERVICE_FAILURE_ACTIONS_FLAG{FailureActionsOnNonCrashFailures: 1}
-	if err := windows.ChangeServiceConfig2(service, windows.SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, (*byte)(unsafe.Pointer(&flag))); err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+	if err := service.SetRecoveryActionsOnNonCrashFailures(true); err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
 		return fmt.Errorf("setting when to recover: %w", err)
 	}
 	return nil
@@ -253,22 +226,19 @@ var procRegFlushKey = windows.NewLazySystemDLL("advapi32.dll").NewProc("RegFlush
 func flushServices() error { return flushKey(servicesKey) }
 
 func flushKey(path string) error {
-	k, err := registry.OpenKey(registry.LOCAL_MACHINE, path, registry.QUERY_VALUE)
-	if err != nil {
-		return fmt.Errorf(`opening HKLM\%s: %w`, path, err)
-	}
-	defer k.Close() //nolint:errcheck // only read
-	if code, _, _ := procRegFlushKey.Call(uintptr(k)); code != 0 {
-		return fmt.Errorf(`writing HKLM\%s to the disk: %w`, path, windows.Errno(code))
-	}
-	return nil
+	return withKey(path, func(k registry.Key) error {
+		if code, _, _ := procRegFlushKey.Call(uintptr(k)); code != 0 {
+			return fmt.Errorf(`writing HKLM\%s to the disk: %w`, path, windows.Errno(code))
+		}
+		return nil
+	})
 }
 
 // DeleteService implements [engine.System]. A service lasts until the last handle to it is
 // closed, which may be somebody else's.
 func (s *windowsSystem) DeleteService(name string) error {
-	err := withService(name, windows.DELETE, func(service windows.Handle) error {
-		if err := windows.DeleteService(service); err != nil && !errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE) {
+	err := withService(name, windows.DELETE, func(service *mgr.Service) error {
+		if err := service.Delete(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE) {
 			return fmt.Errorf("deleting service %s: %w", name, err)
 		}
 		return nil
@@ -277,7 +247,7 @@ func (s *windowsSystem) DeleteService(name string) error {
 		return err
 	}
 	for deadline := time.Now().Add(serviceGoneWithin); ; time.Sleep(servicePoll) {
-		err := withService(name, windows.SERVICE_QUERY_STATUS, func(windows.Handle) error { return nil })
+		err := withService(name, windows.SERVICE_QUERY_STATUS, func(*mgr.Service) error { return nil })
 		if errors.Is(err, windows.ERROR_SERVICE_DOES_NOT_EXIST) {
 			return flushServices()
 		}
@@ -292,8 +262,8 @@ func (s *windowsSystem) DeleteService(name string) error {
 
 // StartService implements [engine.System].
 func (s *windowsSystem) StartService(name string) error {
-	return withService(name, windows.SERVICE_START, func(service windows.Handle) error {
-		if err := windows.StartService(service, 0, nil); err != nil && !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
+	return withService(name, windows.SERVICE_START, func(service *mgr.Service) error {
+		if err := service.Start(); !errors.Is(err, windows.ERROR_SERVICE_ALREADY_RUNNING) {
 			return err
 		}
 		return nil
@@ -302,9 +272,8 @@ func (s *windowsSystem) StartService(name string) error {
 
 // StopService implements [engine.System].
 func (s *windowsSystem) StopService(name string) error {
-	return withService(name, windows.SERVICE_STOP, func(service windows.Handle) error {
-		var status windows.SERVICE_STATUS
-		if err := windows.ControlService(service, windows.SERVICE_CONTROL_STOP, &status); err != nil && !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
+	return withService(name, windows.SERVICE_STOP, func(service *mgr.Service) error {
+		if _, err := service.Control(svc.Stop); !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
 			return err
 		}
 		return nil
@@ -313,10 +282,13 @@ func (s *windowsSystem) StopService(name string) error {
 
 // KillService implements [engine.System].
 func (s *windowsSystem) KillService(name string) error {
-	return withService(name, windows.SERVICE_QUERY_STATUS, func(service windows.Handle) error {
-		status, err := queryStatus(service)
-		if err != nil || status.ProcessId == 0 {
-			return err
+	return withService(name, windows.SERVICE_QUERY_STATUS, func(service *mgr.Service) error {
+		status, err := service.Query()
+		if err != nil {
+			return fmt.Errorf("reading the state: %w", err)
+		}
+		if status.ProcessId == 0 {
+			return nil
 		}
 		process, err := windows.OpenProcess(windows.PROCESS_TERMINATE, false, status.ProcessId)
 		if err != nil {

@@ -53,7 +53,9 @@ func (s *windowsSystem) SetHostname(name string) error {
 }
 
 // Environment implements [engine.System].
-func (s *windowsSystem) Environment() (map[string]string, error) {
+func (s *windowsSystem) Environment() (map[string]string, error) { return machineEnvironment() }
+
+func machineEnvironment() (map[string]string, error) {
 	variables := map[string]string{}
 	err := withKey(environmentKey, func(k registry.Key) error {
 		list, err := k.ReadValueNames(0)

@@ -117,7 +117,7 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 	case config.SourceDefaultRouteAddress:
 		return defaultRouteAddress()
 	case config.SourceFQDN:
-		return fqdn()
+		return computerName(windows.ComputerNamePhysicalDnsFullyQualified)
 	case config.SourceAWSLocalHostname:
 		return awsLocalHostname(ctx, metadataAddress)
 	case config.SourceGCPHostname:
@@ -127,16 +127,6 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 	case config.SourceValue, config.SourceHNSEndpointAddress:
 	}
 	return "", fmt.Errorf("source %q is not known", v.Source)
-}
-
-// fqdn is the host name with the primary DNS suffix.
-func fqdn() (string, error) {
-	var size uint32 = 256
-	buf := make([]uint16, size)
-	if err := windows.GetComputerNameEx(windows.ComputerNamePhysicalDnsFullyQualified, &buf[0], &size); err != nil {
-		return "", fmt.Errorf("reading the full host name: %w", err)
-	}
-	return windows.UTF16ToString(buf[:size]), nil
 }
 
 // defaultRouteAddress is the first IPv4 address of the adapter with the best default route.

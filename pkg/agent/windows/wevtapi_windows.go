@@ -82,18 +82,6 @@ const (
 	variantArray    = 0x80
 )
 
-// Errors of winevt.h.
-const (
-	errorNoMoreItems         = windows.Errno(259)
-	errorTimeout             = windows.Errno(1460)
-	errorInsufficientBuffer  = windows.Errno(122)
-	errorEvtChannelNotFound  = windows.Errno(15007)
-	errorEvtInvalidQuery     = windows.Errno(15001)
-	errorEvtUnresolvedValue  = windows.Errno(15029)
-	errorEvtUnresolvedParam  = windows.Errno(15030)
-	errorEvtMaxInsertReached = windows.Errno(15031)
-)
-
 // evtHandle is EVT_HANDLE.
 type evtHandle uintptr
 
@@ -130,22 +118,11 @@ func (v *evtVariant) text() string {
 		if p := v.pointer(); p != nil {
 			return windows.BytePtrToString((*byte)(p))
 		}
-	case variantInt8:
-		return strconv.Itoa(int(int8(v.value)))
-	case variantInt16:
-		return strconv.Itoa(int(int16(v.value)))
-	case variantInt32:
-		return strconv.Itoa(int(int32(v.value)))
-	case variantInt64:
-		return strconv.FormatInt(int64(v.value), 10)
-	case variantUint8:
-		return strconv.Itoa(int(uint8(v.value)))
-	case variantUint16:
-		return strconv.Itoa(int(uint16(v.value)))
-	case variantUint32:
-		return strconv.FormatUint(uint64(uint32(v.value)), 10)
-	case variantUint64:
-		return strconv.FormatUint(v.value, 10)
+	case variantInt8, variantInt16, variantInt32, variantInt64:
+		unused := 64 - v.bits()
+		return strconv.FormatInt(int64(v.value<<unused)>>unused, 10)
+	case variantUint8, variantUint16, variantUint32, variantUint64:
+		return strconv.FormatUint(v.uint(), 10)
 	case variantBool:
 		return strconv.FormatBool(uint32(v.value) != 0)
 	case variantHexInt32:
@@ -170,19 +147,17 @@ func (v *evtVariant) text() string {
 	return ""
 }
 
+// bits is the width of an integer. The types are in the order of their widths, each signed
+// and unsigned.
+func (v *evtVariant) bits() uint32 { return 8 << ((v.kind - variantInt8) / 2) }
+
 // uint reads an integer of whatever width.
 func (v *evtVariant) uint() uint64 {
-	switch v.kind {
-	case variantUint8, variantInt8:
-		return v.value & 0xff
-	case variantUint16, variantInt16:
-		return v.value & 0xffff
-	case variantUint32, variantInt32:
-		return v.value & 0xffffffff
-	case variantUint64, variantInt64:
-		return v.value
+	if v.kind < variantInt8 || v.kind > variantUint64 {
+		return 0
 	}
-	return 0
+	unused := 64 - v.bits()
+	return v.value << unused >> unused
 }
 
 // fileTime converts a FILETIME: 100 ns since 1601.
@@ -193,6 +168,8 @@ func fileTime(v uint64) time.Time {
 
 // evtOpen calls a function that returns a handle. Wine has these functions without
 // an event log behind them: they return no handle and set no error.
+//
+//go:uintptrescapes
 func evtOpen(proc *windows.LazyProc, args ...uintptr) (evtHandle, error) {
 	if err := proc.Find(); err != nil {
 		return 0, err
@@ -204,7 +181,7 @@ func evtOpen(proc *windows.LazyProc, args ...uintptr) (evtHandle, error) {
 	switch {
 	case errors.Is(err, windows.ERROR_SUCCESS):
 		return 0, fmt.Errorf("%s returned nothing and no error", proc.Name)
-	case errors.Is(err, errorEvtChannelNotFound):
+	case errors.Is(err, windows.ERROR_EVT_CHANNEL_NOT_FOUND):
 		return 0, fmt.Errorf("%s: %w", proc.Name, logs.ErrNoSuchChannel)
 	case errors.Is(err, windows.ERROR_ACCESS_DENIED):
 		return 0, fmt.Errorf("%s: %w", proc.Name, fs.ErrPermission)
@@ -213,11 +190,7 @@ func evtOpen(proc *windows.LazyProc, args ...uintptr) (evtHandle, error) {
 }
 
 func evtQuery(channel, xpath string, newestFirst bool) (evtHandle, error) {
-	c, err := windows.UTF16PtrFromString(channel)
-	if err != nil {
-		return 0, err
-	}
-	x, err := windows.UTF16PtrFromString(xpath)
+	texts, err := utf16Pointers(channel, xpath)
 	if err != nil {
 		return 0, err
 	}
@@ -225,35 +198,26 @@ func evtQuery(channel, xpath string, newestFirst bool) (evtHandle, error) {
 	if newestFirst {
 		flags = evtQueryChannelPath | evtQueryReverse
 	}
-	return evtOpen(procEvtQuery, 0, uintptr(unsafe.Pointer(c)), uintptr(unsafe.Pointer(x)), flags)
+	return evtOpen(procEvtQuery, 0, uintptr(unsafe.Pointer(texts[0])), uintptr(unsafe.Pointer(texts[1])), flags)
 }
 
 // evtSubscribe opens a pull subscription that begins after a record, or with the
 // oldest one when that is 0. signal must stay open as long as the subscription.
 func evtSubscribe(signal windows.Handle, channel, xpath string, after uint64) (evtHandle, error) {
-	c, err := windows.UTF16PtrFromString(channel)
-	if err != nil {
-		return 0, err
-	}
-	x, err := windows.UTF16PtrFromString(xpath)
+	// No character that XML would need escaped can be in a channel name.
+	texts, err := utf16Pointers(channel, xpath, fmt.Sprintf(`<BookmarkList><Bookmark Channel="%s" RecordId="%d" IsCurrent="true"/></BookmarkList>`, channel, after))
 	if err != nil {
 		return 0, err
 	}
 	bookmark, flags := evtHandle(0), uintptr(evtSubscribeOldest)
 	if after > 0 {
-		// No character that XML would need escaped can be in a channel name.
-		xml, err := windows.UTF16PtrFromString(fmt.Sprintf(
-			`<BookmarkList><Bookmark Channel="%s" RecordId="%d" IsCurrent="true"/></BookmarkList>`, channel, after))
-		if err != nil {
-			return 0, err
-		}
-		if bookmark, err = evtOpen(procEvtCreateBookmark, uintptr(unsafe.Pointer(xml))); err != nil {
+		if bookmark, err = evtOpen(procEvtCreateBookmark, uintptr(unsafe.Pointer(texts[2]))); err != nil {
 			return 0, err
 		}
 		defer bookmark.close()
 		flags = evtSubscribeBookmark
 	}
-	return evtOpen(procEvtSubscribe, 0, uintptr(signal), uintptr(unsafe.Pointer(c)), uintptr(unsafe.Pointer(x)), uintptr(bookmark), 0, 0, flags)
+	return evtOpen(procEvtSubscribe, 0, uintptr(signal), uintptr(unsafe.Pointer(texts[0])), uintptr(unsafe.Pointer(texts[1])), uintptr(bookmark), 0, 0, flags)
 }
 
 // evtNext fills events and returns how many there were; none without an error when
@@ -264,7 +228,7 @@ func evtNext(results evtHandle, events []evtHandle) (int, error) {
 	switch {
 	case r != 0:
 		return int(n), nil
-	case errors.Is(err, errorNoMoreItems), errors.Is(err, errorTimeout), errors.Is(err, windows.ERROR_INVALID_OPERATION):
+	case errors.Is(err, windows.ERROR_NO_MORE_ITEMS), errors.Is(err, windows.ERROR_TIMEOUT), errors.Is(err, windows.ERROR_INVALID_OPERATION):
 		// A pull subscription reports an invalid operation while its signal
 		// is not set.
 		return 0, nil
@@ -272,29 +236,23 @@ func evtNext(results evtHandle, events []evtHandle) (int, error) {
 	return 0, fmt.Errorf("EvtNext: %w", err)
 }
 
-// evtRender renders an event's values. The variants point into the buffer, which is
-// returned for that reason and can be given back to be used again.
-func evtRender(context, event evtHandle, buf []uint64) (values []evtVariant, _ []uint64, err error) {
+// render renders an event's values. The variants point into the buffer of the reader, so they
+// are valid until the next event is rendered.
+func (r *eventReader) render(context, event evtHandle) ([]evtVariant, error) {
 	for range 4 {
 		var used, count uint32
-		var p unsafe.Pointer
-		if len(buf) > 0 {
-			p = unsafe.Pointer(&buf[0])
+		p := unsafe.Pointer(unsafe.SliceData(r.buf))
+		ok, _, err := procEvtRender.Call(uintptr(context), uintptr(event), evtRenderEventValues,
+			uintptr(len(r.buf)*8), uintptr(p), uintptr(unsafe.Pointer(&used)), uintptr(unsafe.Pointer(&count)))
+		if ok != 0 {
+			return unsafe.Slice((*evtVariant)(p), count), nil
 		}
-		r, _, e := procEvtRender.Call(uintptr(context), uintptr(event), evtRenderEventValues,
-			uintptr(len(buf)*8), uintptr(p), uintptr(unsafe.Pointer(&used)), uintptr(unsafe.Pointer(&count)))
-		if r != 0 {
-			if count == 0 {
-				return nil, buf, nil
-			}
-			return unsafe.Slice((*evtVariant)(p), count), buf, nil
+		if !errors.Is(err, windows.ERROR_INSUFFICIENT_BUFFER) {
+			return nil, fmt.Errorf("EvtRender: %w", err)
 		}
-		if !errors.Is(e, errorInsufficientBuffer) {
-			return nil, buf, fmt.Errorf("EvtRender: %w", e)
-		}
-		buf = make([]uint64, used/8+1)
+		r.buf = make([]uint64, used/8+1)
 	}
-	return nil, buf, fmt.Errorf("EvtRender: %w", errorInsufficientBuffer)
+	return nil, fmt.Errorf("EvtRender: %w", windows.ERROR_INSUFFICIENT_BUFFER)
 }
 
 // evtMessage formats the message of an event in the system's language.
@@ -305,11 +263,11 @@ func evtMessage(publisher, event evtHandle) (string, bool) {
 		r, _, e := procEvtFormatMessage.Call(uintptr(publisher), uintptr(event), 0, 0, 0, evtFormatMessageEvent,
 			uintptr(len(buf)), uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&used)))
 		// The message is there, with some of its inserts left as %1.
-		partly := errors.Is(e, errorEvtUnresolvedValue) || errors.Is(e, errorEvtUnresolvedParam) || errors.Is(e, errorEvtMaxInsertReached)
+		partly := errors.Is(e, windows.ERROR_EVT_UNRESOLVED_VALUE_INSERT) || errors.Is(e, windows.ERROR_EVT_UNRESOLVED_PARAMETER_INSERT) || errors.Is(e, windows.ERROR_EVT_MAX_INSERTS_REACHED)
 		if r != 0 || partly && used > 0 && int(used) <= len(buf) {
 			return strings.TrimRight(windows.UTF16ToString(buf[:min(int(used), len(buf))]), "\r\n "), true
 		}
-		if !errors.Is(e, errorInsufficientBuffer) || int(used) <= len(buf) {
+		if !errors.Is(e, windows.ERROR_INSUFFICIENT_BUFFER) || int(used) <= len(buf) {
 			return "", false
 		}
 		buf = make([]uint16, used)

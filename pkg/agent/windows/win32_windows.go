@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windows
+
+import (
+	"errors"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// utf16Pointers returns texts as Win32 takes them. A text with a NUL is an error.
+func utf16Pointers(texts ...string) ([]*uint16, error) {
+	var err error
+	pointers := make([]*uint16, len(texts))
+	for i, text := range texts {
+		if pointers[i], err = windows.UTF16PtrFromString(text); err != nil {
+			return nil, err
+		}
+	}
+	return pointers, nil
+}
+
+// grow calls a function with a buffer until that is large enough; tooSmall is the error by
+// which the function requests the size that it has set. The buffer begins with a T, which may
+// point into the rest of it, so it is of words.
+func grow[T any](tooSmall error, call func(p *T, size *uint32) error) (*T, error) {
+	size := uint32(1 << 10) // the service control manager refuses more than 8 KiB
+	for range 4 {
+		buf := make([]uint64, (size+7)/8)
+		size = uint32(len(buf) * 8)
+		p := (*T)(unsafe.Pointer(&buf[0]))
+		err := call(p, &size)
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, tooSmall) {
+			return nil, err
+		}
+	}
+	return nil, tooSmall
+}
+
+// multiString reads a list of strings that ends with an empty one.
+func multiString(p *uint16) []string {
+	var list []string
+	for p != nil && *p != 0 {
+		s := windows.UTF16PtrToString(p)
+		list = append(list, s)
+		for *p != 0 {
+			p = (*uint16)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p)))
+		}
+		p = (*uint16)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p)))
+	}
+	return list
+}
