@@ -23,19 +23,15 @@ import (
 // ErrDiskFull is wrapped by errors of writing to a volume that has no room.
 var ErrDiskFull = errors.New("the disk is full")
 
-// Receiver is a host to which files can be sent. The [engine.System] of a [Host] is one, or
-// the commands "files" and "commit" fail. Paths are those of Windows, as for the engine,
-// which has its files in memory: those that are sent are too large for that.
-type Receiver interface {
-	engine.FileSystem
-	// Create makes a file that gets its name later. [ErrDiskFull] is wrapped where the
+// System is a host as the engine changes it, to which files can be sent: those are too large
+// for the engine, which has its files in memory. Paths are those of Windows.
+type System interface {
+	engine.System
+	// Create creates a file that gets its name later. [ErrDiskFull] is wrapped where the
 	// volume has no room, by Write and Commit of the file too.
 	Create(path string) (ReceivedFile, error)
 	// Sync returns when the content of a file is on the disk.
 	Sync(path string) error
-	// Volume names the volume that a path is on, whether or not there is anything at the
-	// path, and says how many bytes this process can write to it.
-	Volume(path string) (name string, freeBytes int64, err error)
 }
 
 // ReceivedFile is a file that is being written under a temporary name.
@@ -54,31 +50,28 @@ func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	if err := readJSON(stdin, &request); err != nil {
 		return err
 	}
-	r, err := receiverOf(host)
-	if err != nil {
-		return err
-	}
 	answer := api.FilesAnswer{Files: make([]api.FileState, len(request.Files))}
 	for i, wanted := range request.Files {
-		if answer.Files[i], err = lookAt(ctx, r, wanted); err != nil {
+		var err error
+		if answer.Files[i], err = inspectFile(ctx, host.System(), wanted); err != nil {
 			return err
 		}
 	}
 	return writeJSON(stdout, answer)
 }
 
-// lookAt says what is in place of a file.
-func lookAt(ctx context.Context, r Receiver, wanted api.WantedFile) (api.FileState, error) {
+// inspectFile says what is in the place of a file.
+func inspectFile(ctx context.Context, s System, wanted api.WantedFile) (api.FileState, error) {
 	if err := checkReceived(wanted.Path); err != nil {
 		return api.FileState{}, err
 	}
 	state := api.FileState{FreeBytes: -1}
-	if name, free, err := r.Volume(wanted.Path); err == nil {
+	if name, free, err := s.Volume(wanted.Path); err == nil {
 		state.Volume, state.FreeBytes = name, free
 	}
-	info, err := r.Stat(wanted.Path)
+	info, err := s.Stat(wanted.Path)
 	if err != nil {
-		return api.FileState{}, fmt.Errorf("looking at %s: %w", wanted.Path, err)
+		return api.FileState{}, fmt.Errorf("inspecting %s: %w", wanted.Path, err)
 	}
 	if info.Kind == engine.FileMissing {
 		return state, nil
@@ -91,14 +84,14 @@ func lookAt(ctx context.Context, r Receiver, wanted api.WantedFile) (api.FileSta
 	if info.Size != wanted.Size {
 		return state, nil
 	}
-	if state.SHA256, err = digestOfFile(ctx, r, wanted.Path); err != nil {
+	if state.SHA256, err = digestOfFile(ctx, s, wanted.Path); err != nil {
 		return api.FileState{}, fmt.Errorf("computing the digest of %s: %w", wanted.Path, err)
 	}
 	return state, nil
 }
 
-func digestOfFile(ctx context.Context, r Receiver, path string) (string, error) {
-	in, err := r.Open(path)
+func digestOfFile(ctx context.Context, s System, path string) (string, error) {
+	in, err := s.Open(path)
 	if err != nil {
 		return "", err
 	}
@@ -115,12 +108,8 @@ func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 	if err := readJSON(stdin, &request); err != nil {
 		return err
 	}
-	r, err := receiverOf(host)
-	if err != nil {
-		return err
-	}
 	var answer api.CommitAnswer
-	if err := commit(ctx, r, request); err != nil {
+	if err := commit(ctx, host.System(), request); err != nil {
 		answer.Error = &api.CommitError{Reason: commitReason(err), Message: err.Error()}
 	}
 	return writeJSON(stdout, answer)
@@ -142,7 +131,7 @@ func commitReason(err error) api.CommitReason {
 }
 
 // commit gives a file its name if it is what the request says.
-func commit(ctx context.Context, r Receiver, c api.CommitRequest) error {
+func commit(ctx context.Context, s System, c api.CommitRequest) error {
 	for _, path := range []string{c.Temporary, c.Path} {
 		if err := checkReceived(path); err != nil {
 			return err
@@ -151,8 +140,8 @@ func commit(ctx context.Context, r Receiver, c api.CommitRequest) error {
 	if !strings.EqualFold(directoryOf(c.Temporary), directoryOf(c.Path)) || strings.EqualFold(c.Temporary, c.Path) {
 		return fmt.Errorf("%s and %s are not two files of one directory", c.Temporary, c.Path)
 	}
-	in, err := r.Open(c.Temporary)
-	if errors.Is(err, fs.ErrNotExist) && isThere(ctx, r, c) {
+	in, err := s.Open(c.Temporary)
+	if errors.Is(err, fs.ErrNotExist) && isCommitted(ctx, s, c) {
 		return nil // the answer to an earlier request was lost
 	}
 	if err != nil {
@@ -160,7 +149,7 @@ func commit(ctx context.Context, r Receiver, c api.CommitRequest) error {
 	}
 	defer in.Close()
 	if c.Gzip {
-		return unpack(ctx, r, c, in)
+		return unpack(ctx, s, c, in)
 	}
 	if err := copyChecked(io.Discard, untilDone{ctx, in}, c); err != nil {
 		return err
@@ -169,23 +158,23 @@ func commit(ctx context.Context, r Receiver, c api.CommitRequest) error {
 	if err := in.Close(); err != nil {
 		return fmt.Errorf("closing what was sent: %w", err)
 	}
-	if err := r.Sync(c.Temporary); err != nil {
+	if err := s.Sync(c.Temporary); err != nil {
 		return fmt.Errorf("writing %s to the disk: %w", c.Temporary, err)
 	}
-	if err := r.Rename(c.Temporary, c.Path); err != nil {
+	if err := s.Rename(c.Temporary, c.Path); err != nil {
 		return fmt.Errorf("giving %s its name: %w", c.Path, err)
 	}
 	return nil
 }
 
-// isThere says whether the file has its name already.
-func isThere(ctx context.Context, r Receiver, c api.CommitRequest) bool {
-	state, err := lookAt(ctx, r, api.WantedFile{Path: c.Path, Size: c.Size})
+// isCommitted says whether the file has its name already.
+func isCommitted(ctx context.Context, s System, c api.CommitRequest) bool {
+	state, err := inspectFile(ctx, s, api.WantedFile{Path: c.Path, Size: c.Size})
 	return err == nil && state.SHA256 == c.SHA256
 }
 
 // unpack writes the content of a compressed file beside it.
-func unpack(ctx context.Context, r Receiver, c api.CommitRequest, in io.ReadCloser) (err error) {
+func unpack(ctx context.Context, s System, c api.CommitRequest, in io.ReadCloser) (err error) {
 	unzip, err := gzip.NewReader(untilDone{ctx, in})
 	switch {
 	case isCorrupt(err), errors.Is(err, io.EOF):
@@ -193,7 +182,7 @@ func unpack(ctx context.Context, r Receiver, c api.CommitRequest, in io.ReadClos
 	case err != nil:
 		return fmt.Errorf("reading what was sent: %w", err)
 	}
-	out, err := r.Create(c.Path)
+	out, err := s.Create(c.Path)
 	if err != nil {
 		return fmt.Errorf("creating the file to unpack to: %w", err)
 	}
@@ -204,10 +193,10 @@ func unpack(ctx context.Context, r Receiver, c api.CommitRequest, in io.ReadClos
 		return fmt.Errorf("giving %s its name: %w", c.Path, err)
 	}
 	_ = in.Close() // it was only read, and Windows removes no file that is open
-	if err := r.Remove(c.Temporary); err != nil {
+	if err := s.Remove(c.Temporary); err != nil {
 		// A scanner may hold it. The file has its name, so this is no failure; what cannot
 		// be removed at the next boot either is removed with everything else of ours.
-		_ = r.RemoveAtBoot(c.Temporary)
+		_ = s.RemoveAtBoot(c.Temporary)
 	}
 	return nil
 }
@@ -278,14 +267,6 @@ func (u untilDone) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return u.r.Read(b)
-}
-
-func receiverOf(host Host) (Receiver, error) {
-	r, ok := host.System().(Receiver)
-	if !ok {
-		return nil, errors.New("no files can be sent to this host")
-	}
-	return r, nil
 }
 
 var (

@@ -32,7 +32,7 @@ import (
 type receiver struct {
 	*agenthost.Host
 	payload string // engine.PayloadDirectory on this machine
-	system  func(engine.System) engine.System
+	system  func(agent.System) agent.System
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -40,7 +40,7 @@ func newReceiver(t *testing.T) *receiver {
 	drive := t.TempDir()
 	r := &receiver{
 		Host: agenthost.NewHost(agenthost.Options{Drive: drive}), payload: filepath.Join(drive, "Windows", "windows-node-agent", "payload"),
-		system: func(s engine.System) engine.System { return s },
+		system: func(s agent.System) agent.System { return s },
 	}
 	if err := os.MkdirAll(r.payload, 0o755); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) System() engine.System { return r.system(r.Host.System()) }
+func (r *receiver) System() agent.System { return r.system(r.Host.System()) }
 
 func (r *receiver) write(t *testing.T, name string, content []byte) {
 	t.Helper()
@@ -269,7 +269,7 @@ func (f fullFile) Discard() error { return errors.Join(f.ReceivedFile.Discard(),
 // TestCommitDiskFull: what was unpacked is no use and takes the last of the space.
 func TestCommitDiskFull(t *testing.T) {
 	r := newReceiver(t)
-	r.system = func(s engine.System) engine.System { return full{s.(*agenthost.System)} }
+	r.system = func(s agent.System) agent.System { return full{s.(*agenthost.System)} }
 	content := bytes.Repeat([]byte("kubelet "), 10_000)
 	sent := string(zip(t, content))
 	r.write(t, "kubelet.gz.part", []byte(sent))
@@ -313,7 +313,7 @@ func TestCommitBounded(t *testing.T) {
 	const size = 1000
 	r := newReceiver(t)
 	written := 0
-	r.system = func(s engine.System) engine.System { return counting{s.(*agenthost.System), &written} }
+	r.system = func(s agent.System) agent.System { return counting{s.(*agenthost.System), &written} }
 	r.write(t, "kubelet.gz.part", zip(t, make([]byte, 100<<20)))
 	var answer api.CommitAnswer
 	r.run(t, api.CommandCommit, api.CommitRequest{
@@ -347,7 +347,7 @@ func (f inUseFile) Commit() error {
 func TestCommitInUse(t *testing.T) {
 	for _, compressed := range []bool{false, true} {
 		r := newReceiver(t)
-		r.system = func(s engine.System) engine.System { return inUse{s.(*agenthost.System)} }
+		r.system = func(s agent.System) agent.System { return inUse{s.(*agenthost.System)} }
 		sent := []byte("content")
 		if compressed {
 			sent = zip(t, sent)

@@ -3,6 +3,16 @@
 
 package agent
 
+import "github.com/openshift/windows-instance-api/pkg/agent/api"
+
+// Collect adds the facts that read returns, also with an error, which is listed under area.
+func Collect[T any](f *api.Facts, area string, facts *T, read func() (T, error)) {
+	f.Collect(area, func() (err error) {
+		*facts, err = read()
+		return err
+	})
+}
+
 // ServicesOfInterest are the services that Facts reports when they exist.
 func ServicesOfInterest() []string {
 	return []string{

@@ -7,12 +7,11 @@ import (
 	"context"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
-// Host is the operating system as the agent needs it. Package platform has the
-// real ones. A stand-in may embed one of those and replace single methods.
+// Host is the operating system as the agent needs it. Package windows has the
+// real one. A stand-in may embed one of those and replace single methods.
 // Implementations must be safe for concurrent use.
 type Host interface {
 	// Host is what the log engine needs: the directory of the logs, the
@@ -35,17 +34,18 @@ type Host interface {
 	// Boot says when the host was started, and which boot it is. It is cheap.
 	Boot(ctx context.Context) (api.BootFacts, error)
 
-	// Restart asks the operating system to restart the host, and returns when it has
-	// agreed. The host goes down a moment later, so that there is time to say so. Asking
-	// again while the host is going down is no error.
-	Restart(ctx context.Context, o RestartOptions) error
+	// Restart requests a restart of the host from the operating system, and returns when
+	// it has agreed. The host goes down a moment later, so that there is time to answer. A
+	// second request while the host is going down is no error. The boot of the request is
+	// the present one.
+	Restart(ctx context.Context, r api.RestartRequest) error
 
 	// EnsureRoute makes sure that packets to a destination take the route, and says
 	// whether it had to be made or changed. It lasts until the host is restarted.
 	EnsureRoute(ctx context.Context, r api.Route) (changed bool, err error)
 
 	// System is the host as it is configured.
-	System() engine.System
+	System() System
 
 	// Serve calls run as a service of the operating system, if that is what started the
 	// process, and else just calls it. The context that run gets ends with ctx and when the

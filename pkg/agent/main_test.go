@@ -29,7 +29,7 @@ type fakeHost struct {
 	root       string
 	executable string
 	facts      api.Facts
-	restarts   []RestartOptions
+	restarts   []api.RestartRequest
 	restartErr error
 	routes     []api.Route
 	events     logs.EventLog
@@ -42,7 +42,7 @@ type stateFiles map[string]string
 
 // system is a host as the engine sees it, with its files alone.
 type system struct {
-	engine.System
+	System
 	files stateFiles
 }
 
@@ -61,7 +61,7 @@ func (s system) Stat(path string) (engine.FileInfo, error) {
 	return engine.FileInfo{}, nil
 }
 
-func (h *fakeHost) System() engine.System { return system{files: h.files} }
+func (h *fakeHost) System() System { return system{files: h.files} }
 func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) error {
 	return run(ctx)
 }

@@ -16,14 +16,6 @@ import (
 // maxRequest bounds what is read from standard input; real requests have some hundred bytes.
 const maxRequest = 64 << 10
 
-// RestartOptions say how a [Host] restarts.
-type RestartOptions struct {
-	// Reason is kept in the log of the system, for people.
-	Reason string
-	// Force ends programs that do not end by themselves.
-	Force bool
-}
-
 func bootCommand(ctx context.Context, host Host, stdout io.Writer) error {
 	boot, err := identifiedBoot(ctx, host)
 	if err != nil {
@@ -47,7 +39,7 @@ func restartCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.W
 	if boot.ID != request.BootID {
 		return writeJSON(stdout, api.RestartAnswer{BootID: boot.ID, Restarted: true})
 	}
-	if err := host.Restart(ctx, RestartOptions{Reason: request.Reason, Force: request.Force}); err != nil {
+	if err := host.Restart(ctx, request); err != nil {
 		return fmt.Errorf("restarting the host: %w", err)
 	}
 	return writeJSON(stdout, api.RestartAnswer{BootID: boot.ID})

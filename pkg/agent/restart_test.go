@@ -18,8 +18,8 @@ import (
 
 func (h *fakeHost) Boot(context.Context) (api.BootFacts, error) { return h.facts.Boot, nil }
 
-func (h *fakeHost) Restart(_ context.Context, o RestartOptions) error {
-	h.restarts = append(h.restarts, o)
+func (h *fakeHost) Restart(_ context.Context, r api.RestartRequest) error {
+	h.restarts = append(h.restarts, r)
 	return h.restartErr
 }
 
@@ -41,11 +41,11 @@ func TestRestart(t *testing.T) {
 		code     int
 		stdout   string
 		stderr   string
-		restarts []RestartOptions
+		restarts []api.RestartRequest
 	}{
 		{
 			name: "in the boot to end", boot: "one", stdin: `{"bootID":"one","reason":"update","force":true}`,
-			stdout: `{"bootID":"one","restarted":false}` + "\n", restarts: []RestartOptions{{Reason: "update", Force: true}},
+			stdout: `{"bootID":"one","restarted":false}` + "\n", restarts: []api.RestartRequest{{BootID: "one", Reason: "update", Force: true}},
 		},
 		{name: "restarted already", boot: "two", stdin: `{"bootID":"one"}`, stdout: `{"bootID":"two","restarted":true}` + "\n"},
 		{name: "no boot named", boot: "two", stdin: `{}`, code: api.ExitFailed, stderr: "does not say which boot"},
@@ -53,7 +53,7 @@ func TestRestart(t *testing.T) {
 		{name: "a system that cannot tell its boots apart", stdin: `{"bootID":"one"}`, code: api.ExitFailed, stderr: "does not say which boot this is"},
 		{
 			name: "the system refuses", boot: "one", err: errors.New("access is denied"), stdin: `{"bootID":"one"}`,
-			code: api.ExitFailed, stderr: "restarting the host: access is denied", restarts: []RestartOptions{{}},
+			code: api.ExitFailed, stderr: "restarting the host: access is denied", restarts: []api.RestartRequest{{BootID: "one"}},
 		},
 	}
 	for _, tt := range tests {

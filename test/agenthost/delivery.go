@@ -14,7 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
-var _ agent.Receiver = (*System)(nil)
+var _ agent.System = (*System)(nil)
 
 // disk is how files are opened, renamed and refused on Unix.
 var disk = files.Disk{Open: openShared, Rename: renameFile, Full: diskFull}
@@ -27,12 +27,12 @@ func diskFull(err error) error {
 	return err
 }
 
-// Create implements [agent.Receiver].
+// Create implements [agent.System].
 func (s *System) Create(path string) (agent.ReceivedFile, error) {
 	return disk.Create(s.local(path))
 }
 
-// Sync implements [agent.Receiver].
+// Sync implements [agent.System].
 func (s *System) Sync(path string) error {
 	f, err := os.Open(s.local(path))
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *System) Sync(path string) error {
 	return diskFull(errors.Join(f.Sync(), f.Close()))
 }
 
-// Volume implements [agent.Receiver]. All there is, is drive C.
+// Volume implements [engine.FileSystem]. All there is, is drive C.
 func (s *System) Volume(string) (name string, freeBytes int64, err error) {
 	var st syscall.Statfs_t
 	err = syscall.Statfs(s.drive, &st)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
@@ -82,7 +81,7 @@ func (h *Host) BootTimes(context.Context) ([]time.Time, error) {
 }
 
 // System is the host as the engine changes it.
-func (h *Host) System() engine.System {
+func (h *Host) System() agent.System {
 	return NewSystem(h.drive, func() (string, error) {
 		boot, err := h.Boot(context.Background())
 		return boot.ID, err

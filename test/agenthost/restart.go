@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
@@ -44,15 +43,12 @@ func (h *Host) Boot(context.Context) (api.BootFacts, error) {
 // not call reboot(2): Unix hosts are parts of test tiers, mostly beside other things on one
 // machine, and a mistake must not restart that. Where nobody has made the directory the
 // request fails.
-func (h *Host) Restart(_ context.Context, o agent.RestartOptions) error {
-	return requestRestart(restartFile, o)
+func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
+	return requestRestart(restartFile, r)
 }
 
-func requestRestart(file string, o agent.RestartOptions) error {
-	request, err := json.Marshal(struct {
-		Reason string `json:"reason,omitempty"`
-		Force  bool   `json:"force,omitempty"`
-	}{o.Reason, o.Force})
+func requestRestart(file string, r api.RestartRequest) error {
+	request, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}

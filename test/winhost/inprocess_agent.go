@@ -11,7 +11,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
@@ -73,7 +72,7 @@ func (a *agentHost) bootFacts(b boot) api.BootFacts {
 
 // Restart implements [agent.Host]. Of several requests the first one ends the boot that
 // they are about, and the others come too late.
-func (a *agentHost) Restart(context.Context, agent.RestartOptions) error {
+func (a *agentHost) Restart(context.Context, api.RestartRequest) error {
 	h := a.inProcessHost
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,7 +102,7 @@ func (a *agentHost) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 }
 
 // System implements [agent.Host].
-func (a *agentHost) System() engine.System { return a.system() }
+func (a *agentHost) System() agent.System { return a.system() }
 
 // Serve implements [agent.Host].
 func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) error {

@@ -28,10 +28,7 @@ type hostSystem struct {
 	boot string
 }
 
-var (
-	_ engine.System  = (*hostSystem)(nil)
-	_ agent.Receiver = (*hostSystem)(nil)
-)
+var _ agent.System = (*hostSystem)(nil)
 
 // errNoPower is what ends those who go on after the end of their boot.
 var errNoPower = errors.New("the host has lost its power")
@@ -198,7 +195,7 @@ func (s *hostSystem) RemoveAtBoot(path string) error {
 	return nil
 }
 
-// Create implements [agent.Receiver].
+// Create implements [agent.System].
 func (s *hostSystem) Create(path string) (agent.ReceivedFile, error) {
 	if s.host.currentFault().DiskFull {
 		return nil, fmt.Errorf("%s: %w", path, agent.ErrDiskFull)
@@ -209,7 +206,7 @@ func (s *hostSystem) Create(path string) (agent.ReceivedFile, error) {
 	return s.System.Create(path)
 }
 
-// Volume implements [agent.Receiver]. A host whose disk is full notices it only when
+// Volume implements [engine.FileSystem]. A host whose disk is full notices it only when
 // it writes.
 func (s *hostSystem) Volume(path string) (name string, freeBytes int64, err error) {
 	if err := s.alive(); err != nil {

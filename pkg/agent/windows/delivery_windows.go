@@ -15,8 +15,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
-var _ agent.Receiver = (*windowsSystem)(nil)
-
 // disk is how files are opened, renamed and refused on Windows.
 var disk = files.Disk{Open: openShared, Rename: moveFile, Full: diskFull}
 
@@ -30,13 +28,7 @@ func diskFull(err error) error {
 	return err
 }
 
-// Create implements [agent.Receiver]. The file has the access that its directory
-// grants, as one that was sent has.
-func (s *windowsSystem) Create(path string) (agent.ReceivedFile, error) {
-	return disk.Create(path)
-}
-
-// Sync implements [agent.Receiver]. FlushFileBuffers wants a handle that may write.
+// Sync implements [agent.System]. FlushFileBuffers needs a handle that may write.
 func (s *windowsSystem) Sync(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -45,7 +37,7 @@ func (s *windowsSystem) Sync(path string) error {
 	return diskFull(errors.Join(f.Sync(), f.Close()))
 }
 
-// Volume implements [agent.Receiver].
+// Volume implements [engine.FileSystem].
 func (s *windowsSystem) Volume(path string) (name string, freeBytes int64, err error) {
 	name = filepath.VolumeName(path)
 	root, err := windows.UTF16PtrFromString(name + `\`)

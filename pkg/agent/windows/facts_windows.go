@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
@@ -39,25 +40,13 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 		return nil
 	})
 	f.Collect("memory", func() error { return memoryFacts(&f.Memory) })
-	f.Collect("disks", func() (err error) {
-		f.Disks, err = disks()
-		return err
-	})
-	f.Collect("boot", func() (err error) {
-		f.Boot, err = h.Boot(ctx)
-		return err
-	})
+	agent.Collect(f, "disks", &f.Disks, disks)
+	agent.Collect(f, "boot", &f.Boot, func() (api.BootFacts, error) { return h.Boot(ctx) })
 	f.Collect("user", func() error { return userFacts(&f.User) })
 	f.Collect("pendingReboot", func() error { return pendingReboot(&f.PendingReboot) })
 	collectServices(f)
-	f.Collect("network", func() (err error) {
-		f.Network.Interfaces, err = interfaces()
-		return err
-	})
-	f.Collect("network/listening", func() (err error) {
-		f.Network.Listening, err = listeners()
-		return err
-	})
+	agent.Collect(f, "network", &f.Network.Interfaces, interfaces)
+	agent.Collect(f, "network/listening", &f.Network.Listening, listeners)
 	f.Collect("network/deviceLessNICDisabled", func() error {
 		v, err := readValue(`SYSTEM\CurrentControlSet\Services\hns\State`, "DeviceLessNicDisabled", registry.Key.GetIntegerValue)
 		if err == nil {
@@ -66,10 +55,7 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 		}
 		return notMissing(err)
 	})
-	f.Collect("environment", func() (err error) {
-		f.Environment, err = proxyVariables()
-		return err
-	})
+	agent.Collect(f, "environment", &f.Environment, proxyVariables)
 	f.Collect("openSSH", func() error {
 		var err1, err2 error
 		f.OpenSSH.DefaultShell, err1 = readString(`SOFTWARE\OpenSSH`, "DefaultShell")
@@ -215,17 +201,12 @@ func disks() ([]api.Disk, error) {
 		if err := windows.GetVolumeInformation(p, nil, 0, nil, nil, nil, &fs[0], uint32(len(fs))); err == nil {
 			d.FileSystem = windows.UTF16ToString(fs[:])
 		}
-		list = append(list, d)
-	}
-	slices.SortStableFunc(list, func(a, b api.Disk) int {
-		switch {
-		case a.System == b.System:
-			return 0
-		case a.System:
-			return -1
+		if system {
+			list = slices.Insert(list, 0, d)
+		} else {
+			list = append(list, d)
 		}
-		return 1
-	})
+	}
 	return list, errors.Join(errs...)
 }
 

@@ -251,14 +251,3 @@ func (s *windowsSystem) RemoveAtBoot(path string) error {
 	}
 	return nil
 }
-
-// LogSize implements [engine.System].
-func (s *windowsSystem) LogSize(path string) (int64, error) { return disk.LogSize(path) }
-
-// CopyLog implements [engine.System].
-func (s *windowsSystem) CopyLog(path, target string) error { return disk.CopyLog(path, target) }
-
-// ReleaseLog implements [engine.System].
-func (s *windowsSystem) ReleaseLog(path, copied string) (bool, error) {
-	return disk.ReleaseLog(path, copied)
-}

@@ -65,7 +65,9 @@ func withRules(use func(rules *comObject[netFwRules]) error) error {
 func (s *windowsSystem) FirewallRule(name string) (found *config.FirewallRule, err error) {
 	err = withRules(func(rules *comObject[netFwRules]) error {
 		var rule *comObject[netFwRule]
-		err := withString(rulePrefix+name, func(bstr uintptr) error { return comCall(unsafe.Pointer(rules), rules.methods.Item, bstr, uintptr(unsafe.Pointer(&rule))) })
+		err := withString(rulePrefix+name, func(bstr uintptr) error {
+			return comCall(unsafe.Pointer(rules), rules.methods.Item, bstr, uintptr(unsafe.Pointer(&rule)))
+		})
 		if errors.Is(err, windows.ERROR_FILE_NOT_FOUND) {
 			return nil
 		}

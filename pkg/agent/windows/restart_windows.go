@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/windows"
 
-	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
@@ -58,11 +57,11 @@ const maxShutdownMessage = 512 - 1
 
 // Restart has Windows restart in good order: services are told to stop. The event log keeps
 // who asked for it and why, as event 1074 of source User32.
-func (h *Host) Restart(_ context.Context, o agent.RestartOptions) error {
+func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 	if err := enablePrivilege("SeShutdownPrivilege"); err != nil {
 		return err
 	}
-	message, err := windows.UTF16FromString(strings.ReplaceAll(o.Reason, "\x00", ""))
+	message, err := windows.UTF16FromString(strings.ReplaceAll(r.Reason, "\x00", ""))
 	if err != nil {
 		return err
 	}
@@ -70,7 +69,7 @@ func (h *Host) Restart(_ context.Context, o agent.RestartOptions) error {
 		message = append(message[:maxShutdownMessage], 0)
 	}
 	const reason = windows.SHTDN_REASON_MAJOR_OPERATINGSYSTEM | windows.SHTDN_REASON_MINOR_RECONFIG | windows.SHTDN_REASON_FLAG_PLANNED
-	err = windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), o.Force, true, reason)
+	err = windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), r.Force, true, reason)
 	// Somebody has asked before.
 	if errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
 		return nil

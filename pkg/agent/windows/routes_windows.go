@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -24,18 +25,9 @@ var (
 // EnsureRoute makes a route with the metric of the adapter alone. It replaces others
 // to the same destination, which would take its packets elsewhere.
 func (h *Host) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
-	table, err := routeTable(r.Destination.Addr())
+	table, entries, err := routeEntries(r.Destination.Addr())
 	if err != nil {
 		return false, err
-	}
-	metrics, err := adapterMetrics(r.Destination.Addr())
-	if err != nil {
-		return false, err
-	}
-	entries := make([]routeEntry, len(table))
-	for i, row := range table {
-		entries[i] = entryOf(row)
-		entries[i].metric += metrics[entries[i].index]
 	}
 	wanted, others, err := planRoute(entries, r)
 	if err != nil {
@@ -52,6 +44,24 @@ func (h *Host) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 		}
 	}
 	return !wanted.present || len(others) > 0, nil
+}
+
+// routeEntries are the rows of the routing table, and what they mean.
+func routeEntries(version netip.Addr) ([]windows.MibIpForwardRow2, []routeEntry, error) {
+	table, err := routeTable(version)
+	if err != nil {
+		return nil, nil, err
+	}
+	metrics, err := adapterMetrics(version)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries := make([]routeEntry, len(table))
+	for i, row := range table {
+		entries[i] = entryOf(row)
+		entries[i].metric += metrics[entries[i].index]
+	}
+	return table, entries, nil
 }
 
 // adapterMetrics are the metrics of the adapters by their indexes. Windows adds them to
@@ -83,7 +93,7 @@ func routeTable(version netip.Addr) ([]windows.MibIpForwardRow2, error) {
 		return nil, fmt.Errorf("listing the routes: %w", err)
 	}
 	defer windows.FreeMibTable(unsafe.Pointer(table))
-	return append([]windows.MibIpForwardRow2(nil), table.Rows()...), nil
+	return slices.Clone(table.Rows()), nil
 }
 
 func entryOf(row windows.MibIpForwardRow2) routeEntry {

@@ -4,6 +4,7 @@
 package windows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"unsafe"
@@ -51,7 +52,7 @@ func readService(service *mgr.Service, s *api.Service) error {
 	if err != nil {
 		return fmt.Errorf("reading the state: %w", err)
 	}
-	s.State, s.PID, s.ExitCode = serviceState(uint32(status.State)), status.ProcessId, status.Win32ExitCode
+	s.State, s.PID, s.ExitCode = nameOf(serviceStates, uint32(status.State)), status.ProcessId, status.Win32ExitCode
 	// ERROR_SERVICE_SPECIFIC_ERROR: the service has a code of its own.
 	if status.Win32ExitCode == uint32(windows.ERROR_SERVICE_SPECIFIC_ERROR) {
 		s.ExitCode = status.ServiceSpecificExitCode
@@ -66,7 +67,7 @@ func readService(service *mgr.Service, s *api.Service) error {
 	s.Path = windows.UTF16PtrToString(c.BinaryPathName)
 	s.DisplayName = windows.UTF16PtrToString(c.DisplayName)
 	s.Account = windows.UTF16PtrToString(c.ServiceStartName)
-	s.StartType = startType(c.StartType)
+	s.StartType = nameOf(startTypes, c.StartType)
 	s.Dependencies = multiString(c.Dependencies)
 
 	description, err := readConfig2[windows.SERVICE_DESCRIPTION](service, windows.SERVICE_CONFIG_DESCRIPTION)
@@ -96,38 +97,26 @@ func readConfig2[T any](service *mgr.Service, level uint32) (*T, error) {
 	return detail, err
 }
 
-func serviceState(state uint32) string {
-	switch state {
-	case windows.SERVICE_STOPPED:
-		return "Stopped"
-	case windows.SERVICE_START_PENDING:
-		return "StartPending"
-	case windows.SERVICE_STOP_PENDING:
-		return "StopPending"
-	case windows.SERVICE_RUNNING:
-		return "Running"
-	case windows.SERVICE_CONTINUE_PENDING:
-		return "ContinuePending"
-	case windows.SERVICE_PAUSE_PENDING:
-		return "PausePending"
-	case windows.SERVICE_PAUSED:
-		return "Paused"
+// serviceStates and startTypes are the names of values of winsvc.h.
+var (
+	serviceStates = map[uint32]string{
+		windows.SERVICE_STOPPED:          "Stopped",
+		windows.SERVICE_START_PENDING:    "StartPending",
+		windows.SERVICE_STOP_PENDING:     "StopPending",
+		windows.SERVICE_RUNNING:          "Running",
+		windows.SERVICE_CONTINUE_PENDING: "ContinuePending",
+		windows.SERVICE_PAUSE_PENDING:    "PausePending",
+		windows.SERVICE_PAUSED:           "Paused",
 	}
-	return fmt.Sprintf("Unknown(%d)", state)
-}
+	startTypes = map[uint32]string{
+		windows.SERVICE_BOOT_START:   "Boot",
+		windows.SERVICE_SYSTEM_START: "System",
+		windows.SERVICE_AUTO_START:   "Automatic",
+		windows.SERVICE_DEMAND_START: "Manual",
+		windows.SERVICE_DISABLED:     "Disabled",
+	}
+)
 
-func startType(t uint32) string {
-	switch t {
-	case windows.SERVICE_BOOT_START:
-		return "Boot"
-	case windows.SERVICE_SYSTEM_START:
-		return "System"
-	case windows.SERVICE_AUTO_START:
-		return "Automatic"
-	case windows.SERVICE_DEMAND_START:
-		return "Manual"
-	case windows.SERVICE_DISABLED:
-		return "Disabled"
-	}
-	return fmt.Sprintf("Unknown(%d)", t)
+func nameOf(names map[uint32]string, value uint32) string {
+	return cmp.Or(names[value], fmt.Sprintf("Unknown(%d)", value))
 }

@@ -17,18 +17,21 @@ import (
 	"golang.org/x/sys/windows/svc"
 	"golang.org/x/sys/windows/svc/eventlog"
 
+	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
+	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
 // System is the host as the engine changes it.
-func (h *Host) System() engine.System { return &windowsSystem{host: h} }
+func (h *Host) System() agent.System { return &windowsSystem{host: h, Disk: disk} }
 
-// windowsSystem implements [engine.System] with Win32 calls.
-type windowsSystem struct{ host *Host }
-
-var _ engine.System = (*windowsSystem)(nil)
+// windowsSystem implements [agent.System] with Win32 calls.
+type windowsSystem struct {
+	host *Host
+	files.Disk
+}
 
 // Boot implements [engine.System].
 func (s *windowsSystem) Boot(ctx context.Context) (string, error) {
@@ -131,22 +134,14 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 
 // defaultRouteAddress is the first IPv4 address of the adapter with the best default route.
 func defaultRouteAddress() (string, error) {
-	any4 := netip.IPv4Unspecified()
-	table, err := routeTable(any4)
+	any4 := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	_, entries, err := routeEntries(any4.Addr())
 	if err != nil {
 		return "", err
 	}
-	metrics, err := adapterMetrics(any4)
+	best, err := defaultRoute(entries, api.Route{Destination: any4})
 	if err != nil {
-		return "", err
-	}
-	best := routeEntry{index: -1}
-	for _, row := range table {
-		e := entryOf(row)
-		e.metric += metrics[e.index]
-		if e.destination == netip.PrefixFrom(any4, 0) && (best.index < 0 || e.metric < best.metric) {
-			best = e
-		}
+		return "", fmt.Errorf("%w: %w", err, engine.ErrNotYet)
 	}
 	list, err := interfaces()
 	if err != nil {
