@@ -5,12 +5,9 @@ package agenthost
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
 // TestHostFacts runs on whatever machine the tests run on.
@@ -27,31 +24,15 @@ func TestHostFacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, ok := range map[string]bool{
-		"host name":        strings.EqualFold(f.Name.Hostname, strings.Split(hostname, ".")[0]),
-		"architecture":     f.System.Architecture != "",
-		"product":          f.System.Product != "",
-		"version":          f.System.Version != "",
-		"processors":       f.CPUs > 0,
-		"memory":           f.Memory.TotalBytes > 64<<20 && f.Memory.AvailableBytes > 0 && f.Memory.AvailableBytes <= f.Memory.TotalBytes,
-		"system disk":      len(f.Disks) > 0 && f.Disks[0].System && f.Disks[0].TotalBytes >= f.Disks[0].FreeBytes && f.Disks[0].TotalBytes > 0,
-		"boot":             f.Boot.Time.Before(f.Time.Now) && f.Boot.UptimeSeconds >= 0,
-		"user":             f.User.Name != "" && f.User.ID != "",
-		"network adapters": len(f.Network.Interfaces) > 0,
-		"loopback address": hasAddress(f.Network.Interfaces, "127.0.0.1/8"),
+		"host name":    strings.EqualFold(f.Name.Hostname, strings.Split(hostname, ".")[0]),
+		"architecture": f.System.Architecture != "",
+		"processors":   f.CPUs > 0,
+		"boot":         f.Boot.Time.Before(f.Time.Now) && f.Boot.UptimeSeconds >= 0,
 	} {
 		if !ok {
 			t.Errorf("%s: not as expected in %+v", name, f)
 		}
 	}
-}
-
-func hasAddress(list []api.Interface, cidr string) bool {
-	for _, i := range list {
-		if slices.Contains(i.Addresses, cidr) {
-			return true
-		}
-	}
-	return false
 }
 
 func TestHost(t *testing.T) {
