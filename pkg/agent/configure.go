@@ -81,11 +81,7 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 // collectConfiguration adds what the host is configured with. A host whose inventory is
 // damaged still has its other facts.
 func collectConfiguration(host Host, f *api.Facts) {
-	f.Collect("configuration", func() error {
-		state, err := engine.ReadState(host.System())
-		f.Configuration = api.ConfigurationFacts{AppliedRevision: state.AppliedRevision, ApplyingRevision: state.ApplyingRevision, Drift: state.Drift}
-		return err
-	})
+	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(host.System()) })
 }
 
 // runCommand is the service.

@@ -170,7 +170,7 @@ func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 		a.result.Outcome, a.result.Plan = api.OutcomeImpactExceeded, &a.plan.Plan
 		return nil
 	case len(a.plan.Payload) > 0:
-		return &PayloadError{Files: a.plan.Payload}
+		return missingPayload(a.plan.Payload...)
 	}
 	if err := a.claim(); err != nil {
 		return err

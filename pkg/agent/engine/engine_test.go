@@ -547,7 +547,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("it changed %v", f.log[mutations:])
 			}
 			if len(drifts) > 0 {
-				read, err := ReadDrift(f)
+				read, err := readDrift(f)
 				if diff := cmp.Diff(&got, read); err != nil || diff != "" {
 					t.Errorf("the file, error %v (-want +got):\n%s", err, diff)
 				}

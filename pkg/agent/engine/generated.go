@@ -26,18 +26,6 @@ func (a *application) claim() error {
 	return a.save()
 }
 
-// generated looks at what programs have made, or will make.
-func (o *observer) generated(seen *observation, d *config.Document, inv *inventory) error {
-	for _, path := range slices.AppendSeq(slices.Clone(d.Generated), maps.Values(inv.Generated)) {
-		info, err := o.system.Stat(path)
-		if err != nil {
-			return fmt.Errorf("look at %s: %w", path, err)
-		}
-		seen.generated[fold(path)] = info
-	}
-	return nil
-}
-
 // wantsGenerated says whether a document has a use for what programs have made at a path:
 // it wants it, or something in it.
 func wantsGenerated(d *config.Document, path string) bool {

@@ -87,10 +87,6 @@ type certificateRecord struct {
 // inventoryMagic begins the file; the digest of the rest follows.
 const inventoryMagic = "windows-node-agent inventory 1 "
 
-// ErrInventory is wrapped when the inventory of a host cannot be read. Without it nobody
-// knows what is ours, so nothing is done.
-var ErrInventory = errors.New("the inventory of the host cannot be read")
-
 func newInventory() *inventory {
 	inv := &inventory{}
 	inv.fill()
@@ -129,16 +125,16 @@ func decodeInventory(content []byte) (*inventory, error) {
 	head, body, _ := bytes.Cut(content, []byte("\n"))
 	digest, ok := bytes.CutPrefix(head, []byte(inventoryMagic))
 	if !ok {
-		return nil, fmt.Errorf("%w: it does not begin with %q", ErrInventory, strings.TrimSpace(inventoryMagic))
+		return nil, inventoryError("it does not begin with %q", strings.TrimSpace(inventoryMagic))
 	}
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != string(digest) {
-		return nil, fmt.Errorf("%w: its digest is not that of its content", ErrInventory)
+		return nil, inventoryError("its digest is not that of its content")
 	}
 	inv := newInventory()
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(inv); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInventory, err)
+		return nil, inventoryError("%w", err)
 	}
 	inv.fill() // a null in the file has taken one away
 	return inv, nil
@@ -190,7 +186,7 @@ func openStore(s System) (*store, error) {
 			return nil, fmt.Errorf("look for an applied document: %w", err)
 		}
 		if info.Kind != FileMissing {
-			return nil, fmt.Errorf("%w: %s is missing, but a document was applied", ErrInventory, inventoryPath)
+			return nil, inventoryError("%s is missing, but a document was applied", inventoryPath)
 		}
 		return &store{system: s, inventory: newInventory()}, nil
 	}

@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -54,96 +54,71 @@ type fileObservation struct {
 // each time.
 type observer struct {
 	system  System
-	digests map[string]cachedDigest // nil: nothing is kept
+	digests map[string]fileObservation // nil: nothing is kept
 }
 
-type cachedDigest struct {
-	size     int64
-	modified time.Time
-	digest   string
-}
-
+// observe reads what the document and the inventory name.
 func (o *observer) observe(ctx context.Context, d *config.Document, inv *inventory) (*observation, error) {
-	seen := &observation{
-		features: map[string]FeatureState{}, directories: map[string]FileInfo{}, names: map[string][]string{},
-		files: map[string]fileObservation{}, generated: map[string]FileInfo{}, until: map[string]bool{}, staged: map[string]bool{}, arrived: map[string]int64{},
-		certs: map[string]bool{}, firewall: map[string]*config.FirewallRule{}, exclusions: map[string]bool{},
-		networks: map[string]bool{}, endpoints: map[string]bool{}, services: map[string]*Service{},
-	}
+	seen := &observation{arrived: map[string]int64{}}
 	var err error
 	if seen.boot, err = o.system.Boot(ctx); err != nil {
-		return nil, fmt.Errorf("find out which boot this is: %w", err)
+		return nil, fmt.Errorf("read the identity of the boot: %w", err)
 	}
-	for _, read := range []func() error{
-		func() error { return o.machine(ctx, seen, d, inv) },
-		func() error { return o.directories(seen, d, inv) },
-		func() error { return o.files(seen, d, inv) },
-		func() error { return o.space(seen, d) },
-		func() error { return o.generated(seen, d, inv) },
-		func() error { return o.services(seen, d, inv) },
-		func() error { return o.hns(ctx, seen, d, inv) },
-		func() error {
-			seen.values, err = o.values(ctx, d)
-			return err
-		},
-	} {
-		if err := read(); err != nil {
-			return nil, err
-		}
-	}
-	return seen, nil
-}
-
-func (o *observer) machine(ctx context.Context, seen *observation, d *config.Document, inv *inventory) error {
-	var err error
 	if seen.hostname, seen.nextHostname, err = o.system.Hostname(); err != nil {
-		return fmt.Errorf("read the host name: %w", err)
-	}
-	for _, f := range d.Features {
-		if seen.features[f.Name], err = o.system.Feature(ctx, f.Name); err != nil {
-			return fmt.Errorf("look for feature %s: %w", f.Name, err)
-		}
+		return nil, fmt.Errorf("read the host name: %w", err)
 	}
 	if len(d.Environment)+len(inv.Environment) > 0 {
 		if seen.environment, err = o.system.Environment(); err != nil {
-			return fmt.Errorf("read the environment of the machine: %w", err)
+			return nil, fmt.Errorf("read the environment of the machine: %w", err)
 		}
 	}
-	certificate := func(store, fingerprint string) error {
-		if seen.certs[certificateKey(store, fingerprint)], err = o.system.HasCertificate(store, fingerprint); err != nil {
-			return fmt.Errorf("look for certificate %s: %w", fingerprint, err)
-		}
-		return nil
-	}
-	for _, c := range d.Certificates {
-		if err := certificate(c.Store, c.Fingerprint); err != nil {
-			return err
-		}
-	}
+	seen.features = inspect(&err, "feature", names(d.Features, func(f config.Feature) string { return f.Name }),
+		func(name string) (FeatureState, error) { return o.system.Feature(ctx, name) })
+	certs := names(d.Certificates, func(c config.Certificate) string { return c.Store + "/" + c.Fingerprint })
 	for _, c := range inv.Certs {
-		if err := certificate(c.Store, c.Fingerprint); err != nil {
-			return err
+		certs = append(certs, c.Store+"/"+c.Fingerprint)
+	}
+	seen.certs = inspect(&err, "certificate", certs, func(name string) (bool, error) {
+		store, fingerprint, _ := strings.Cut(name, "/")
+		return o.system.HasCertificate(store, fingerprint)
+	})
+	rules := names(slices.AppendSeq(slices.Clone(d.Firewall), maps.Values(inv.Firewall)), func(r config.FirewallRule) string { return r.Name })
+	seen.firewall = inspect(&err, "firewall rule", rules, o.system.FirewallRule)
+	seen.exclusions = inspect(&err, "antivirus exclusion", slices.AppendSeq(slices.Clone(d.AntivirusExclusions), maps.Values(inv.Exclusions)), o.system.AntivirusExclusion)
+	services := names(d.Services, func(s config.Service) string { return s.Name })
+	for _, r := range inv.Services {
+		services = append(services, r.Name)
+	}
+	seen.services = inspect(&err, "service", services, o.system.Service)
+	o.paths(&err, seen, d, inv)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.space(seen, d); err != nil {
+		return nil, err
+	}
+	if err := o.hns(ctx, seen, d, inv); err != nil {
+		return nil, err
+	}
+	seen.values, err = o.values(ctx, d)
+	return seen, err
+}
+
+// inspect reads something by each name, once, and returns it by the names in lower case. It
+// does nothing when there is an error already, and sets its own.
+func inspect[T any](err *error, kind string, names []string, read func(name string) (T, error)) map[string]T {
+	found := map[string]T{}
+	for _, name := range names {
+		if _, done := found[fold(name)]; done || *err != nil {
+			continue
 		}
-	}
-	rules := names(d.Firewall, func(r config.FirewallRule) string { return r.Name })
-	for _, r := range inv.Firewall {
-		rules = append(rules, r.Name)
-	}
-	for _, name := range rules {
-		if seen.firewall[fold(name)], err = o.system.FirewallRule(name); err != nil {
-			return fmt.Errorf("look for firewall rule %s: %w", name, err)
+		value, readErr := read(name)
+		if readErr != nil {
+			*err = fmt.Errorf("inspect %s %s: %w", kind, name, readErr)
 		}
+		found[fold(name)] = value
 	}
-	programs := slices.Clone(d.AntivirusExclusions)
-	for _, program := range inv.Exclusions {
-		programs = append(programs, program)
-	}
-	for _, program := range programs {
-		if seen.exclusions[fold(program)], err = o.system.AntivirusExclusion(program); err != nil {
-			return fmt.Errorf("look for the antivirus exclusion of %s: %w", program, err)
-		}
-	}
-	return nil
+	return found
 }
 
 func names[T any](list []T, name func(T) string) []string {
@@ -156,29 +131,35 @@ func names[T any](list []T, name func(T) string) []string {
 
 func certificateKey(store, fingerprint string) string { return fold(store + "/" + fingerprint) }
 
-func (o *observer) directories(seen *observation, d *config.Document, inv *inventory) error {
-	paths := wantedDirectories(d)
-	for _, r := range inv.Directories {
-		paths = append(paths, r.Path)
-	}
-	for _, path := range paths {
-		info, err := o.system.Stat(path)
-		if err != nil {
-			return fmt.Errorf("look at %s: %w", path, err)
-		}
-		seen.directories[fold(path)] = info
-	}
+// paths reads files and directories.
+func (o *observer) paths(err *error, seen *observation, d *config.Document, inv *inventory) {
+	seen.directories = inspect(err, "directory", slices.AppendSeq(wantedDirectories(d), maps.Keys(inv.Directories)), o.system.Stat)
+	seen.files = inspect(err, "file", slices.AppendSeq(names(d.Files, func(f config.File) string { return f.Path }), maps.Keys(inv.Files)), o.file)
+	seen.generated = inspect(err, "path", slices.AppendSeq(slices.Clone(d.Generated), maps.Values(inv.Generated)), o.system.Stat)
+	var retained, until, staged []string
 	for _, dir := range d.Directories {
-		if dir.Retention == nil || seen.directories[fold(dir.Path)].Kind != FileDirectory {
-			continue
+		if dir.Retention != nil && seen.directories[fold(dir.Path)].Kind == FileDirectory {
+			retained = append(retained, dir.Path)
 		}
-		list, err := o.system.Names(dir.Path)
-		if err != nil {
-			return fmt.Errorf("list %s: %w", dir.Path, err)
-		}
-		seen.names[fold(dir.Path)] = list
 	}
-	return nil
+	for _, f := range d.Files {
+		if f.UntilFile != "" {
+			until = append(until, f.UntilFile)
+		}
+		if f.Source.Payload != "" {
+			staged = append(staged, f.Digest)
+		}
+	}
+	seen.names = inspect(err, "directory", retained, o.system.Names)
+	seen.until = inspect(err, "file", until, func(path string) (bool, error) {
+		info, err := o.system.Stat(path)
+		// The kubelet finds its certificate through a link.
+		return info.Kind == FileRegular || info.Kind == FileOther, err
+	})
+	seen.staged = inspect(err, "payload", staged, func(digest string) (bool, error) {
+		info, err := o.system.Stat(api.PayloadPath(digest))
+		return info.Kind == FileRegular, err
+	})
 }
 
 // wantedDirectories are the directories of a document with all that are above them and
@@ -218,55 +199,13 @@ func ancestors(path string) []string {
 	return list
 }
 
-func (o *observer) files(seen *observation, d *config.Document, inv *inventory) error {
-	paths := names(d.Files, func(f config.File) string { return f.Path })
-	for _, r := range inv.Files {
-		paths = append(paths, r.Path)
-	}
-	for _, path := range paths {
-		file, err := o.file(path)
-		if err != nil {
-			return err
-		}
-		seen.files[fold(path)] = file
-	}
-	for _, f := range d.Files {
-		for _, path := range []string{f.UntilFile, stagedPath(f)} {
-			if path == "" {
-				continue
-			}
-			info, err := o.system.Stat(path)
-			if err != nil {
-				return fmt.Errorf("look at %s: %w", path, err)
-			}
-			if path == f.UntilFile {
-				// The kubelet finds its certificate through a link.
-				seen.until[fold(path)] = info.Kind == FileRegular || info.Kind == FileOther
-			} else {
-				seen.staged[f.Digest] = info.Kind == FileRegular
-			}
-		}
-	}
-	return nil
-}
-
-func stagedPath(f config.File) string {
-	if f.Source.Payload == "" {
-		return ""
-	}
-	return api.PayloadPath(f.Digest)
-}
-
 func (o *observer) file(path string) (fileObservation, error) {
 	info, err := o.system.Stat(path)
-	if err != nil {
-		return fileObservation{}, fmt.Errorf("look at %s: %w", path, err)
-	}
 	file := fileObservation{FileInfo: info}
-	if info.Kind != FileRegular {
-		return file, nil
+	if err != nil || info.Kind != FileRegular {
+		return file, err
 	}
-	if c, ok := o.digests[fold(path)]; ok && c.size == info.Size && c.modified.Equal(info.Modified) {
+	if c, ok := o.digests[fold(path)]; ok && c.Size == info.Size && c.Modified.Equal(info.Modified) {
 		file.digest = c.digest
 		return file, nil
 	}
@@ -274,13 +213,10 @@ func (o *observer) file(path string) (fileObservation, error) {
 	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 		return fileObservation{}, nil
 	}
-	if err != nil {
-		return fileObservation{}, fmt.Errorf("read %s: %w", path, err)
+	if err == nil && o.digests != nil {
+		o.digests[fold(path)] = file
 	}
-	if o.digests != nil {
-		o.digests[fold(path)] = cachedDigest{size: info.Size, modified: info.Modified, digest: file.digest}
-	}
-	return file, nil
+	return file, err
 }
 
 func digestOf(s FileSystem, path string) (string, error) {
@@ -296,49 +232,30 @@ func digestOf(s FileSystem, path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func (o *observer) services(seen *observation, d *config.Document, inv *inventory) error {
-	list := names(d.Services, func(s config.Service) string { return s.Name })
-	for _, r := range inv.Services {
-		list = append(list, r.Name)
+// hnsNames are the names of the networks and endpoints of a document. The network of the
+// endpoint is one of them.
+func hnsNames(d *config.Document) (networks, endpoints []string) {
+	if d.HNS == nil {
+		return nil, nil
 	}
-	for _, name := range list {
-		s, err := o.system.Service(name)
-		if err != nil {
-			return fmt.Errorf("look at service %s: %w", name, err)
-		}
-		seen.services[fold(name)] = s
+	if d.HNS.Endpoint != nil {
+		endpoints = []string{d.HNS.Endpoint.Name}
 	}
-	return nil
+	return slices.Clone(d.HNS.Networks), endpoints
 }
 
-func (o *observer) hns(ctx context.Context, seen *observation, d *config.Document, inv *inventory) error {
-	networks := slices.Clone(inv.Networks)
-	var endpoints []string
-	if d.HNS != nil {
-		networks = append(networks, d.HNS.Networks...) // that of the endpoint is one of them
-		if d.HNS.Endpoint != nil {
-			endpoints = append(endpoints, d.HNS.Endpoint.Name)
-		}
-	}
-	for _, e := range inv.Endpoints {
-		endpoints = append(endpoints, e.Name)
-	}
-	for _, name := range networks {
-		there, err := o.system.HNSNetwork(ctx, name)
-		if err != nil {
-			return fmt.Errorf("look for network %s: %w", name, err)
-		}
-		seen.networks[name] = there
-	}
-	for _, name := range endpoints {
+// hns reads networks and endpoints.
+func (o *observer) hns(ctx context.Context, seen *observation, d *config.Document, inv *inventory) (err error) {
+	networks, endpoints := hnsNames(d)
+	seen.networks = inspect(&err, "network", append(networks, inv.Networks...), func(name string) (bool, error) { return o.system.HNSNetwork(ctx, name) })
+	seen.endpoints = inspect(&err, "endpoint", slices.AppendSeq(endpoints, maps.Keys(inv.Endpoints)), func(name string) (bool, error) {
 		_, err := o.system.HNSEndpoint(ctx, name)
-		there := err == nil
-		if err != nil && !errors.Is(err, ErrNotYet) {
-			return fmt.Errorf("look for endpoint %s: %w", name, err)
+		if errors.Is(err, ErrNotYet) {
+			return false, nil
 		}
-		seen.endpoints[name] = there
-	}
-	return nil
+		return err == nil, err
+	})
+	return err
 }
 
 // values of the variables that have one.

@@ -64,7 +64,7 @@ func (p *planner) removedFiles() {
 		case r.Aside != "":
 			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, "is no longer wanted and gives way to what was there before", p.stillThere(r.OnChange))
 		case p.seen.files[key].Kind == FileRegular:
-			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, "is no longer wanted", p.stillThere(r.OnChange))
+			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, noLongerWanted, p.stillThere(r.OnChange))
 		}
 	}
 	for _, d := range p.bundle.Document.Directories {
@@ -149,7 +149,7 @@ func (p *planner) removedDirectories() {
 	}
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.inv.Directories))) {
 		if !wanted[key] && p.seen.directories[key].Kind == FileDirectory {
-			p.add(step{}, api.ActionDelete, api.KindDirectory, p.inv.Directories[key].Path, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindDirectory, p.inv.Directories[key].Path, noLongerWanted, config.OnChange{})
 		}
 	}
 }

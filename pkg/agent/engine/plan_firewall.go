@@ -41,14 +41,14 @@ func (p *planner) removedRules() {
 		name := p.inv.Firewall[key].Name
 		wanted := slices.ContainsFunc(p.bundle.Document.Firewall, func(r config.FirewallRule) bool { return strings.EqualFold(r.Name, name) })
 		if !wanted && p.seen.firewall[key] != nil {
-			p.add(step{}, api.ActionDelete, api.KindFirewall, name, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindFirewall, name, noLongerWanted, config.OnChange{})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Exclusions)) {
 		program := p.inv.Exclusions[key]
 		wanted := slices.ContainsFunc(p.bundle.Document.AntivirusExclusions, func(s string) bool { return strings.EqualFold(s, program) })
 		if !wanted && p.seen.exclusions[key] {
-			p.add(step{}, api.ActionDelete, api.KindAntivirus, program, "is no longer wanted", config.OnChange{})
+			p.add(step{}, api.ActionDelete, api.KindAntivirus, program, noLongerWanted, config.OnChange{})
 		}
 	}
 }

@@ -12,15 +12,15 @@ import (
 )
 
 func (p *planner) removedNetworks() {
-	hns := p.bundle.Document.HNS
+	networks, endpoints := hnsNames(&p.bundle.Document)
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
-		if (hns == nil || hns.Endpoint == nil || hns.Endpoint.Name != name) && p.seen.endpoints[name] {
-			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, "is no longer wanted", config.OnChange{})
+		if !slices.Contains(endpoints, name) && p.seen.endpoints[fold(name)] {
+			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, noLongerWanted, config.OnChange{})
 		}
 	}
 	for _, name := range p.inv.Networks {
-		if (hns == nil || !slices.Contains(hns.Networks, name)) && p.seen.networks[name] {
-			p.add(step{}, api.ActionDelete, api.KindNetwork, name, "is no longer wanted", config.OnChange{})
+		if !slices.Contains(networks, name) && p.seen.networks[fold(name)] {
+			p.add(step{}, api.ActionDelete, api.KindNetwork, name, noLongerWanted, config.OnChange{})
 		}
 	}
 }
@@ -28,8 +28,8 @@ func (p *planner) removedNetworks() {
 // endpoint compares the endpoint, which the first file that waits for a service may need.
 func (p *planner) endpoint(after string) {
 	e := p.bundle.Document.HNS.Endpoint
-	if e == nil || p.seen.endpoints[e.Name] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == api.KindEndpoint && s.Name == e.Name }) {
+	if e == nil || p.seen.endpoints[fold(e.Name)] || slices.ContainsFunc(p.plan.steps, func(s step) bool { return s.Kind == api.KindEndpoint && s.Name == e.Name }) {
 		return
 	}
-	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[e.Network]}, api.ActionCreate, api.KindEndpoint, e.Name, "is missing", config.OnChange{})
+	p.add(step{endpoint: e, afterService: after, notNow: !p.seen.networks[fold(e.Network)]}, api.ActionCreate, api.KindEndpoint, e.Name, "is missing", config.OnChange{})
 }

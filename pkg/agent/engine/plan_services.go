@@ -35,7 +35,7 @@ func (p *planner) removedServices() {
 		if o.Impact == config.ImpactRestart || o.Impact == config.ImpactDrain {
 			o.Services = []string{r.Name}
 		}
-		p.add(step{}, api.ActionDelete, api.KindService, r.Name, "is no longer wanted", o)
+		p.add(step{}, api.ActionDelete, api.KindService, r.Name, noLongerWanted, o)
 	}
 }
 

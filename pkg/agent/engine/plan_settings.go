@@ -26,7 +26,7 @@ func (p *planner) hostname() {
 
 func (p *planner) features() {
 	for _, f := range p.bundle.Document.Features {
-		switch p.seen.features[f.Name] {
+		switch p.seen.features[fold(f.Name)] {
 		case FeatureEnabled:
 		case FeaturePending:
 			p.plan.Reboot = append(p.plan.Reboot, "feature "+f.Name+" is being enabled")
@@ -62,7 +62,7 @@ func (p *planner) environment() {
 		case !wanted && c.Value != nil:
 			p.add(s, api.ActionDelete, api.KindEnvironment, name, "is no longer wanted and gets back its value from before", o)
 		case !wanted:
-			p.add(s, api.ActionDelete, api.KindEnvironment, name, "is no longer wanted", o)
+			p.add(s, api.ActionDelete, api.KindEnvironment, name, noLongerWanted, o)
 		case exists:
 			p.add(s, api.ActionUpdate, api.KindEnvironment, name, "the value differs", o)
 		default:

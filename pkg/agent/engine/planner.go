@@ -6,6 +6,7 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -27,15 +28,6 @@ type planner struct {
 	plan      plan
 	conflicts []error
 }
-
-// ConflictError says that something on a host is in the way and is not ours.
-type ConflictError struct{ Err error }
-
-func (e *ConflictError) Error() string {
-	return "something on the host is in the way: " + e.Err.Error()
-}
-
-func (e *ConflictError) Unwrap() error { return e.Err }
 
 // diff returns what has to be done for a host to be as the bundle says. It changes
 // neither the observation nor the inventory.
@@ -63,7 +55,7 @@ func (p *planner) diff() (*plan, error) {
 	p.removedGenerated()
 	p.removedDirectories()
 	if len(p.conflicts) > 0 {
-		return nil, &ConflictError{errors.Join(p.conflicts...)}
+		return nil, &Error{api.ReasonConflict, fmt.Errorf("something on the host is in the way: %w", errors.Join(p.conflicts...))}
 	}
 	p.finish()
 	if err := p.space(); err != nil {
@@ -71,6 +63,9 @@ func (p *planner) diff() (*plan, error) {
 	}
 	return &p.plan, nil
 }
+
+// noLongerWanted is the reason of steps that remove what is ours.
+const noLongerWanted = "is no longer wanted"
 
 // add adds a step whose impact is what a document says, or what is left of it here.
 func (p *planner) add(s step, action api.Action, kind api.Kind, name, reason string, o config.OnChange) {

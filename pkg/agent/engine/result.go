@@ -4,41 +4,47 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// PayloadError says which files of the payload have to be sent first.
-type PayloadError struct{ Files []api.PayloadFile }
+// Error is a failure that programs tell from others.
+type Error struct {
+	Reason api.FailureReason
+	Err    error
+}
 
-func (e *PayloadError) Error() string {
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// missingPayload is the error that files of the payload have to be sent first.
+func missingPayload(files ...api.PayloadFile) error {
 	message := "not on the host yet:"
-	for _, f := range e.Files {
+	for _, f := range files {
 		message += " " + f.Name
 	}
-	return message
+	return &Error{api.ReasonPayload, errors.New(message)}
+}
+
+// inventoryError is the error that the inventory cannot be read. Without it nobody knows what
+// is ours, so nothing is done.
+func inventoryError(format string, values ...any) error {
+	return &Error{api.ReasonInventory, fmt.Errorf("the inventory of the host cannot be read: "+format, values...)}
 }
 
 // failed makes r that of a failure.
 func failed(r *api.Result, err error) *api.Result {
 	r.Outcome, r.Error, r.Reason = api.OutcomeFailed, err.Error(), api.ReasonStep
-	var locked *LockedError
-	var conflict *ConflictError
-	var payload *PayloadError
-	var space *SpaceError
-	switch {
-	case errors.As(err, &locked):
+	if known := (*Error)(nil); errors.As(err, &known) {
+		r.Reason = known.Reason
+	}
+	if locked := (*LockedError)(nil); errors.As(err, &locked) {
 		r.Reason = api.ReasonLocked
-	case errors.As(err, &conflict):
-		r.Reason = api.ReasonConflict
-	case errors.As(err, &payload):
-		r.Reason = api.ReasonPayload
-	case errors.As(err, &space):
-		r.Reason = api.ReasonSpace
-	case errors.Is(err, ErrInventory):
-		r.Reason = api.ReasonInventory
 	}
 	return r
 }
@@ -58,13 +64,10 @@ type Deadlines struct {
 }
 
 func (d Deadlines) withDefaults() Deadlines {
-	for _, v := range []struct {
-		set *time.Duration
-		to  time.Duration
-	}{{&d.Start, 2 * time.Minute}, {&d.Stop, time.Minute}, {&d.Kill, 15 * time.Second}, {&d.Value, 5 * time.Minute}, {&d.Poll, 500 * time.Millisecond}} {
-		if *v.set == 0 {
-			*v.set = v.to
-		}
-	}
+	d.Start = cmp.Or(d.Start, 2*time.Minute)
+	d.Stop = cmp.Or(d.Stop, time.Minute)
+	d.Kill = cmp.Or(d.Kill, 15*time.Second)
+	d.Value = cmp.Or(d.Value, 5*time.Minute)
+	d.Poll = cmp.Or(d.Poll, 500*time.Millisecond)
 	return d
 }

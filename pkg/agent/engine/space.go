@@ -13,21 +13,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// SpaceError says that a volume has not the room for what a document puts on it.
-type SpaceError struct {
-	// Volume is its name.
-	Volume string
-	// Needed is what is written and sent, and Free what there is, in bytes.
-	Needed, Free int64
-}
-
-func (e *SpaceError) Error() string {
-	const mib = 1 << 20
-	up := func(n int64) int64 { return (n + mib - 1) / mib }
-	return fmt.Sprintf("volume %s has too little room: %d MiB are needed, %d MiB are free, %d MiB are missing",
-		e.Volume, up(e.Needed), e.Free/mib, up(e.Needed-e.Free))
-}
-
 // neededBytes is what the steps write, and what has still to be sent of the files of the
 // payload. Files are replaced only when their new content is on the disk, so what is there
 // before gives no room. What has been sent is moved, and needs none, but to every place
@@ -62,10 +47,14 @@ func (p *planner) space() error {
 	if p.healing || p.seen.volume == "" {
 		return nil
 	}
-	if needed := neededBytes(p.plan.steps, p.plan.Payload, p.seen.arrived); needed > p.seen.freeBytes {
-		return &SpaceError{Volume: p.seen.volume, Needed: needed, Free: p.seen.freeBytes}
+	needed, free := neededBytes(p.plan.steps, p.plan.Payload, p.seen.arrived), p.seen.freeBytes
+	if needed <= free {
+		return nil
 	}
-	return nil
+	const mib = 1 << 20
+	up := func(n int64) int64 { return (n + mib - 1) / mib }
+	return &Error{api.ReasonSpace, fmt.Errorf("volume %s has too little room: %d MiB are needed, %d MiB are free, %d MiB are missing",
+		p.seen.volume, up(needed), free/mib, up(needed-free))}
 }
 
 // space finds out how much room there is where files go: all that a document may have is

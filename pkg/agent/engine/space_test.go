@@ -62,8 +62,8 @@ func TestSpace(t *testing.T) {
 			}
 			f.free = tt.free
 			_, err := engineOf(f).Plan(t.Context(), &tt.bundle)
-			var space *SpaceError
-			if got := errors.As(err, &space); got != (tt.want != "") || got && err.Error() != tt.want || !got && err != nil {
+			var space *Error
+			if got := errors.As(err, &space) && space.Reason == api.ReasonSpace; got != (tt.want != "") || got && err.Error() != tt.want || !got && err != nil {
 				t.Fatalf("plan: got %v, want %q", err, tt.want)
 			}
 			if tt.want == "" {

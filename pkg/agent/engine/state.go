@@ -12,37 +12,23 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// State says which documents a host has seen.
-type State struct {
-	// AppliedRevision is that of the last document that was carried out completely.
-	AppliedRevision string
-	// ApplyingRevision is that of a document that is being carried out, or that did not
-	// get to its end.
-	ApplyingRevision string
-	// Drift is what was found last of what others changed since then. Nil: nothing.
-	Drift *api.Drift
-}
-
 // ReadState reads the state of a host; that of one without any is the zero value. It may
 // be called while the host is being changed. With an error, what could be read is set.
-func ReadState(s System) (State, error) {
+func ReadState(s System) (state api.ConfigurationFacts, err error) {
 	st, err := openStore(s)
-	if err != nil {
-		return State{}, err
-	}
-	state := State{AppliedRevision: st.Applied, ApplyingRevision: st.Applying}
-	drift, err := ReadDrift(s)
 	if err != nil {
 		return state, err
 	}
+	state.AppliedRevision, state.ApplyingRevision = st.Applied, st.Applying
+	drift, err := readDrift(s)
 	if drift != nil && drift.Revision == st.Applied {
 		state.Drift = drift
 	}
-	return state, nil
+	return state, err
 }
 
-// ReadDrift returns the last drift that was found on a host, or nil.
-func ReadDrift(s FileSystem) (*api.Drift, error) {
+// readDrift returns the last drift that was found on a host, or nil.
+func readDrift(s FileSystem) (*api.Drift, error) {
 	content, err := readFile(s, driftPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

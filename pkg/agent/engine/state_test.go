@@ -13,7 +13,7 @@ import (
 func TestReadState(t *testing.T) {
 	first, second := bundles(t)
 	f := usedHost(t, first)
-	look := func(want State, drift int) {
+	look := func(want api.ConfigurationFacts, drift int) {
 		t.Helper()
 		before := f.mutations
 		got, err := ReadState(f)
@@ -28,33 +28,33 @@ func TestReadState(t *testing.T) {
 			t.Errorf("got %+v with %d items of drift, want %+v with %d", got, items, want, drift)
 		}
 	}
-	look(State{}, 0)
+	look(api.ConfigurationFacts{}, 0)
 	one, two := converge(t, f, first).Revision, ""
-	look(State{AppliedRevision: one}, 0)
+	look(api.ConfigurationFacts{AppliedRevision: one}, 0)
 
 	// Something that is repaired, and a program that would have to be sent.
 	delete(f.files, `c:\k\kubelet.conf`)
 	delete(f.files, `c:\k\overlay.exe`)
 	watch(t, f, 1)
-	look(State{AppliedRevision: one}, 2)
+	look(api.ConfigurationFacts{AppliedRevision: one}, 2)
 	converge(t, f, first)
-	look(State{AppliedRevision: one}, 0)
+	look(api.ConfigurationFacts{AppliedRevision: one}, 0)
 
 	delete(f.files, `c:\k\kubelet.conf`)
 	watch(t, f, 1)
-	look(State{AppliedRevision: one}, 1)
+	look(api.ConfigurationFacts{AppliedRevision: one}, 1)
 	f.files[`c:\k\until`] = fakeFile{Content: "x"}
 	send(t, f, second)
 	r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: "Reboot", Bundle: second})
 	if two = r.Revision; r.Outcome != api.OutcomeRebootRequired {
 		t.Fatalf("got %+v", r)
 	}
-	look(State{AppliedRevision: one, ApplyingRevision: two}, 1)
+	look(api.ConfigurationFacts{AppliedRevision: one, ApplyingRevision: two}, 1)
 	f.boot()
 	converge(t, f, second)
-	look(State{AppliedRevision: two}, 0)
+	look(api.ConfigurationFacts{AppliedRevision: two}, 0)
 	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
 		t.Fatalf("got %+v", r)
 	}
-	look(State{}, 0)
+	look(api.ConfigurationFacts{}, 0)
 }

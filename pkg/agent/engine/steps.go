@@ -203,8 +203,7 @@ func (a *application) verifyPayload(w *wantedFile) error {
 	if digest == w.digest {
 		return nil
 	}
-	missing := &PayloadError{Files: []api.PayloadFile{w.payload()}}
-	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missing), a.system().Remove(path))
+	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missingPayload(w.payload())), a.system().Remove(path))
 }
 
 // own makes a path ours and puts aside what is there.
