@@ -33,13 +33,13 @@ func (a *application) sweepAgents() {
 	if a.Executable == "" {
 		return
 	}
-	list, err := a.system().Names(api.Root)
+	list, err := a.System.Names(api.Root)
 	if err != nil {
 		return // there is none
 	}
 	for _, name := range oldAgents(list, a.Executable, a.bundle.Document.Services) {
 		path := api.Root + `\` + name
-		if err := a.system().Remove(path); err != nil && !errors.Is(err, ErrInUse) {
+		if err := a.System.Remove(path); err != nil && !errors.Is(err, ErrInUse) {
 			a.emit(api.Event{Item: path, State: api.EventNote, Message: "is removed later: " + err.Error()})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -70,15 +71,11 @@ func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*api.Plan, error) 
 	if err != nil {
 		return nil, err
 	}
-	seen, err := (&observer{system: e.System}).observe(ctx, &b.Document, st.inventory)
-	if err != nil {
+	a := &application{Engine: e, store: st, observer: observer{system: e.System}}
+	if err := a.prepare(ctx, b); err != nil {
 		return nil, err
 	}
-	p, err := (&planner{bundle: b, seen: seen, inv: st.inventory}).diff()
-	if err != nil {
-		return nil, err
-	}
-	return &p.Plan, nil
+	return &a.plan.Plan, nil
 }
 
 // Apply makes the host as the bundle says, which is valid. It is done when it returns
@@ -155,8 +152,6 @@ type application struct {
 	begun   int
 }
 
-func (a *application) system() System { return a.Engine.System }
-
 func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 	if err := a.prepare(ctx, &r.Bundle); err != nil {
 		return err
@@ -195,9 +190,12 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 	if a.Reboot != nil && a.Reboot.Boot != a.seen.boot {
 		a.Reboot = nil
 	}
-	p := &planner{bundle: b, seen: a.seen, inv: a.inventory, except: a.except, healing: a.healing}
-	a.plan, err = p.diff()
+	a.plan, err = a.planner().diff()
 	return err
+}
+
+func (a *application) planner() *planner {
+	return &planner{bundle: a.bundle, seen: a.seen, inv: a.inventory, except: a.except, healing: a.healing}
 }
 
 // finish writes down that the document was carried out.
@@ -209,7 +207,7 @@ func (a *application) finish() error {
 	if err != nil {
 		return err
 	}
-	before, err := readFile(a.system(), appliedPath)
+	before, err := readFile(a.System, appliedPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the applied document: %w", err)
 	}
@@ -218,7 +216,7 @@ func (a *application) finish() error {
 		if err := a.save(); err != nil {
 			return err
 		}
-		if err := a.system().WriteFile(appliedPath, content, config.AccessAdministrators); err != nil {
+		if err := a.System.WriteFile(appliedPath, content, config.AccessAdministrators); err != nil {
 			return fmt.Errorf("write the applied document: %w", err)
 		}
 	}
@@ -237,12 +235,18 @@ func (a *application) forgetDrift() error {
 	if a.result.Outcome != api.OutcomeApplied {
 		return nil
 	}
-	info, err := a.system().Stat(driftPath)
+	return a.removeOwn(driftPath)
+}
+
+// removeOwn removes a file of the agent, if it exists. Remove would also do something on a
+// host on which nothing is left to do.
+func (a *application) removeOwn(path string) error {
+	info, err := a.System.Stat(path)
 	if err == nil && info.Kind != FileMissing {
-		err = a.system().Remove(driftPath)
+		err = a.System.Remove(path)
 	}
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", driftPath, err)
+		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	return nil
 }
@@ -255,29 +259,14 @@ func (a *application) prune() {
 	keep(a.Firewall, names(d.Firewall, func(r config.FirewallRule) string { return r.Name }))
 	keep(a.Exclusions, d.AntivirusExclusions)
 	keep(a.Certs, names(d.Certificates, func(c config.Certificate) string { return certificateKey(c.Store, c.Fingerprint) }))
-	variables := names(d.Environment, func(v config.EnvironmentVariable) string { return v.Name })
-	for key := range a.Environment {
-		if !slices.ContainsFunc(variables, func(name string) bool { return strings.EqualFold(name, key) }) {
-			delete(a.Environment, key)
-		}
-	}
+	keep(a.Environment, names(d.Environment, func(v config.EnvironmentVariable) string { return v.Name }))
+	services := names(d.Services, func(s config.Service) string { return s.Name })
 	a.Services = slices.DeleteFunc(a.Services, func(r serviceRecord) bool {
-		return !slices.ContainsFunc(d.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, r.Name) }) && !strings.EqualFold(r.Name, a.except)
+		return !containsFold(services, r.Name) && !strings.EqualFold(r.Name, a.except)
 	})
-	var networks []string
-	var endpoints []string
-	if d.HNS != nil {
-		networks = d.HNS.Networks
-		if d.HNS.Endpoint != nil {
-			endpoints = []string{d.HNS.Endpoint.Name}
-		}
-	}
+	networks, endpoints := hnsNames(d)
 	a.Networks = slices.DeleteFunc(a.Networks, func(name string) bool { return !slices.Contains(networks, name) })
-	for name := range a.Endpoints {
-		if !slices.Contains(endpoints, name) {
-			delete(a.Endpoints, name)
-		}
-	}
+	keep(a.Endpoints, endpoints)
 }
 
 // refresh makes the records say what the document says of what is ours. A step that a
@@ -310,33 +299,34 @@ func (a *application) refresh() {
 	}
 	for _, s := range d.Services {
 		if _, ours := a.service(s.Name); ours {
-			a.recordService(serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange})
+			a.recordService(&s)
 		}
 	}
 }
 
-// keep removes what is not wanted from a map by names in lower case.
+// keep removes what is not wanted from a map by names in one case.
 func keep[T any](m map[string]T, wanted []string) {
 	set := map[string]bool{}
 	for _, name := range wanted {
 		set[fold(name)] = true
 	}
-	for key := range m {
-		if !set[key] {
-			delete(m, key)
-		}
-	}
+	maps.DeleteFunc(m, func(name string, _ T) bool { return !set[fold(name)] })
+}
+
+// containsFold says whether a name is in a list, in any case.
+func containsFold(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
 // sweep removes what was in use when it was replaced. What still is, waits for the next
 // time or the next boot.
 func (a *application) sweep() {
-	list, err := a.system().Names(trashDirectory)
+	list, err := a.System.Names(trashDirectory)
 	if err != nil {
 		return // there is none
 	}
 	for _, name := range list {
-		if err := a.system().Remove(trashDirectory + `\` + name); err != nil {
+		if err := a.System.Remove(trashDirectory + `\` + name); err != nil {
 			a.emit(api.Event{Item: trashDirectory + `\` + name, State: api.EventNote, Message: "is removed later: " + err.Error()})
 		}
 	}
@@ -375,7 +365,7 @@ func (s *step) phase() phase {
 
 // execute does the steps of the plan.
 func (a *application) execute(ctx context.Context) error {
-	if err := a.each(ctx, phasePrerequisites); err != nil {
+	if err := a.doPhase(ctx, phasePrerequisites); err != nil {
 		return err
 	}
 	if a.Reboot != nil && !a.leaving {
@@ -387,7 +377,7 @@ func (a *application) execute(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.each(ctx, phaseFiles); err != nil {
+	if err := a.doPhase(ctx, phaseFiles); err != nil {
 		return err
 	}
 	if err := a.lateNetworks(ctx); err != nil {
@@ -396,7 +386,7 @@ func (a *application) execute(ctx context.Context) error {
 	if err := a.runServices(ctx); err != nil {
 		return err
 	}
-	return a.each(ctx, phaseLast)
+	return a.doPhase(ctx, phaseLast)
 }
 
 // lateNetworks removes networks that a service made after the host was looked at, before
@@ -408,40 +398,37 @@ func (a *application) lateNetworks(ctx context.Context) error {
 	if err := a.hns(ctx, a.seen, &a.bundle.Document, a.inventory); err != nil {
 		return err
 	}
-	p := planner{bundle: a.bundle, seen: a.seen, inv: a.inventory}
+	p := a.planner()
 	p.removedNetworks()
-	for i := range p.plan.steps {
-		s := &p.plan.steps[i]
-		if err := a.do(ctx, s, func() error { return a.perform(ctx, s) }); err != nil {
-			return err
+	return a.doEach(ctx, p.plan.steps, func(*step) bool { return true })
+}
+
+// doEach does those of the steps that are selected.
+func (a *application) doEach(ctx context.Context, steps []step, selected func(*step) bool) error {
+	for i := range steps {
+		if s := &steps[i]; selected(s) {
+			if err := a.do(ctx, s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// each does the steps of a phase.
-func (a *application) each(ctx context.Context, p phase) error {
-	for i := range a.plan.steps {
-		s := &a.plan.steps[i]
-		if s.phase() != p {
-			continue
-		}
-		if err := a.do(ctx, s, func() error { return a.perform(ctx, s) }); err != nil {
-			return err
-		}
-	}
-	return nil
+// doPhase does the steps of a phase.
+func (a *application) doPhase(ctx context.Context, p phase) error {
+	return a.doEach(ctx, a.plan.steps, func(s *step) bool { return s.phase() == p })
 }
 
-// do does one step and tells of it.
-func (a *application) do(ctx context.Context, s *step, perform func() error) error {
+// do does one step and reports it.
+func (a *application) do(ctx context.Context, s *step) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stopped before %s: %w", s.Item, err)
 	}
 	a.begun++
 	e := api.Event{Step: a.begun, Steps: len(a.plan.steps), Item: s.Item.String(), State: api.EventStarted, Message: s.Reason}
 	a.emit(e)
-	if err := perform(); err != nil {
+	if err := a.perform(ctx, s); err != nil {
 		err = fmt.Errorf("%s: %w", s.Item, err)
 		e.State, e.Message = api.EventFailed, err.Error()
 		a.emit(e)
@@ -473,7 +460,7 @@ func (a *application) cleanup(ctx context.Context) error {
 
 // forget removes the agent's own state, the inventory last.
 func (a *application) forget() error {
-	s := a.system()
+	s := a.System
 	a.sweep()
 	for _, directory := range []string{trashDirectory, asideDirectory, api.PayloadDirectory} {
 		list, err := s.Names(directory)
@@ -495,12 +482,8 @@ func (a *application) forget() error {
 		}
 	}
 	for _, path := range []string{appliedPath, driftPath, inventoryPath} {
-		info, err := s.Stat(path)
-		if err == nil && info.Kind != FileMissing {
-			err = s.Remove(path)
-		}
-		if err != nil {
-			return fmt.Errorf("remove %s: %w", path, err)
+		if err := a.removeOwn(path); err != nil {
+			return err
 		}
 	}
 	a.written = nil
@@ -512,7 +495,7 @@ func (a *application) forget() error {
 
 // removeDirectory removes a directory unless others have something in it.
 func (a *application) removeDirectory(path string) error {
-	err := a.system().Remove(path)
+	err := a.System.Remove(path)
 	if errors.Is(err, ErrNotEmpty) {
 		a.emit(api.Event{Item: path, State: api.EventNote, Message: "stays: something in it is not ours"})
 		return nil

@@ -75,12 +75,12 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 	if err := ctx.Err(); err != nil {
 		return 1, fmt.Errorf("stopped before removing %s: %w", path, err)
 	}
-	info, err := a.system().Stat(path)
+	info, err := a.System.Stat(path)
 	if err != nil {
 		return 1, err
 	}
 	if info.Kind == FileDirectory {
-		names, err := a.system().Names(path)
+		names, err := a.System.Names(path)
 		if err != nil {
 			return 1, err
 		}
@@ -96,7 +96,7 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 			return left, first
 		}
 	}
-	err = a.system().Remove(path)
+	err = a.System.Remove(path)
 	if errors.Is(err, ErrInUse) && info.Kind == FileRegular {
 		err = a.discard(path)
 	}

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -238,13 +239,12 @@ func makeOwnDirectory(s System, path string) error {
 	return nil
 }
 
-func (s *store) service(name string) (serviceRecord, bool) {
-	for _, r := range s.Services {
-		if strings.EqualFold(r.Name, name) {
-			return r, true
-		}
+func (inv *inventory) service(name string) (serviceRecord, bool) {
+	i := slices.IndexFunc(inv.Services, func(r serviceRecord) bool { return strings.EqualFold(r.Name, name) })
+	if i < 0 {
+		return serviceRecord{}, false
 	}
-	return serviceRecord{}, false
+	return inv.Services[i], true
 }
 
 func fold(s string) string { return strings.ToLower(s) }

@@ -29,8 +29,8 @@ type observation struct {
 	files                  map[string]fileObservation // by path in lower case
 	generated              map[string]FileInfo        // by path in lower case
 	until                  map[string]bool
-	staged                 map[string]bool // digests of the payload that are there
-	environment            map[string]string
+	staged                 map[string]bool   // digests of the payload that are there
+	environment            map[string]string // by name in upper case
 	certs                  map[string]bool
 	firewall               map[string]*config.FirewallRule
 	exclusions             map[string]bool
@@ -59,7 +59,7 @@ type observer struct {
 
 // observe reads what the document and the inventory name.
 func (o *observer) observe(ctx context.Context, d *config.Document, inv *inventory) (*observation, error) {
-	seen := &observation{arrived: map[string]int64{}}
+	seen := &observation{environment: map[string]string{}, arrived: map[string]int64{}}
 	var err error
 	if seen.boot, err = o.system.Boot(ctx); err != nil {
 		return nil, fmt.Errorf("read the identity of the boot: %w", err)
@@ -68,8 +68,12 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 		return nil, fmt.Errorf("read the host name: %w", err)
 	}
 	if len(d.Environment)+len(inv.Environment) > 0 {
-		if seen.environment, err = o.system.Environment(); err != nil {
+		environment, err := o.system.Environment()
+		if err != nil {
 			return nil, fmt.Errorf("read the environment of the machine: %w", err)
+		}
+		for name, value := range environment {
+			seen.environment[strings.ToUpper(name)] = value
 		}
 	}
 	seen.features = inspect(&err, "feature", names(d.Features, func(f config.Feature) string { return f.Name }),

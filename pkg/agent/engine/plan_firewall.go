@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -37,18 +36,15 @@ func normalRule(r config.FirewallRule) config.FirewallRule {
 }
 
 func (p *planner) removedRules() {
+	rules := names(p.bundle.Document.Firewall, func(r config.FirewallRule) string { return r.Name })
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Firewall)) {
-		name := p.inv.Firewall[key].Name
-		wanted := slices.ContainsFunc(p.bundle.Document.Firewall, func(r config.FirewallRule) bool { return strings.EqualFold(r.Name, name) })
-		if !wanted && p.seen.firewall[key] != nil {
-			p.add(step{}, api.ActionDelete, api.KindFirewall, name, noLongerWanted, config.OnChange{})
+		if !containsFold(rules, key) && p.seen.firewall[key] != nil {
+			p.add(step{}, api.ActionDelete, api.KindFirewall, p.inv.Firewall[key].Name, noLongerWanted, config.OnChange{})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Exclusions)) {
-		program := p.inv.Exclusions[key]
-		wanted := slices.ContainsFunc(p.bundle.Document.AntivirusExclusions, func(s string) bool { return strings.EqualFold(s, program) })
-		if !wanted && p.seen.exclusions[key] {
-			p.add(step{}, api.ActionDelete, api.KindAntivirus, program, noLongerWanted, config.OnChange{})
+		if !containsFold(p.bundle.Document.AntivirusExclusions, key) && p.seen.exclusions[key] {
+			p.add(step{}, api.ActionDelete, api.KindAntivirus, p.inv.Exclusions[key], noLongerWanted, config.OnChange{})
 		}
 	}
 }

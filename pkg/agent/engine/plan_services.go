@@ -66,7 +66,7 @@ func (p *planner) service(s *config.Service) {
 		p.add(step{service: s, notNow: waits != ""}, api.ActionCreate, api.KindService, s.Name, reason, s.OnChange)
 		return
 	}
-	if _, ours := p.record(s.Name); !ours && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
+	if _, ours := p.inv.service(s.Name); !ours && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
 		p.conflicts = append(p.conflicts, fmt.Errorf("there is a service %s that is not ours", s.Name))
 		return
 	}
@@ -79,10 +79,6 @@ func (p *planner) service(s *config.Service) {
 	} else if seen.State != ServiceRunning {
 		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, "is not running", config.OnChange{})
 	}
-}
-
-func (p *planner) record(name string) (serviceRecord, bool) {
-	return (&store{inventory: p.inv}).service(name)
 }
 
 // serviceDifference says what differs between a service and its document, or nothing.

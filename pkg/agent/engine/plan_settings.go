@@ -42,10 +42,7 @@ func (p *planner) environment() {
 		desired[v.Name] = environmentValue(p.bundle, v)
 		onChange[strings.ToUpper(v.Name)] = v.OnChange
 	}
-	existing := map[string]string{}
-	for name, value := range p.seen.environment {
-		existing[strings.ToUpper(name)] = value
-	}
+	existing := p.seen.environment
 	changes, _ := config.EnvironmentChanges(desired, existing, p.inv.owned(existing))
 	for _, c := range changes {
 		key := strings.ToUpper(c.Name)
@@ -58,16 +55,16 @@ func (p *planner) environment() {
 			name, o = record.Name, p.stillThere(record.OnChange)
 		}
 		s := step{environment: c.Value}
+		action, reason := api.ActionCreate, "is missing"
 		switch {
 		case !wanted && c.Value != nil:
-			p.add(s, api.ActionDelete, api.KindEnvironment, name, "is no longer wanted and gets back its value from before", o)
+			action, reason = api.ActionDelete, "is no longer wanted and gets back its value from before"
 		case !wanted:
-			p.add(s, api.ActionDelete, api.KindEnvironment, name, noLongerWanted, o)
+			action, reason = api.ActionDelete, noLongerWanted
 		case exists:
-			p.add(s, api.ActionUpdate, api.KindEnvironment, name, "the value differs", o)
-		default:
-			p.add(s, api.ActionCreate, api.KindEnvironment, name, "is missing", o)
+			action, reason = api.ActionUpdate, "the value differs"
 		}
+		p.add(s, action, api.KindEnvironment, name, reason, o)
 		if p.healing {
 			// What runs has the value that it was started with, which was the right one.
 			p.plan.steps[len(p.plan.steps)-1].Impact = config.ImpactNone

@@ -98,7 +98,7 @@ func (p *planner) impact(o config.OnChange) config.Impact {
 func (p *planner) order() []serviceRecord {
 	var list []serviceRecord
 	for _, s := range p.bundle.Document.Services {
-		list = append(list, serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange})
+		list = append(list, recordOf(&s))
 	}
 	for _, r := range p.inv.Services {
 		if !slices.ContainsFunc(list, func(o serviceRecord) bool { return strings.EqualFold(o.Name, r.Name) }) {
@@ -111,9 +111,7 @@ func (p *planner) order() []serviceRecord {
 // withDependents adds to services all that depend on them, now or by the document.
 func (p *planner) withDependents(services []string) []string {
 	all := slices.Clone(services)
-	has := func(name string) bool {
-		return slices.ContainsFunc(all, func(s string) bool { return strings.EqualFold(s, name) })
-	}
+	has := func(name string) bool { return containsFold(all, name) }
 	for again := true; again; {
 		again = false
 		for _, s := range p.order() {
@@ -135,9 +133,8 @@ func (p *planner) stillThere(o config.OnChange) config.OnChange {
 	if o.Impact != config.ImpactRestart && o.Impact != config.ImpactDrain || len(o.Services) == 0 {
 		return o
 	}
-	left := slices.DeleteFunc(slices.Clone(o.Services), func(name string) bool {
-		return !slices.ContainsFunc(p.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
-	})
+	wanted := names(p.bundle.Document.Services, func(s config.Service) string { return s.Name })
+	left := slices.DeleteFunc(slices.Clone(o.Services), func(name string) bool { return !containsFold(wanted, name) })
 	if len(left) == 0 {
 		return config.OnChange{Impact: config.ImpactNone}
 	}
@@ -168,8 +165,7 @@ func (p *planner) finish() {
 	restarted = p.withDependents(restarted)
 	for _, s := range slices.Backward(p.order()) {
 		seen := p.seen.services[fold(s.Name)]
-		named := slices.ContainsFunc(restarted, func(name string) bool { return strings.EqualFold(s.Name, name) })
-		if named && seen != nil && seen.State != ServiceStopped && !strings.EqualFold(s.Name, p.except) {
+		if containsFold(restarted, s.Name) && seen != nil && seen.State != ServiceStopped && !strings.EqualFold(s.Name, p.except) {
 			p.plan.Restarts = append(p.plan.Restarts, s.Name)
 		}
 	}

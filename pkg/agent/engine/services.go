@@ -20,10 +20,10 @@ func (a *application) stopFor(ctx context.Context, services []string) error {
 	if len(services) == 0 {
 		return nil
 	}
-	p := planner{bundle: a.bundle, seen: a.seen, inv: a.inventory}
+	p := a.planner()
 	affected := p.withDependents(services)
 	for _, s := range slices.Backward(p.order()) {
-		if !slices.ContainsFunc(affected, func(name string) bool { return strings.EqualFold(name, s.Name) }) || strings.EqualFold(s.Name, a.except) {
+		if !containsFold(affected, s.Name) || strings.EqualFold(s.Name, a.except) {
 			continue
 		}
 		if err := a.stop(ctx, s.Name); err != nil {
@@ -39,7 +39,7 @@ func (a *application) stop(ctx context.Context, name string) error {
 	var asked, killed bool
 	var refused error
 	for {
-		s, err := a.system().Service(name)
+		s, err := a.System.Service(name)
 		if err != nil {
 			return fmt.Errorf("look at service %s: %w", name, err)
 		}
@@ -48,7 +48,7 @@ func (a *application) stop(ctx context.Context, name string) error {
 		}
 		if !asked && s.State != ServiceStopPending {
 			// A service that is still starting refuses; it is asked again.
-			refused = a.system().StopService(name)
+			refused = a.System.StopService(name)
 			asked = refused == nil
 			if asked {
 				a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: "is being stopped"})
@@ -60,7 +60,7 @@ func (a *application) stop(ctx context.Context, name string) error {
 				return errors.Join(fmt.Errorf("service %s is %s and its process does not end", name, s.State), refused)
 			}
 			a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: fmt.Sprintf("did not stop within %s: its process is terminated", a.deadlines.Stop)})
-			if err := a.system().KillService(name); err != nil {
+			if err := a.System.KillService(name); err != nil {
 				return errors.Join(fmt.Errorf("service %s is %s and cannot be terminated: %w", name, s.State, err), refused)
 			}
 			killed, deadline = true, a.now().Add(a.deadlines.Kill)
@@ -75,7 +75,7 @@ func (a *application) removeService(ctx context.Context, name string) error {
 	if err := a.stopFor(ctx, []string{name}); err != nil {
 		return err
 	}
-	return a.system().DeleteService(name)
+	return a.System.DeleteService(name)
 }
 
 // runServices brings the services to the desired state and starts them, in their order. After
@@ -94,48 +94,33 @@ func (a *application) runServices(ctx context.Context) error {
 		if strings.EqualFold(s.Name, a.except) || a.healing && missingValue(a.seen.values, s.Arguments...) != "" {
 			continue
 		}
-		if err := a.runService(ctx, s); err != nil {
-			return err
-		}
-		for i := range a.plan.steps {
-			step := &a.plan.steps[i]
-			if step.phase() != phaseServices || step.Kind == api.KindService || !strings.EqualFold(step.afterService, s.Name) {
-				continue
-			}
-			perform := func() error { return a.writeLate(ctx, step) }
-			if step.Kind == api.KindEndpoint {
-				perform = func() error { return a.endpoint(ctx, *step.endpoint) }
-			}
-			if err := a.do(ctx, step, perform); err != nil {
+		if i := slices.IndexFunc(a.plan.steps, func(step step) bool { return step.service == s }); i >= 0 {
+			if err := a.do(ctx, &a.plan.steps[i]); err != nil {
 				return err
 			}
+		} else if err := a.settle(ctx, s); err != nil { // it may have been stopped for another step
+			return fmt.Errorf("service %s: %w", s.Name, err)
 		}
-	}
-	return nil
-}
-
-// runService brings one service to the desired state and starts it, if it does not run.
-func (a *application) runService(ctx context.Context, s *config.Service) error {
-	run := func() error {
-		if err := a.settle(ctx, s); err != nil {
+		err := a.doEach(ctx, a.plan.steps, func(step *step) bool {
+			return step.phase() == phaseServices && step.Kind != api.KindService && strings.EqualFold(step.afterService, s.Name)
+		})
+		if err != nil {
 			return err
 		}
-		return a.start(ctx, s)
-	}
-	for i := range a.plan.steps {
-		if step := &a.plan.steps[i]; step.Kind == api.KindService && step.service == s {
-			return a.do(ctx, step, run)
-		}
-	}
-	// It has no step of its own, but may have been stopped for another one.
-	if err := run(); err != nil {
-		return fmt.Errorf("service %s: %w", s.Name, err)
 	}
 	return nil
 }
 
-// settle brings the settings of a service to the desired state.
+// settle brings a service to the desired state and starts it, if it does not run.
 func (a *application) settle(ctx context.Context, s *config.Service) error {
+	if err := a.configure(ctx, s); err != nil {
+		return err
+	}
+	return a.start(ctx, s)
+}
+
+// configure brings the settings of a service to the desired state.
+func (a *application) configure(ctx context.Context, s *config.Service) error {
 	values, err := a.waitForValues(ctx, s.Arguments...)
 	if err != nil {
 		return err
@@ -144,14 +129,13 @@ func (a *application) settle(ctx context.Context, s *config.Service) error {
 	if err != nil {
 		return err
 	}
-	now, err := a.system().Service(s.Name)
+	now, err := a.System.Service(s.Name)
 	if err != nil {
 		return err
 	}
-	r := serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange}
 	if now == nil {
-		a.recordService(r)
-		return a.after(func() error { return a.system().CreateService(s.Name, settings, s.Recovery) })
+		a.recordService(s)
+		return a.after(func() error { return a.System.CreateService(s.Name, settings, s.Recovery) })
 	}
 	if serviceDifference(s, now, values) == "" {
 		return nil
@@ -159,19 +143,19 @@ func (a *application) settle(ctx context.Context, s *config.Service) error {
 	if err := a.stopFor(ctx, []string{s.Name}); err != nil {
 		return err
 	}
-	a.recordService(r)
-	return a.after(func() error { return a.system().ConfigureService(s.Name, settings, s.Recovery) })
+	a.recordService(s)
+	return a.after(func() error { return a.System.ConfigureService(s.Name, settings, s.Recovery) })
+}
+
+// recordOf is the record of a service of a document.
+func recordOf(s *config.Service) serviceRecord {
+	return serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange}
 }
 
 // recordService makes a service ours, in its place in the order of the document.
-func (a *application) recordService(r serviceRecord) {
-	i := slices.IndexFunc(a.Services, func(o serviceRecord) bool { return strings.EqualFold(o.Name, r.Name) })
-	a.Services = slices.Clone(a.Services)
-	if i >= 0 {
-		a.Services[i] = r
-	} else {
-		a.Services = append(a.Services, r)
-	}
+func (a *application) recordService(s *config.Service) {
+	a.Services = slices.DeleteFunc(slices.Clone(a.Services), func(r serviceRecord) bool { return strings.EqualFold(r.Name, s.Name) })
+	a.Services = append(a.Services, recordOf(s))
 	position := func(name string) int {
 		return slices.IndexFunc(a.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
 	}
@@ -184,7 +168,7 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 	deadline := a.now().Add(a.deadlines.Start)
 	asked := false
 	for {
-		now, err := a.system().Service(s.Name)
+		now, err := a.System.Service(s.Name)
 		switch {
 		case err != nil:
 			return err
@@ -198,7 +182,7 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 		case now.State == ServiceStopped && asked:
 			return fmt.Errorf("its program ended with code %d while it was being started", now.ExitCode)
 		case now.State == ServiceStopped:
-			if err := a.system().StartService(s.Name); err != nil {
+			if err := a.System.StartService(s.Name); err != nil {
 				return fmt.Errorf("start it: %w", err)
 			}
 			asked = true
@@ -219,43 +203,47 @@ func (a *application) healthy(ctx context.Context, s *config.Service) error {
 	if s.Health == nil {
 		return nil
 	}
-	within := time.Duration(s.Health.WithinSeconds) * time.Second
+	return a.poll(ctx, time.Duration(s.Health.WithinSeconds)*time.Second, func() (pending, err error) {
+		if err := a.System.Probe(ctx, *s.Health); err != nil {
+			return fmt.Errorf("it runs, but is not healthy: %w", err), nil
+		}
+		return nil, nil
+	})
+}
+
+// poll calls check until nothing is pending. What still is after the time is the error.
+func (a *application) poll(ctx context.Context, within time.Duration, check func() (pending, err error)) error {
 	deadline := a.now().Add(within)
 	for {
-		err := a.system().Probe(ctx, *s.Health)
-		if err == nil {
-			return nil
+		pending, err := check()
+		if err != nil || pending == nil {
+			return err
 		}
 		if !a.now().Before(deadline) {
-			return fmt.Errorf("it runs, but is not healthy after %s: %w", within, err)
+			return fmt.Errorf("after %s: %w", within, pending)
 		}
 		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
-			return fmt.Errorf("wait until it is healthy: %w", err)
+			return fmt.Errorf("%w: %w", pending, err)
 		}
 	}
 }
 
 // waitForValues returns the values of the variables once those in the texts have one.
 func (a *application) waitForValues(ctx context.Context, texts ...string) (map[string]string, error) {
-	deadline := a.now().Add(a.deadlines.Value)
-	values := a.seen.values
-	for {
-		missing := missingValue(values, texts...)
-		if missing == "" {
-			return values, nil
-		}
-		if !a.now().Before(deadline) {
-			return nil, fmt.Errorf("$(%s) has no value after %s: %w", missing, a.deadlines.Value, ErrNotYet)
-		}
-		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
-			return nil, fmt.Errorf("wait for the value of $(%s): %w", missing, err)
-		}
-		var err error
-		if values, err = a.values(ctx, &a.bundle.Document); err != nil {
+	missing := missingValue(a.seen.values, texts...)
+	if missing == "" {
+		return a.seen.values, nil
+	}
+	err := a.poll(ctx, a.deadlines.Value, func() (pending, err error) {
+		if a.seen.values, err = a.values(ctx, &a.bundle.Document); err != nil {
 			return nil, err
 		}
-		a.seen.values = values
-	}
+		if missing = missingValue(a.seen.values, texts...); missing != "" {
+			return fmt.Errorf("$(%s): %w", missing, ErrNotYet), nil
+		}
+		return nil, nil
+	})
+	return a.seen.values, err
 }
 
 // writeLate writes a file that is made of what a service makes.
@@ -281,24 +269,18 @@ func (a *application) writeLate(ctx context.Context, s *step) error {
 	return a.writeFile(ctx, s)
 }
 
-// endpoint makes an endpoint once its network is there.
-func (a *application) endpoint(ctx context.Context, e config.HNSEndpoint) error {
-	deadline := a.now().Add(a.deadlines.Value)
-	for {
-		there, err := a.system().HNSNetwork(ctx, e.Network)
-		if err != nil {
-			return err
+// makeEndpoint makes an endpoint once its network exists.
+func (a *application) makeEndpoint(ctx context.Context, e config.HNSEndpoint) error {
+	err := a.poll(ctx, a.deadlines.Value, func() (pending, err error) {
+		exists, err := a.System.HNSNetwork(ctx, e.Network)
+		if err != nil || exists {
+			return nil, err
 		}
-		if there {
-			break
-		}
-		if !a.now().Before(deadline) {
-			return fmt.Errorf("network %s is not there after %s: %w", e.Network, a.deadlines.Value, ErrNotYet)
-		}
-		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
-			return fmt.Errorf("wait for network %s: %w", e.Network, err)
-		}
+		return fmt.Errorf("network %s does not exist", e.Network), nil
+	})
+	if err != nil {
+		return err
 	}
 	a.Endpoints[e.Name] = e
-	return a.after(func() error { return a.system().MakeHNSEndpoint(ctx, e) })
+	return a.after(func() error { return a.System.MakeHNSEndpoint(ctx, e) })
 }

@@ -22,9 +22,9 @@ func (a *application) perform(ctx context.Context, s *step) error {
 	}
 	switch s.Kind {
 	case api.KindHostname:
-		return a.after(func() error { return a.system().SetHostname(s.Name) })
+		return a.after(func() error { return a.System.SetHostname(s.Name) })
 	case api.KindFeature:
-		return a.after(func() error { return a.system().EnableFeature(ctx, s.Name) })
+		return a.after(func() error { return a.System.EnableFeature(ctx, s.Name) })
 	case api.KindEnvironment:
 		return a.environment(s)
 	case api.KindCertificate:
@@ -38,20 +38,29 @@ func (a *application) perform(ctx context.Context, s *step) error {
 		if s.generated {
 			return a.removeGenerated(ctx, s.Name)
 		}
-		if s.Action == api.ActionDelete {
+		switch {
+		case s.Action == api.ActionDelete:
 			return a.removeFile(ctx, s)
+		case s.afterService != "":
+			return a.writeLate(ctx, s)
 		}
 		return a.writeFile(ctx, s)
 	case api.KindFirewall:
 		return a.rule(s)
 	case api.KindAntivirus:
 		return a.exclusion(s)
-	case api.KindService: // that is removed; the others are for runServices
-		return a.removeService(ctx, s.Name)
+	case api.KindService:
+		if s.Action == api.ActionDelete {
+			return a.removeService(ctx, s.Name)
+		}
+		return a.settle(ctx, s.service)
 	case api.KindNetwork:
-		return a.system().RemoveHNSNetwork(ctx, s.Name)
+		return a.System.RemoveHNSNetwork(ctx, s.Name)
 	case api.KindEndpoint:
-		return a.system().RemoveHNSEndpoint(ctx, s.Name)
+		if s.Action == api.ActionDelete {
+			return a.System.RemoveHNSEndpoint(ctx, s.Name)
+		}
+		return a.makeEndpoint(ctx, *s.endpoint)
 	}
 	return fmt.Errorf("%s is not known", s.Kind)
 }
@@ -78,10 +87,8 @@ func (a *application) environment(s *step) error {
 	key := strings.ToUpper(s.Name)
 	if s.Action != api.ActionDelete {
 		var now *string
-		for name, value := range a.seen.environment {
-			if strings.EqualFold(name, s.Name) {
-				now = &value
-			}
+		if value, exists := a.seen.environment[key]; exists {
+			now = &value
 		}
 		r, ours := a.Environment[key]
 		if !ours {
@@ -99,13 +106,13 @@ func (a *application) environment(s *step) error {
 		r.Name, r.Value, r.OnChange = s.Name, *s.environment, s.onChange
 		a.Environment[key] = r
 	}
-	return a.after(func() error { return a.system().SetEnvironment(s.Name, s.environment) })
+	return a.after(func() error { return a.System.SetEnvironment(s.Name, s.environment) })
 }
 
 func (a *application) certificate(s *step) error {
 	c := s.certificate
 	if s.Action == api.ActionDelete {
-		return a.after(func() error { return a.system().RemoveCertificate(c.Store, c.Fingerprint) })
+		return a.after(func() error { return a.System.RemoveCertificate(c.Store, c.Fingerprint) })
 	}
 	// All that follow are written down at once: there may be hundreds.
 	for i := range a.plan.steps {
@@ -114,7 +121,7 @@ func (a *application) certificate(s *step) error {
 			a.Certs[certificateKey(c.Store, c.Fingerprint)] = certificateRecord{Store: c.Store, Fingerprint: c.Fingerprint, OnChange: other.onChange}
 		}
 	}
-	return a.after(func() error { return a.system().AddCertificate(c.Store, der(c)) })
+	return a.after(func() error { return a.System.AddCertificate(c.Store, der(c)) })
 }
 
 func (a *application) directory(s *step) error {
@@ -125,9 +132,9 @@ func (a *application) directory(s *step) error {
 				a.Directories[fold(other.Name)] = directoryRecord{Path: other.Name}
 			}
 		}
-		return a.after(func() error { return a.system().MakeDirectory(s.Name, s.directory) })
+		return a.after(func() error { return a.System.MakeDirectory(s.Name, s.directory) })
 	case api.ActionUpdate:
-		return a.system().SetAccess(s.Name, s.directory)
+		return a.System.SetAccess(s.Name, s.directory)
 	default:
 		return a.removeDirectory(s.Name)
 	}
@@ -135,18 +142,18 @@ func (a *application) directory(s *step) error {
 
 func (a *application) rule(s *step) error {
 	if s.Action == api.ActionDelete {
-		return a.system().RemoveFirewallRule(s.Name)
+		return a.System.RemoveFirewallRule(s.Name)
 	}
 	a.Firewall[fold(s.Name)] = *s.rule
-	return a.after(func() error { return a.system().SetFirewallRule(normalRule(*s.rule)) })
+	return a.after(func() error { return a.System.SetFirewallRule(normalRule(*s.rule)) })
 }
 
 func (a *application) exclusion(s *step) error {
 	if s.Action == api.ActionDelete {
-		return a.system().SetAntivirusExclusion(s.Name, false)
+		return a.System.SetAntivirusExclusion(s.Name, false)
 	}
 	a.Exclusions[fold(s.Name)] = s.Name
-	return a.after(func() error { return a.system().SetAntivirusExclusion(s.Name, true) })
+	return a.after(func() error { return a.System.SetAntivirusExclusion(s.Name, true) })
 }
 
 // writeFile brings a file to the desired state. What was there before it became ours goes aside.
@@ -160,7 +167,7 @@ func (a *application) writeFile(ctx context.Context, s *step) error {
 		return err
 	}
 	if w.content != nil || w.Source.Payload == "" {
-		return a.replace(w.Path, func() error { return a.system().WriteFile(w.Path, w.content, w.Access) })
+		return a.replace(w.Path, func() error { return a.System.WriteFile(w.Path, w.content, w.Access) })
 	}
 	now, err := a.file(w.Path)
 	if err != nil {
@@ -177,7 +184,7 @@ func (a *application) writeFile(ctx context.Context, s *step) error {
 	if w.Access == config.AccessInherited {
 		return nil
 	}
-	return a.system().SetAccess(w.Path, w.Access)
+	return a.System.SetAccess(w.Path, w.Access)
 }
 
 // place puts a file of the payload where it belongs. The last one who needs it gets the
@@ -186,24 +193,24 @@ func (a *application) place(s *step) error {
 	from := api.PayloadPath(s.file.Digest)
 	for i := range a.plan.steps {
 		if other := &a.plan.steps[i]; other != s && !other.done && other.needs == s.file.Digest {
-			return a.system().CopyFile(from, s.Name, s.file.Access)
+			return a.System.CopyFile(from, s.Name, s.file.Access)
 		}
 	}
-	return a.system().Rename(from, s.Name)
+	return a.System.Rename(from, s.Name)
 }
 
 // verifyPayload looks at what was sent before it becomes a program of the host. What is
 // something else is removed, so that it is sent again.
 func (a *application) verifyPayload(w *wantedFile) error {
 	path := api.PayloadPath(w.Digest)
-	digest, err := digestOf(a.system(), path)
+	digest, err := digestOf(a.System, path)
 	if err != nil {
 		return fmt.Errorf("read the file of the payload: %w", err)
 	}
 	if digest == w.digest {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missingPayload(w.payload())), a.system().Remove(path))
+	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missingPayload(w.payload())), a.System.Remove(path))
 }
 
 // own makes a path ours and puts aside what is there.
@@ -211,7 +218,7 @@ func (a *application) own(w *wantedFile) error {
 	key := fold(w.Path)
 	r, ours := a.Files[key]
 	if !ours {
-		info, err := a.system().Stat(w.Path)
+		info, err := a.System.Stat(w.Path)
 		if err != nil {
 			return err
 		}
@@ -227,22 +234,22 @@ func (a *application) own(w *wantedFile) error {
 		return err
 	}
 	// It may have been put aside before a crash.
-	aside, err := a.system().Stat(r.Aside)
+	aside, err := a.System.Stat(r.Aside)
 	if err != nil {
 		return err
 	}
 	if aside.Kind == FileMissing {
-		there, err := a.system().Stat(w.Path)
+		there, err := a.System.Stat(w.Path)
 		switch {
 		case err != nil:
 			return err
 		case there.Kind == FileMissing: // its owner has removed it
 			r.Aside = ""
 		default:
-			if err := makeOwnDirectory(a.system(), asideDirectory); err != nil {
+			if err := makeOwnDirectory(a.System, asideDirectory); err != nil {
 				return err
 			}
-			if err := a.system().Rename(w.Path, r.Aside); err != nil {
+			if err := a.System.Rename(w.Path, r.Aside); err != nil {
 				return fmt.Errorf("put aside what was there: %w", err)
 			}
 		}
@@ -266,14 +273,14 @@ func (a *application) replace(path string, write func() error) error {
 
 // discard takes a file in use away from its path.
 func (a *application) discard(path string) error {
-	if err := makeOwnDirectory(a.system(), trashDirectory); err != nil {
+	if err := makeOwnDirectory(a.System, trashDirectory); err != nil {
 		return err
 	}
 	trash := trashDirectory + `\` + strconv.FormatInt(a.now().UnixNano(), 36)
-	if err := a.system().Rename(path, trash); err != nil {
+	if err := a.System.Rename(path, trash); err != nil {
 		return fmt.Errorf("move it away: %w", err)
 	}
-	return a.system().RemoveAtBoot(trash)
+	return a.System.RemoveAtBoot(trash)
 }
 
 func (a *application) removeFile(ctx context.Context, s *step) error {
@@ -282,13 +289,13 @@ func (a *application) removeFile(ctx context.Context, s *step) error {
 	}
 	r := a.Files[fold(s.Name)]
 	if r.Aside != "" && s.file == nil {
-		aside, err := a.system().Stat(r.Aside)
+		aside, err := a.System.Stat(r.Aside)
 		if err != nil || aside.Kind == FileMissing {
 			return err // what is at the path is what was there before
 		}
-		return a.replace(s.Name, func() error { return a.system().Rename(r.Aside, s.Name) })
+		return a.replace(s.Name, func() error { return a.System.Rename(r.Aside, s.Name) })
 	}
-	err := a.system().Remove(s.Name)
+	err := a.System.Remove(s.Name)
 	if errors.Is(err, ErrInUse) {
 		return a.discard(s.Name)
 	}
