@@ -96,11 +96,7 @@ func digestOfFile(ctx context.Context, s System, path string) (string, error) {
 		return "", err
 	}
 	defer in.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, untilDone{ctx, in}); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return hexDigest(untilDone{ctx, in})
 }
 
 func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {

@@ -119,9 +119,14 @@ func digestOf(host Host) (string, error) {
 		return "", fmt.Errorf("opening the executable: %w", err)
 	}
 	defer f.Close()
+	return hexDigest(f)
+}
+
+// hexDigest returns the SHA-256 of a content in hexadecimal digits.
+func hexDigest(content io.Reader) (string, error) {
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading the executable: %w", err)
+	if _, err := io.Copy(h, content); err != nil {
+		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

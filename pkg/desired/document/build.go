@@ -4,6 +4,7 @@
 package document
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -239,7 +240,7 @@ func (b *builder) variables() {
 	} else {
 		add(config.Variable{Name: variableNodeIP, Source: config.SourceDefaultRouteAddress})
 	}
-	if source, ok := hostnameSource(b.in.Cluster.Platform); ok {
+	if source, _ := hostname(b.in.Cluster.Platform); source != "" {
 		add(config.Variable{Name: variableHostnameOverride, Source: source})
 	}
 	if b.in.Node == nil {
@@ -366,8 +367,8 @@ func (b *builder) payload() {
 		if slices.Contains(others, f.Path) && !slices.Contains(wanted, f.Path) {
 			continue
 		}
-		onChange, ok := impacts[f.Path]
-		if !ok {
+		onChange, known := impacts[f.Path]
+		if !known {
 			onChange = noImpact
 		}
 		b.document.Files = append(b.document.Files, config.File{
@@ -435,10 +436,7 @@ func (b *builder) configuration() {
 	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
 	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA), b.change(config.ImpactRestart, wmco.HybridOverlayService))
 
-	image := cluster.PauseImage
-	if image == "" {
-		image = DefaultPauseImage
-	}
+	image := cmp.Or(cluster.PauseImage, DefaultPauseImage)
 	b.text(wmco.ContainerdConfigPath, config.RoleConfiguration, containerdConfig(image), b.change(config.ImpactDrain, wmco.ContainerdService))
 	if cluster.Platform == configv1.AWSPlatformType {
 		b.text(wmco.CredentialProviderPath, config.RoleConfiguration, string(cluster.CredentialProviderConfig),

@@ -132,11 +132,11 @@ func (p *PublishedServices) Data() (map[string]string, error) {
 		data[key] = string(encoded)
 		return nil
 	}
-	files := p.Files
-	if files == nil {
-		files = []PublishedFile{}
+	errs := []error{
+		add(servicesKey, p.Services),
+		add(filesKey, append([]PublishedFile{}, p.Files...)), // never null
+		add(watchedKey, p.WatchedEnvironment),
 	}
-	errs := []error{add(servicesKey, p.Services), add(filesKey, files), add(watchedKey, p.WatchedEnvironment)}
 	if len(p.Environment) > 0 {
 		errs = append(errs, add(environmentKey, p.Environment))
 	}
@@ -150,10 +150,9 @@ func (p *PublishedServices) ConfigMap(namespace, version string) (*corev1.Config
 	if err != nil {
 		return nil, fmt.Errorf("encode the services: %w", err)
 	}
-	immutable := true
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ServicesConfigMapPrefix + version},
-		Immutable:  &immutable,
+		Immutable:  new(true),
 		Data:       data,
 	}, nil
 }

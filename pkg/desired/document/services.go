@@ -200,7 +200,7 @@ func kubelet(o ServiceOptions) service {
 		arguments = append(arguments, "--"+argumentCloudConfig+"="+path)
 	}
 	var scripts []Script
-	if command, ok := hostnameScript(o.Platform); ok {
+	if _, command := hostname(o.Platform); command != "" {
 		arguments = append(arguments, "--hostname-override="+ref(variableHostnameOverride))
 		scripts = append(scripts, Script{Variable: variableHostnameOverride, Command: command})
 	}
@@ -237,35 +237,19 @@ func (o ServiceOptions) cloudConfigPath() (string, bool) {
 	return wmco.KubernetesDir + `\` + path[strings.LastIndexByte(path, '/')+1:], true
 }
 
-// hostnameScript returns the published command that prints the name of the Node of a
-// host, where the host does not choose it. The agent finds the same name without it:
-// see [hostnameSource].
-func hostnameScript(platform configv1.PlatformType) (string, bool) {
+// hostname returns where the agent finds the name of the Node of a host, and the published
+// command that prints the same name. Both are empty where the host chooses it.
+func hostname(platform configv1.PlatformType) (source config.VariableSource, script string) {
 	switch wmco.KubeletHostname(platform) {
 	case wmco.HostnameOfMetadata:
-		return "Invoke-RestMethod -UseBasicParsing -Uri http://169.254.169.254/latest/meta-data/local-hostname", true
+		return config.SourceAWSLocalHostname, "Invoke-RestMethod -UseBasicParsing -Uri http://169.254.169.254/latest/meta-data/local-hostname"
 	case wmco.HostnameOfGCP:
-		return wmco.GCPHostnameScript, true
+		return config.SourceGCPHostname, wmco.GCPHostnameScript
 	case wmco.HostnameOfFQDN:
-		return "$p = [System.Net.NetworkInformation.IPGlobalProperties]::GetIPGlobalProperties(); " +
-			"if ($p.DomainName) { $p.HostName + '.' + $p.DomainName } else { $p.HostName }", true
+		return config.SourceFQDN, "$p = [System.Net.NetworkInformation.IPGlobalProperties]::GetIPGlobalProperties(); " +
+			"if ($p.DomainName) { $p.HostName + '.' + $p.DomainName } else { $p.HostName }"
 	default:
-		return "", false
-	}
-}
-
-// hostnameSource returns where the agent finds the name of the Node of a host, and
-// whether the host does not choose it.
-func hostnameSource(platform configv1.PlatformType) (config.VariableSource, bool) {
-	switch wmco.KubeletHostname(platform) {
-	case wmco.HostnameOfMetadata:
-		return config.SourceAWSLocalHostname, true
-	case wmco.HostnameOfGCP:
-		return config.SourceGCPHostname, true
-	case wmco.HostnameOfFQDN:
-		return config.SourceFQDN, true
-	default:
-		return "", false
+		return "", ""
 	}
 }
 

@@ -53,20 +53,18 @@ func (f *Flags) Validate() []error {
 	add := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--"+flag+": "+format, args...))
 	}
-	if f.Payload != "" {
-		if info, err := os.Stat(f.Payload); err != nil {
-			add("payload", "%w", err)
+	directory := func(flag, path string) {
+		if path == "" {
+			return
+		}
+		if info, err := os.Stat(path); err != nil {
+			add(flag, "%w", err)
 		} else if !info.IsDir() {
-			add("payload", "%s is no directory", f.Payload)
+			add(flag, "%s is no directory", path)
 		}
 	}
-	if f.PayloadCache != "" {
-		if info, err := os.Stat(f.PayloadCache); err != nil {
-			add("payload-cache-dir", "%w", err)
-		} else if !info.IsDir() {
-			add("payload-cache-dir", "%s is no directory", f.PayloadCache)
-		}
-	}
+	directory("payload", f.Payload)
+	directory("payload-cache-dir", f.PayloadCache)
 	if f.APIServerURL != "" {
 		if u, err := url.Parse(f.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
 			add("api-server-url", "%q is not of the form https://host:port", f.APIServerURL)
