@@ -19,7 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/windows"
 )
 
-// graceOnSignal is how long the program may go on after a signal. It can be stuck
+// graceOnSignal is how long the program may continue after a signal. It can be stuck
 // in a write to somebody who no longer reads.
 const graceOnSignal = 2 * time.Second
 

@@ -60,7 +60,7 @@ func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	return writeJSON(stdout, answer)
 }
 
-// inspectFile says what is in the place of a file.
+// inspectFile reports what is in the place of a file.
 func inspectFile(ctx context.Context, s System, wanted api.WantedFile) (api.FileState, error) {
 	if err := checkReceived(wanted.Path); err != nil {
 		return api.FileState{}, err
@@ -163,7 +163,7 @@ func commit(ctx context.Context, s System, c api.CommitRequest) error {
 	return nil
 }
 
-// isCommitted says whether the file has its name already.
+// isCommitted reports whether the file has its name already.
 func isCommitted(ctx context.Context, s System, c api.CommitRequest) bool {
 	state, err := inspectFile(ctx, s, api.WantedFile{Path: c.Path, Size: c.Size})
 	return err == nil && state.SHA256 == c.SHA256
@@ -232,7 +232,7 @@ func copyChecked(w io.Writer, in io.Reader, c api.CommitRequest) error {
 	return nil
 }
 
-// isCorrupt says whether err is about a content that is not compressed with gzip, or ends early.
+// isCorrupt reports whether err is about a content that is not compressed with gzip, or ends early.
 func isCorrupt(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -3,7 +3,7 @@
 
 // Package agent is the program that runs on a host (windows-node-agent).
 //
-// The program is started anew for every question, but for run. A sub-command never takes
+// The program is started again for every question, but for run. A sub-command never takes
 // text of a user as an argument, because the shell of an SSH server would see
 // it: whatever varies travels as JSON on standard input.
 //
@@ -22,7 +22,7 @@
 //	plan     reads a [config.Bundle], prints an [api.Plan]: what apply would do
 //	apply    reads an [api.ApplyRequest], prints lines of [api.Progress] and keeps a transcript
 //	         in the directory of the logs
-//	cleanup  takes away what apply has made, prints lines of [api.Progress]
+//	cleanup  removes what apply has made, prints lines of [api.Progress]
 //	run      is the service that keeps the host as it was applied, and rotates logs
 //
 // [Main] is the whole program. Everything it needs of the operating system comes

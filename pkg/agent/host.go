@@ -31,7 +31,7 @@ type Host interface {
 	// at a host wants to know: certificates and networks for pods.
 	Details(ctx context.Context, f *api.Facts)
 
-	// Boot says when the host was started, and which boot it is. It is cheap.
+	// Boot reports when the host was started, and which boot it is. It is cheap.
 	Boot(ctx context.Context) (api.BootFacts, error)
 
 	// Restart requests a restart of the host from the operating system, and returns when

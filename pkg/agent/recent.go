@@ -26,7 +26,7 @@ const (
 	maxRecentErrors = 20
 	// recentWindow is how far back.
 	recentWindow = 24 * time.Hour
-	// recentLines is how many lines of each log are looked at, from its end.
+	// recentLines is how many lines of each log are inspected, from its end.
 	recentLines = 5000
 	// recentTimeout bounds each source: a slow disk must not cost the rest of the answer.
 	recentTimeout = 5 * time.Second
@@ -34,7 +34,7 @@ const (
 	maxErrorMessage = 2 << 10
 )
 
-// recentServices are the services whose logs are looked at, and recentChannels the channels
+// recentServices are the services whose logs are inspected, and recentChannels the channels
 // of the event log.
 var (
 	recentServices = []string{"kubelet", "containerd", "kube-proxy"}

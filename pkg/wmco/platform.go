@@ -16,7 +16,7 @@ func MachineUsername(platform configv1.PlatformType) string {
 	return "Administrator"
 }
 
-// HostnameSource says where the name under which the kubelet registers comes from.
+// HostnameSource reports where the name under which the kubelet registers comes from.
 type HostnameSource string
 
 const (

@@ -167,7 +167,7 @@ func (s *System) ReleaseLog(path, copied string) (bool, error) {
 	return disk.ReleaseLog(s.local(path), s.local(copied))
 }
 
-// writeWhole writes a file that is there as a whole or not at all, also after a crash.
+// writeWhole writes a file that exists as a whole or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, mode fs.FileMode) (err error) {
 	temporary := path + files.TemporarySuffix
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)

@@ -109,7 +109,7 @@ func (w *writer) stop() int {
 	return n
 }
 
-// checkLines says whether a text has all the lines, each once, in their order.
+// checkLines reports whether a text has all the lines, each once, in their order.
 func checkLines(t *testing.T, what string, text io.Reader, want int) {
 	t.Helper()
 	n := 0

@@ -110,7 +110,7 @@ func (s *System) change(change func(*hostState) error) error {
 	return writeWhole(s.file, bytes.NewReader(content), 0o600)
 }
 
-// has reads one thing that is there or not.
+// has reads one thing that exists or not.
 func (s *System) has(set func(*hostState) map[string]bool, name string) (bool, error) {
 	state, err := s.read()
 	if err != nil {

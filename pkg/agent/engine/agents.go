@@ -13,12 +13,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// agentName matches the names of executables of the agent: each version has its own, so
+// agentName matches the names of executables of the agent. Each version has its own name, so
 // that a new one can be put beside one that runs.
 var agentName = regexp.MustCompile(`(?i)^windows-node-agent-[0-9a-f]{16}\.exe$`)
 
-// oldAgents are those of the names in the directory of the agent that are executables of
-// other versions than this one and those that services run.
+// oldAgents returns those of the names in the directory of the agent that are executables of
+// versions which are neither this one nor run by a service.
 func oldAgents(names []string, own string, services []config.Service) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !agentName.MatchString(name) || strings.EqualFold(name, own) || slices.ContainsFunc(services, func(s config.Service) bool {
@@ -27,15 +27,15 @@ func oldAgents(names []string, own string, services []config.Service) []string {
 	})
 }
 
-// sweepAgents removes executables of other versions of the agent. One that runs stays, for
-// the next time; so does everything as long as nobody knows which executable this is.
+// sweepAgents removes executables of other versions of the agent. One that runs is kept until
+// the next time. All are kept if the executable of this process is not known.
 func (a *application) sweepAgents() {
 	if a.Executable == "" {
 		return
 	}
 	list, err := a.System.Names(api.Root)
 	if err != nil {
-		return // there is none
+		return // it does not exist
 	}
 	for _, name := range oldAgents(list, a.Executable, a.bundle.Document.Services) {
 		path := api.Root + `\` + name

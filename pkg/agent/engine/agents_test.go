@@ -45,13 +45,13 @@ func TestAgentIsReplaced(t *testing.T) {
 	f.inUse[fold(api.Root+`\`+agentOne)] = true
 	first := f.services["windows-node-agent"]
 
-	// The service looks at the host before and after, and leaves itself alone.
+	// The service inspects the host before and after, and leaves itself alone.
 	look := func() {
 		t.Helper()
 		var drifts []api.Drift
 		e := engineOf(f)
 		k := &keeper{Engine: e, options: RunOptions{Service: "windows-node-agent", Report: func(d api.Drift) { drifts = append(drifts, d) }}, observer: observer{system: f}}
-		k.look(t.Context())
+		k.check(t.Context())
 		if len(drifts) > 0 {
 			t.Errorf("the service reports %+v", drifts)
 		}

@@ -20,20 +20,20 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// Engine configures one host. Its methods may be called by several at once, also by
-// several processes: the one that comes second fails with a [*LockedError].
+// Engine configures one host. Its methods may be called concurrently, also by several
+// processes: the second one fails with a [*LockedError].
 type Engine struct {
 	System System
-	// Events gets progress, in order. Nil: nobody.
+	// Events gets progress, in order. Nil: progress is dropped.
 	Events func(api.Event)
-	// Deadlines are how long things may take. Zero: the defaults.
+	// Deadlines bound what the engine waits for. Zero: the defaults.
 	Deadlines Deadlines
-	// Now is the clock. Nil: that of the system.
+	// Now is the clock. Nil: [time.Now].
 	Now func() time.Time
 	// Executable is the name of the file of this program, in [api.Root]. [Engine.Apply] removes
 	// those of other versions that no service runs. Empty: it removes none.
 	Executable string
-	// Sleep waits, and returns the error of ctx when that ends first. Nil: as the clock does.
+	// Sleep waits, and returns the error of ctx if that ends first. Nil: it waits by the clock.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -65,7 +65,7 @@ func (e *Engine) emit(v api.Event) {
 	}
 }
 
-// Plan returns what [Engine.Apply] would do. It changes nothing. The bundle is valid.
+// Plan returns what [Engine.Apply] would do. It changes nothing. The bundle must be valid.
 func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*api.Plan, error) {
 	st, err := openStore(e.System)
 	if err != nil {
@@ -78,21 +78,21 @@ func (e *Engine) Plan(ctx context.Context, b *config.Bundle) (*api.Plan, error) 
 	return &a.plan.Plan, nil
 }
 
-// Apply makes the host as the bundle says, which is valid. It is done when it returns
-// Unchanged or Applied; whatever else it returns, or when it did not get to return, the
-// same can be applied again.
+// Apply brings the host to the desired configuration in the bundle, which must be valid. It is
+// complete with the outcome Unchanged or Applied. After any other outcome, and after a crash,
+// the same bundle can be applied again.
 func (e *Engine) Apply(ctx context.Context, r *api.ApplyRequest) *api.Result {
 	return e.change(ctx, "apply", &api.Result{}, func(a *application) error { return a.apply(ctx, r) })
 }
 
-// Cleanup takes away what is ours, and what our programs have made, and puts back what was
-// there before. What others put into our directories stays, and the directory with it. Features stay enabled and the
-// host keeps its name.
+// Cleanup removes what the engine and the programs of the document created, and restores what
+// existed before. Directories with files of others are kept, with these files. Features stay
+// enabled, and the host keeps its name.
 func (e *Engine) Cleanup(ctx context.Context) *api.Result {
 	return e.change(ctx, "cleanup", &api.Result{}, func(a *application) error { return a.cleanup(ctx) })
 }
 
-// change does something as the only one on the host.
+// change runs do while it holds the lock of the host.
 func (e *Engine) change(ctx context.Context, command string, result *api.Result, do func(*application) error) *api.Result {
 	result.Changed = []api.Item{}
 	release, err := e.lock(ctx, command)
@@ -112,13 +112,13 @@ func (e *Engine) change(ctx context.Context, command string, result *api.Result,
 	return result
 }
 
-// lookingTakes is how long a change waits for the service that looks at the host.
-const lookingTakes = 30 * time.Second
+// inspectionTakes is how long a change waits for the service that inspects the host.
+const inspectionTakes = 30 * time.Second
 
-// lock makes this the only one that changes the host. It waits for the service, which
-// looks at the host all the time, and for nobody else.
+// lock takes the lock of the host. It waits for the service, which inspects the host every
+// minute, and for no other process.
 func (e *Engine) lock(ctx context.Context, command string) (release func() error, err error) {
-	deadline := e.now().Add(lookingTakes)
+	deadline := e.now().Add(inspectionTakes)
 	for {
 		release, err = e.System.Lock(Owner{PID: os.Getpid(), Command: command, Since: e.now()})
 		var locked *LockedError
@@ -138,18 +138,17 @@ type application struct {
 	*store
 	deadlines Deadlines
 	result    *api.Result
-	// bundle is what the host becomes.
+	// bundle is the desired configuration.
 	bundle *config.Bundle
 	plan   *plan
 	seen   *observation
-	// except is a service that is left alone: the one that this process is.
+	// except is a service that is not touched: the one that this process is.
 	except string
-	// leaving says that everything goes, so that nothing has to wait for a restart.
-	leaving bool
-	// healing says that only what costs little is done, and nothing is waited for that is
-	// not there.
-	healing bool
-	begun   int
+	// cleaningUp: everything is removed, so nothing has to wait for a restart.
+	cleaningUp bool
+	// repairing: only steps with a low impact are done, and missing values are not waited for.
+	repairing bool
+	started   int
 }
 
 func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
@@ -181,7 +180,7 @@ func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 	return a.finish()
 }
 
-// prepare finds out what is to be done.
+// prepare inspects the host and makes the plan.
 func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error) {
 	a.bundle = b
 	if a.seen, err = a.observe(ctx, &b.Document, a.inventory); err != nil {
@@ -195,10 +194,10 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 }
 
 func (a *application) planner() *planner {
-	return &planner{bundle: a.bundle, seen: a.seen, inv: a.inventory, except: a.except, healing: a.healing}
+	return &planner{bundle: a.bundle, seen: a.seen, inv: a.inventory, except: a.except, repairing: a.repairing}
 }
 
-// finish writes down that the document was carried out.
+// finish records that the document was applied.
 func (a *application) finish() error {
 	a.prune()
 	a.pruneGenerated()
@@ -229,8 +228,8 @@ func (a *application) finish() error {
 	return a.forgetDrift()
 }
 
-// forgetDrift removes what was found of the changes of others, once they are put right. It
-// stays when there was nothing to do: then it tells what the service has put right.
+// forgetDrift removes the recorded drift once it is repaired. It is kept if there was nothing
+// to do: then it reports what the service has repaired.
 func (a *application) forgetDrift() error {
 	if a.result.Outcome != api.OutcomeApplied {
 		return nil
@@ -238,8 +237,8 @@ func (a *application) forgetDrift() error {
 	return a.removeOwn(driftPath)
 }
 
-// removeOwn removes a file of the agent, if it exists. Remove would also do something on a
-// host on which nothing is left to do.
+// removeOwn removes a file of the agent, if it exists: without a file it makes no call that
+// changes the host.
 func (a *application) removeOwn(path string) error {
 	info, err := a.System.Stat(path)
 	if err == nil && info.Kind != FileMissing {
@@ -251,7 +250,7 @@ func (a *application) removeOwn(path string) error {
 	return nil
 }
 
-// prune drops the records of what the document does not want: it is gone now.
+// prune drops the records of what is not in the document: it was removed.
 func (a *application) prune() {
 	d := &a.bundle.Document
 	keep(a.Files, names(d.Files, func(f config.File) string { return f.Path }))
@@ -269,9 +268,8 @@ func (a *application) prune() {
 	keep(a.Endpoints, endpoints)
 }
 
-// refresh makes the records say what the document says of what is ours. A step that a
-// crash prevented may have left something else in them, and a document may say something
-// new of what is on the host already.
+// refresh updates the records of what is ours from the document. After a crash they may still
+// have earlier values, and a document may have other values for something that did not change.
 func (a *application) refresh() {
 	d := &a.bundle.Document
 	for _, f := range d.Files {
@@ -304,7 +302,7 @@ func (a *application) refresh() {
 	}
 }
 
-// keep removes what is not wanted from a map by names in one case.
+// keep drops the entries of a map by name, in lower or upper case, that are not wanted.
 func keep[T any](m map[string]T, wanted []string) {
 	set := map[string]bool{}
 	for _, name := range wanted {
@@ -313,17 +311,17 @@ func keep[T any](m map[string]T, wanted []string) {
 	maps.DeleteFunc(m, func(name string, _ T) bool { return !set[fold(name)] })
 }
 
-// containsFold says whether a name is in a list, in any case.
+// containsFold reports whether a list has a name, whatever its case.
 func containsFold(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
-// sweep removes what was in use when it was replaced. What still is, waits for the next
-// time or the next boot.
+// sweep removes files that were in use when they were replaced. Those that still are wait for
+// the next time or the next boot.
 func (a *application) sweep() {
 	list, err := a.System.Names(trashDirectory)
 	if err != nil {
-		return // there is none
+		return // it does not exist
 	}
 	for _, name := range list {
 		if err := a.System.Remove(trashDirectory + `\` + name); err != nil {
@@ -336,7 +334,7 @@ func (a *application) sweep() {
 type phase int
 
 const (
-	phasePrerequisites phase = iota // what a restart may be for
+	phasePrerequisites phase = iota // what may need a restart of the host
 	phaseFiles                      // while services are stopped
 	phaseServices                   // from the first to the last
 	phaseLast
@@ -368,7 +366,7 @@ func (a *application) execute(ctx context.Context) error {
 	if err := a.doPhase(ctx, phasePrerequisites); err != nil {
 		return err
 	}
-	if a.Reboot != nil && !a.leaving {
+	if a.Reboot != nil && !a.cleaningUp {
 		a.result.Outcome, a.result.Reboot = api.OutcomeRebootRequired, a.Reboot.Reasons
 		return a.save()
 	}
@@ -389,8 +387,8 @@ func (a *application) execute(ctx context.Context) error {
 	return a.doPhase(ctx, phaseLast)
 }
 
-// lateNetworks removes networks that a service made after the host was looked at, before
-// it could be stopped.
+// lateNetworks removes networks that a service created after the host was inspected and before
+// the service was stopped.
 func (a *application) lateNetworks(ctx context.Context) error {
 	if len(a.Networks) == 0 {
 		return nil
@@ -403,7 +401,7 @@ func (a *application) lateNetworks(ctx context.Context) error {
 	return a.doEach(ctx, p.plan.steps, func(*step) bool { return true })
 }
 
-// doEach does those of the steps that are selected.
+// doEach does the selected steps.
 func (a *application) doEach(ctx context.Context, steps []step, selected func(*step) bool) error {
 	for i := range steps {
 		if s := &steps[i]; selected(s) {
@@ -425,8 +423,8 @@ func (a *application) do(ctx context.Context, s *step) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("stopped before %s: %w", s.Item, err)
 	}
-	a.begun++
-	e := api.Event{Step: a.begun, Steps: len(a.plan.steps), Item: s.Item.String(), State: api.EventStarted, Message: s.Reason}
+	a.started++
+	e := api.Event{Step: a.started, Steps: len(a.plan.steps), Item: s.Item.String(), State: api.EventStarted, Message: s.Reason}
 	a.emit(e)
 	if err := a.perform(ctx, s); err != nil {
 		err = fmt.Errorf("%s: %w", s.Item, err)
@@ -441,12 +439,12 @@ func (a *application) do(ctx context.Context, s *step) error {
 	return nil
 }
 
-// cleanup is the change to a host without a document.
+// cleanup applies a document without content.
 func (a *application) cleanup(ctx context.Context) error {
 	if err := a.prepare(ctx, &config.Bundle{Document: config.Document{Version: config.SchemaVersion}}); err != nil {
 		return err
 	}
-	a.result.Outcome, a.leaving = api.OutcomeRemoved, true
+	a.result.Outcome, a.cleaningUp = api.OutcomeRemoved, true
 	if err := a.execute(ctx); err != nil {
 		return err
 	}
@@ -455,11 +453,11 @@ func (a *application) cleanup(ctx context.Context) error {
 			a.result.Reboot = append(a.result.Reboot, item.String())
 		}
 	}
-	return a.forget()
+	return a.removeState()
 }
 
-// forget removes the agent's own state, the inventory last.
-func (a *application) forget() error {
+// removeState removes the state of the agent, the inventory last.
+func (a *application) removeState() error {
 	s := a.System
 	a.sweep()
 	for _, directory := range []string{trashDirectory, asideDirectory, api.PayloadDirectory} {
@@ -497,7 +495,7 @@ func (a *application) forget() error {
 func (a *application) removeDirectory(path string) error {
 	err := a.System.Remove(path)
 	if errors.Is(err, ErrNotEmpty) {
-		a.emit(api.Event{Item: path, State: api.EventNote, Message: "stays: something in it is not ours"})
+		a.emit(api.Event{Item: path, State: api.EventNote, Message: "is kept: it contains something that is not ours"})
 		return nil
 	}
 	if err != nil {

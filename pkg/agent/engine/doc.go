@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package engine makes a host what a document says, keeps it so, and takes everything
-// away again. It knows order, crashes and ownership; what it does to a host, it does
+// Package engine brings a host to its desired configuration, keeps it there, and removes
+// everything again. It knows order, crashes and ownership; it inspects and changes a host
 // through a [System].
 //
-// The difference between a document and a host is a [api.Plan], a pure function of what is
-// desired, what is there, and the inventory: the file on the host that says what is ours
-// and what was there before. [Engine.Apply] carries a plan out, [Engine.Cleanup] takes
-// away what the inventory has, [Engine.Run] repairs what others changed.
+// The difference between a document and a host is an [api.Plan], a pure function of the desired
+// configuration, the observed state, and the inventory: the file on the host that records what
+// is ours and what existed before. [Engine.Apply] runs a plan, [Engine.Cleanup] removes what is
+// in the inventory, [Engine.Run] repairs what others changed.
 //
 // # Crashes
 //
 // There is no list of steps that would have to be replayed. Each step is one call that
 // happens or does not, and the next plan finds what is missing. The inventory is the
 // journal: what a step makes ours, and what it replaces, is written and flushed before
-// the step. So after a crash at any point the inventory knows all that may be ours, and
-// what to put back; what it names and was never made is passed over.
+// the step. So after a crash at any point the inventory names everything that may be ours, and
+// what to restore; entries whose step never ran are skipped.
 //
-// The package imports the standard library and package config only.
+// It is one package because planning, execution, repair and cleanup share the inventory and the
+// observed state, and none of them is used without the others.
+//
+// The package imports the standard library and package api with its sub-packages only.
 package engine

@@ -16,10 +16,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// commandRun is what the service calls itself.
+// commandRun is the command of the service, as [Owner] has it.
 const commandRun = "run"
 
-// keeper looks at a host again and again.
+// keeper repairs a host periodically.
 type keeper struct {
 	*Engine
 	observer
@@ -27,8 +27,8 @@ type keeper struct {
 	reported string // the last drift, without its time
 }
 
-// look compares the host with its document once, and puts right what it may.
-func (k *keeper) look(ctx context.Context) {
+// check compares the host with its document once, and repairs what it may.
+func (k *keeper) check(ctx context.Context) {
 	drift, err := k.repair(ctx)
 	var locked *LockedError
 	if errors.As(err, &locked) || ctx.Err() != nil {
@@ -50,14 +50,14 @@ func (k *keeper) look(ctx context.Context) {
 		err = k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
 	}
 	if err != nil {
-		drift.Error += fmt.Sprintf("; this could not be written to %s: %v", driftPath, err)
+		drift.Error += fmt.Sprintf("; the drift could not be written to %s: %v", driftPath, err)
 	}
 	if k.options.Report != nil {
 		k.options.Report(drift)
 	}
 }
 
-// repair does the work of look as the only one on the host.
+// repair holds the lock of the host while it repairs it and rotates its logs.
 func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
 	if err != nil {
@@ -83,11 +83,11 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	return drift, errors.Join(k.rotateLogs(&bundle.Document), k.heal(ctx, st, bundle, &drift))
 }
 
-// heal puts right what it may and notes it.
+// heal repairs what it may and records it.
 func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, drift *api.Drift) error {
 	a := &application{
 		Engine: k.Engine, observer: k.observer, store: st, deadlines: k.Deadlines.withDefaults(),
-		result: &api.Result{}, except: k.options.Service, healing: true,
+		result: &api.Result{}, except: k.options.Service, repairing: true,
 	}
 	if err := a.prepare(ctx, bundle); err != nil {
 		return err

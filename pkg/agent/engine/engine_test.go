@@ -207,7 +207,7 @@ func converge(t *testing.T, f *fake, b config.Bundle) *api.Result {
 	return nil
 }
 
-// check says what is wrong with a host that must be as the bundle says.
+// check reports what is wrong with a host that must be as the bundle says.
 func (f *fake) check(t *testing.T, b config.Bundle) {
 	t.Helper()
 	for _, file := range b.Document.Files {
@@ -290,7 +290,7 @@ func (f *fake) checkClean(t *testing.T, before map[string]string) {
 	}
 }
 
-// crashing runs something until the host crashes, and says whether it did.
+// crashing runs something until the host crashes, and reports whether it did.
 func crashing(f *fake, at int, run func()) (crashed bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -306,7 +306,7 @@ func crashing(f *fake, at int, run func()) (crashed bool) {
 	return false
 }
 
-// TestCrash ends the process, or the power, before and after every call, and looks at
+// TestCrash ends the process, or the power, before and after every call, and inspects
 // what the next one makes of the host.
 func TestCrash(t *testing.T) {
 	first, second := bundles(t)
@@ -375,7 +375,7 @@ func TestCrash(t *testing.T) {
 					if power {
 						f.boot()
 					}
-					if (at%2 == 0) == power { // from where it stands, everything can be taken away
+					if (at%2 == 0) == power { // from where it stands, everything can be removed
 						r := engineOf(f).Cleanup(t.Context())
 						if r.Outcome != api.OutcomeRemoved {
 							t.Fatalf("crash %d: cleanup: %+v", at, r)
@@ -445,7 +445,7 @@ func TestPlanShowsNoSecrets(t *testing.T) {
 	}
 }
 
-// watch looks at a host as the service does, n times.
+// watch inspects a host as the service does, n times.
 func watch(t *testing.T, f *fake, n int) []api.Drift {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -598,7 +598,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestServiceThatHangs: one that does not stop is terminated, and told of.
+// TestServiceThatHangs: one that does not stop is terminated, and reported.
 func TestServiceThatHangs(t *testing.T) {
 	first, second := bundles(t)
 	f := usedHost(t, first)
@@ -703,9 +703,9 @@ func TestConflicts(t *testing.T) {
 		want   string
 		reason api.FailureReason
 	}{
-		{name: "service of somebody else", change: func(f *fake) { f.services["containerd"] = fakeService{state: ServiceRunning} }, want: "a service containerd that is not ours", reason: api.ReasonConflict},
-		{name: "directory in place of a file", change: func(f *fake) { f.files[`c:\k\kubelet.exe`] = fakeFile{Directory: true} }, want: `C:\k\kubelet.exe is no file`, reason: api.ReasonConflict},
-		{name: "file in place of a directory", change: func(f *fake) { f.files[`c:\var`] = fakeFile{} }, want: `C:\var is no directory`, reason: api.ReasonConflict},
+		{name: "service of somebody else", change: func(f *fake) { f.services["containerd"] = fakeService{state: ServiceRunning} }, want: "service containerd exists and was not created by this agent", reason: api.ReasonConflict},
+		{name: "directory in place of a file", change: func(f *fake) { f.files[`c:\k\kubelet.exe`] = fakeFile{Directory: true} }, want: `C:\k\kubelet.exe is not a file`, reason: api.ReasonConflict},
+		{name: "file in place of a directory", change: func(f *fake) { f.files[`c:\var`] = fakeFile{} }, want: `C:\var is not a directory`, reason: api.ReasonConflict},
 		{name: "payload is missing", change: func(*fake) {}, want: `C:\k\containerd.exe`, reason: api.ReasonPayload},
 		{name: "inventory is damaged", change: func(f *fake) { f.files[fold(inventoryPath)] = fakeFile{Content: "{}"} }, want: "inventory.json", reason: api.ReasonInventory},
 		{name: "inventory is gone", change: func(f *fake) { f.files[fold(appliedPath)] = fakeFile{Content: "{}"} }, want: "is missing, but a document was applied", reason: api.ReasonInventory},
@@ -771,7 +771,7 @@ func TestProgramInUse(t *testing.T) {
 		if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second}); r.Outcome == api.OutcomeFailed {
 			t.Fatalf("got %+v", r)
 		}
-		f.boots++ // the program goes on
+		f.boots++ // the program continues
 	}
 	if got := f.files[`c:\k\containerd.exe`].Content; got != `C:\k\containerd.exe2` {
 		t.Errorf("the program is %q", got)

@@ -645,7 +645,7 @@ func (f *fake) inventory() (*inventory, error) {
 	return inv, nil
 }
 
-// secretAnywhere says where a text appears outside of what only administrators read.
+// secretAnywhere reports where a text appears outside of what only administrators read.
 func (f *fake) secretAnywhere(text string) string {
 	for path, file := range f.files {
 		if bytes.Contains([]byte(file.Content), []byte(text)) && file.Access != config.AccessAdministrators {

@@ -14,8 +14,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// claim writes down which of what the programs of a document will make is not there before
-// they ever run. Only that is removed one day.
+// claim records which of the paths that programs of the document will create do not exist
+// before they run for the first time. Only these are removed later.
 func (a *application) claim() error {
 	for _, path := range a.bundle.Document.Generated {
 		if _, ours := a.Generated[fold(path)]; ours || a.seen.generated[fold(path)].Kind != FileMissing {
@@ -26,15 +26,15 @@ func (a *application) claim() error {
 	return a.save()
 }
 
-// wantsGenerated says whether a document has a use for what programs have made at a path:
-// it wants it, or something in it.
+// wantsGenerated reports whether a document uses a path that programs created, or something
+// below it.
 func wantsGenerated(d *config.Document, path string) bool {
 	within := func(p string) bool { return config.Below(p, path) }
 	return slices.ContainsFunc(d.Generated, within) || slices.ContainsFunc(wantedDirectories(d), within) ||
 		slices.ContainsFunc(d.Files, func(f config.File) bool { return within(f.Path) })
 }
 
-// removedGenerated takes away what the programs that are gone have made.
+// removedGenerated plans to remove what programs created that are no longer wanted.
 func (p *planner) removedGenerated() {
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(p.inv.Generated))) {
 		path, kind := p.inv.Generated[key], api.KindFile
@@ -51,20 +51,20 @@ func (p *planner) removedGenerated() {
 	}
 }
 
-// pruneGenerated drops the records of what is gone.
+// pruneGenerated drops the records of what was removed.
 func (a *application) pruneGenerated() {
 	maps.DeleteFunc(a.Generated, func(_, path string) bool { return !wantsGenerated(&a.bundle.Document, path) })
 }
 
-// removeGenerated removes what programs have made. What cannot be removed stays, and is
-// told of: it keeps nobody from using the host.
+// removeGenerated removes what programs created. What cannot be removed is reported and no
+// failure: the host can be used all the same.
 func (a *application) removeGenerated(ctx context.Context, path string) error {
 	left, err := a.removeTree(ctx, path)
 	if ctx.Err() != nil {
 		return err
 	}
 	if left > 0 {
-		a.emit(api.Event{Item: path, State: api.EventNote, Message: fmt.Sprintf("stays: %d files or directories in it could not be removed, first %v", left, err)})
+		a.emit(api.Event{Item: path, State: api.EventNote, Message: fmt.Sprintf("is kept: %d files or directories in it could not be removed, first %v", left, err)})
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (f *fake) left() []string {
 	return list
 }
 
-// What programs have made goes with them, and what was there before stays.
+// What programs have made goes with them, and what existed before stays.
 func TestGeneratedIsRemoved(t *testing.T) {
 	tests := []struct {
 		name string
@@ -105,7 +105,7 @@ func TestGeneratedIsRemoved(t *testing.T) {
 	}
 }
 
-// What cannot be removed is told of and keeps nothing else from going.
+// What cannot be removed is reported and keeps nothing else from going.
 func TestGeneratedThatStays(t *testing.T) {
 	b := generatedBundle(t)
 	f := newFake()
@@ -150,7 +150,7 @@ func TestGeneratedThatIsNoLongerWanted(t *testing.T) {
 	f.check(t, b)
 }
 
-// What is not there before the programs run is known to be ours, wherever the host crashes
+// What does not exist before the programs run is known to be ours, wherever the host crashes
 // on the way to that, and goes wherever it crashes on the way from there.
 func TestGeneratedAfterCrash(t *testing.T) {
 	b := generatedBundle(t)

@@ -19,13 +19,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// inventory is what is ours on a host, and what was there before. A record is there
-// before its thing is. Keys are in lower case where Windows tells no cases apart.
+// inventory is what is ours on a host, and what existed before. A record is written before its
+// object is created. Keys are in lower case where Windows ignores the case.
 type inventory struct {
-	// Applied is the revision of the last document that was carried out completely.
+	// Applied is the revision of the last document that was applied completely.
 	Applied string `json:"applied,omitempty"`
-	// Applying is the revision of a document that is being carried out, or that did not
-	// get to its end.
+	// Applying is the revision of a document that is being applied, or that was not applied
+	// completely.
 	Applying string `json:"applying,omitempty"`
 	// Reboot is set when something takes effect with the next boot only.
 	Reboot *pendingReboot `json:"reboot,omitempty"`
@@ -43,9 +43,9 @@ type inventory struct {
 	Endpoints   map[string]config.HNSEndpoint  `json:"hnsEndpoints"`
 }
 
-// pendingReboot says that a host has to be restarted.
+// pendingReboot is a restart that the host needs.
 type pendingReboot struct {
-	// Boot in which that came to be. In another one, it has been done.
+	// Boot that has to end. In another one, the restart is done.
 	Boot string `json:"boot"`
 	// Reasons are the items that need it.
 	Reasons []string `json:"reasons"`
@@ -57,9 +57,9 @@ type directoryRecord struct {
 
 type fileRecord struct {
 	Path string `json:"path"`
-	// Aside is where the file is that was there before. Empty: there was none.
+	// Aside is the path of the file that existed before. Empty: there was none.
 	Aside string `json:"aside,omitempty"`
-	// Saved says that the file from before, if any, is at Aside: what is at Path is ours.
+	// Saved: the file that existed before, if any, is at Aside. What is at Path is ours.
 	Saved    bool            `json:"saved"`
 	OnChange config.OnChange `json:"onChange"`
 }
@@ -94,7 +94,7 @@ func newInventory() *inventory {
 	return inv
 }
 
-// fill makes the maps that are missing.
+// fill creates the maps that are nil.
 func (inv *inventory) fill() {
 	makeMap(&inv.Directories)
 	makeMap(&inv.Files)
@@ -121,7 +121,7 @@ func (inv *inventory) encode() ([]byte, error) {
 	return append([]byte(inventoryMagic+hex.EncodeToString(sum[:])+"\n"), body...), nil
 }
 
-// decodeInventory reads a file. Whatever is not exactly what encode wrote is refused.
+// decodeInventory refuses every content that encode did not write.
 func decodeInventory(content []byte) (*inventory, error) {
 	head, body, _ := bytes.Cut(content, []byte("\n"))
 	digest, ok := bytes.CutPrefix(head, []byte(inventoryMagic))
@@ -137,7 +137,7 @@ func decodeInventory(content []byte) (*inventory, error) {
 	if err := decoder.Decode(inv); err != nil {
 		return nil, inventoryError("%w", err)
 	}
-	inv.fill() // a null in the file has taken one away
+	inv.fill() // a null in the file is a nil map
 	return inv, nil
 }
 
@@ -151,7 +151,7 @@ const (
 	trashDirectory = stateDirectory + `\trash`
 )
 
-// maxStateFile is how much is read of a file of ours.
+// maxStateFile bounds what is read of a file of the agent, in bytes.
 const maxStateFile = 4 * config.MaxBundleBytes
 
 func readFile(s FileSystem, path string) ([]byte, error) {
@@ -177,14 +177,13 @@ type store struct {
 	written []byte // what the file has; nil: there is none
 }
 
-// openStore reads the inventory. That there is none is what a host is like at first, but
-// not when there is an applied document.
+// openStore reads the inventory. A host without one is new, unless it has an applied document.
 func openStore(s System) (*store, error) {
 	content, err := readFile(s, inventoryPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		info, err := s.Stat(appliedPath)
 		if err != nil {
-			return nil, fmt.Errorf("look for an applied document: %w", err)
+			return nil, fmt.Errorf("inspect the applied document: %w", err)
 		}
 		if info.Kind != FileMissing {
 			return nil, inventoryError("%s is missing, but a document was applied", inventoryPath)
@@ -201,7 +200,7 @@ func openStore(s System) (*store, error) {
 	return &store{system: s, inventory: inv, written: content}, nil
 }
 
-// save writes the inventory, if it is not what the file has.
+// save writes the inventory if it differs from the file.
 func (s *store) save() error {
 	content, err := s.encode()
 	if err != nil {
@@ -224,17 +223,17 @@ func (s *store) save() error {
 	return nil
 }
 
-// makeOwnDirectory makes a directory of the agent itself.
+// makeOwnDirectory creates a directory of the agent, if it does not exist.
 func makeOwnDirectory(s System, path string) error {
 	info, err := s.Stat(path)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
+		return fmt.Errorf("inspect %s: %w", path, err)
 	}
 	if info.Kind == FileDirectory {
 		return nil
 	}
 	if err := s.MakeDirectory(path, config.AccessAdministrators); err != nil {
-		return fmt.Errorf("make %s: %w", path, err)
+		return fmt.Errorf("create %s: %w", path, err)
 	}
 	return nil
 }

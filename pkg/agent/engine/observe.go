@@ -19,7 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// observation is what a host is like, as far as a document and the inventory ask for it.
+// observation is the state of a host, as far as a document and the inventory need it.
 type observation struct {
 	boot                   string
 	hostname, nextHostname string
@@ -29,7 +29,7 @@ type observation struct {
 	files                  map[string]fileObservation // by path in lower case
 	generated              map[string]FileInfo        // by path in lower case
 	until                  map[string]bool
-	staged                 map[string]bool   // digests of the payload that are there
+	staged                 map[string]bool   // digests of the payload that exist
 	environment            map[string]string // by name in upper case
 	certs                  map[string]bool
 	firewall               map[string]*config.FirewallRule
@@ -49,9 +49,8 @@ type fileObservation struct {
 	digest string // of a regular file
 }
 
-// observer reads a host. The digests that it computed hold as long as a file keeps its
-// size and time: a service that looks at a host all the time must not read every program
-// each time.
+// observer reads a host. A digest is valid while the file keeps its size and time: the service,
+// which inspects a host every minute, must not read every program each time.
 type observer struct {
 	system  System
 	digests map[string]fileObservation // nil: nothing is kept
@@ -108,8 +107,8 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 	return seen, err
 }
 
-// inspect reads something by each name, once, and returns it by the names in lower case. It
-// does nothing when there is an error already, and sets its own.
+// inspect calls read once for each name and returns the values by the names in lower case. It
+// does nothing if err is set, and sets err when read fails.
 func inspect[T any](err *error, kind string, names []string, read func(name string) (T, error)) map[string]T {
 	found := map[string]T{}
 	for _, name := range names {
@@ -166,8 +165,8 @@ func (o *observer) paths(err *error, seen *observation, d *config.Document, inv 
 	})
 }
 
-// wantedDirectories are the directories of a document with all that are above them and
-// above its files, those above first.
+// wantedDirectories returns the directories of a document, with their parents and those of its
+// files, parents first.
 func wantedDirectories(d *config.Document) []string {
 	seen := map[string]bool{}
 	var paths []string
@@ -189,10 +188,10 @@ func wantedDirectories(d *config.Document) []string {
 	return paths
 }
 
-// parent is the directory that path is in.
+// parent returns the directory of a path.
 func parent(path string) string { return path[:strings.LastIndexByte(path, '\\')] }
 
-// ancestors are the directories above path, without the drive, from the top.
+// ancestors returns the directories above path, without the drive, from the top.
 func ancestors(path string) []string {
 	var list []string
 	for i, c := range path {
@@ -236,7 +235,7 @@ func digestOf(s FileSystem, path string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// hnsNames are the names of the networks and endpoints of a document. The network of the
+// hnsNames returns the names of the networks and endpoints of a document. The network of the
 // endpoint is one of them.
 func hnsNames(d *config.Document) (networks, endpoints []string) {
 	if d.HNS == nil {
@@ -262,7 +261,7 @@ func (o *observer) hns(ctx context.Context, seen *observation, d *config.Documen
 	return err
 }
 
-// values of the variables that have one.
+// values returns the values of the variables that have one.
 func (o *observer) values(ctx context.Context, d *config.Document) (map[string]string, error) {
 	values := map[string]string{}
 	for _, v := range d.Variables {
@@ -281,7 +280,7 @@ func (o *observer) values(ctx context.Context, d *config.Document) (map[string]s
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("find the value of %s: %w", v.Name, err)
+			return nil, fmt.Errorf("read the value of %s: %w", v.Name, err)
 		}
 		values[v.Name] = value
 	}

@@ -10,20 +10,19 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// costlier says whether an impact is greater than another one.
+// costlier reports whether the impact a is greater than b.
 func costlier(a, b config.Impact) bool {
 	return slices.Index(config.Impacts(), a) > slices.Index(config.Impacts(), b)
 }
 
-// plan is a Plan with what is needed to carry it out.
+// plan is a Plan with what is needed to run it.
 type plan struct {
 	api.Plan
 	steps []step     // one for each item
 	left  []api.Item // what is kept out
 }
 
-// step is an item and the desired state that it leads to. What is not about its kind is
-// the zero value.
+// step is an item and its desired state. Fields of other kinds have the zero value.
 type step struct {
 	api.Item
 	file        *wantedFile
@@ -36,13 +35,13 @@ type step struct {
 	endpoint    *config.HNSEndpoint
 	// afterService is the service that has to run first. Empty: none.
 	afterService string
-	// needs is the digest of the file of the payload that the step puts at its place. Empty:
-	// it is there already, or the step is about something else.
+	// needs is the digest of the file of the payload that the step moves to its path. Empty: the
+	// content exists already, or the step needs none.
 	needs string
-	// done says that the step was carried out.
+	// done is set when the step was done.
 	done bool
-	// generated says that programs made it.
+	// generated: a program of the document created it.
 	generated bool
-	// notNow says that something is missing that others have to provide first.
+	// notNow: something is missing that others have to provide first.
 	notNow bool
 }

@@ -21,13 +21,13 @@ type wantedFile struct {
 	waits   string // the variable that has no value yet, or empty
 }
 
-// payload is the file of the payload that has the content.
+// payload returns the file of the payload with the content.
 func (w *wantedFile) payload() api.PayloadFile {
 	return api.PayloadFile{Name: w.Source.Payload, Digest: w.Digest, Size: w.Source.Size, URL: w.Source.URL, Path: api.PayloadPath(w.Digest)}
 }
 
-// wantFile finds the content of a file.
-func wantFile(f config.File, secrets config.Secrets, values map[string]string) *wantedFile {
+// desiredFile returns a file with its content.
+func desiredFile(f config.File, secrets config.Secrets, values map[string]string) *wantedFile {
 	w := &wantedFile{File: f, digest: f.Digest}
 	switch {
 	case f.Source.Secret != "":
@@ -54,7 +54,7 @@ func (p *planner) removedFiles() {
 		wanted[fold(f.Path)] = true
 		key := fold(f.Path)
 		if r, ours := p.inv.Files[key]; ours && r.Saved && p.done(f) && p.seen.files[key].Kind != FileMissing {
-			p.add(step{file: &wantedFile{File: f}}, api.ActionDelete, api.KindFile, f.Path, f.UntilFile+" took its place", config.OnChange{})
+			p.add(step{file: &wantedFile{File: f}}, api.ActionDelete, api.KindFile, f.Path, "is replaced by "+f.UntilFile, config.OnChange{})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.inv.Files)) {
@@ -62,9 +62,9 @@ func (p *planner) removedFiles() {
 		switch {
 		case wanted[key]:
 		case r.Aside != "":
-			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, "is no longer wanted and gives way to what was there before", p.stillThere(r.OnChange))
+			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, "is no longer wanted, and what existed before is restored", p.remaining(r.OnChange))
 		case p.seen.files[key].Kind == FileRegular:
-			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, noLongerWanted, p.stillThere(r.OnChange))
+			p.add(step{}, api.ActionDelete, api.KindFile, r.Path, noLongerWanted, p.remaining(r.OnChange))
 		}
 	}
 	for _, d := range p.bundle.Document.Directories {
@@ -74,13 +74,13 @@ func (p *planner) removedFiles() {
 		for _, name := range d.Retention.Excess(p.seen.names[fold(d.Path)]) {
 			path := d.Path + `\` + name
 			if !wanted[fold(path)] {
-				p.add(step{}, api.ActionDelete, api.KindFile, path, "newer files of its kind are there", config.OnChange{})
+				p.add(step{}, api.ActionDelete, api.KindFile, path, "newer files of its kind exist", config.OnChange{})
 			}
 		}
 	}
 }
 
-// done says whether a file is needed no more.
+// done reports whether a file is no longer needed.
 func (p *planner) done(f config.File) bool {
 	return f.UntilFile != "" && p.seen.until[fold(f.UntilFile)]
 }
@@ -96,18 +96,18 @@ func (p *planner) directories() {
 		case info.Kind == FileMissing:
 			p.add(step{directory: want}, api.ActionCreate, api.KindDirectory, path, "is missing", config.OnChange{})
 		case info.Kind != FileDirectory:
-			p.conflicts = append(p.conflicts, fmt.Errorf("%s is no directory", path))
+			p.conflicts = append(p.conflicts, fmt.Errorf("%s is not a directory", path))
 		case want == config.AccessAdministrators && info.Access != want:
-			p.add(step{directory: want}, api.ActionUpdate, api.KindDirectory, path, "others than administrators have access", config.OnChange{})
+			p.add(step{directory: want}, api.ActionUpdate, api.KindDirectory, path, "not only administrators have access", config.OnChange{})
 		}
 	}
 }
 
-// files compares the files that wait for a service, or for none.
+// files plans the files that wait for a service, or for none.
 func (p *planner) files(after string) {
 	for _, f := range p.bundle.Document.Files {
 		if strings.EqualFold(f.AfterService, after) && !p.done(f) {
-			p.file(wantFile(f, p.bundle.Secrets, p.seen.values))
+			p.file(desiredFile(f, p.bundle.Secrets, p.seen.values))
 		}
 	}
 }
@@ -119,14 +119,14 @@ func (p *planner) file(w *wantedFile) {
 	case seen.Kind == FileMissing:
 		action, reason = api.ActionCreate, "is missing"
 	case seen.Kind != FileRegular:
-		p.conflicts = append(p.conflicts, fmt.Errorf("%s is no file", w.Path))
+		p.conflicts = append(p.conflicts, fmt.Errorf("%s is not a file", w.Path))
 		return
 	case w.waits != "":
 		reason = "$(" + w.waits + ") has no value yet"
 	case seen.digest != w.digest:
 		reason = "the content differs"
 	case w.Access == config.AccessAdministrators && seen.Access != w.Access:
-		reason = "others than administrators have access"
+		reason = "not only administrators have access"
 	default:
 		return
 	}
@@ -141,7 +141,7 @@ func (p *planner) file(w *wantedFile) {
 	}
 }
 
-// removedDirectories come last, when what was in them is gone, the lowest first.
+// removedDirectories come last, when they are empty, children before parents.
 func (p *planner) removedDirectories() {
 	wanted := map[string]bool{}
 	for _, path := range wantedDirectories(&p.bundle.Document) {

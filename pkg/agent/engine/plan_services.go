@@ -12,7 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// missingValue is the first variable in the texts that has no value, or empty.
+// missingValue returns the first variable in the texts that has no value, or "".
 func missingValue(values map[string]string, texts ...string) string {
 	for _, text := range texts {
 		for _, name := range config.References(text) {
@@ -39,8 +39,8 @@ func (p *planner) removedServices() {
 	}
 }
 
-// services compares the services in the order of their start, each followed by the files
-// that wait for it.
+// services plans the services in the order of their start, each followed by the files that
+// wait for it.
 func (p *planner) services() {
 	for i := range p.bundle.Document.Services {
 		s := &p.bundle.Document.Services[i]
@@ -67,7 +67,7 @@ func (p *planner) service(s *config.Service) {
 		return
 	}
 	if _, ours := p.inv.service(s.Name); !ours && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
-		p.conflicts = append(p.conflicts, fmt.Errorf("there is a service %s that is not ours", s.Name))
+		p.conflicts = append(p.conflicts, fmt.Errorf("service %s exists and was not created by this agent", s.Name))
 		return
 	}
 	if waits != "" {
@@ -81,8 +81,8 @@ func (p *planner) service(s *config.Service) {
 	}
 }
 
-// serviceDifference says what differs between a service and its document, or nothing.
-// The values of its variables are known.
+// serviceDifference describes how a service differs from its document. Empty: it does not. The
+// values of its variables must be known.
 func serviceDifference(s *config.Service, seen *Service, values map[string]string) string {
 	want, err := s.Settings(values)
 	if err != nil {

@@ -17,7 +17,7 @@ func (p *planner) hostname() {
 	want := p.bundle.Document.Hostname
 	if want == "" || strings.EqualFold(p.seen.nextHostname, want) {
 		if want != "" && !strings.EqualFold(p.seen.hostname, want) {
-			p.plan.Reboot = append(p.plan.Reboot, "the host gets its name "+want)
+			p.plan.Reboot = append(p.plan.Reboot, "the host takes its new name "+want)
 		}
 		return
 	}
@@ -50,23 +50,23 @@ func (p *planner) environment() {
 		name := c.Name
 		o, wanted := onChange[key]
 		if !wanted {
-			// It is gone or gets back what it was before us.
+			// It is removed, or restored.
 			record := p.inv.Environment[key]
-			name, o = record.Name, p.stillThere(record.OnChange)
+			name, o = record.Name, p.remaining(record.OnChange)
 		}
 		s := step{environment: c.Value}
 		action, reason := api.ActionCreate, "is missing"
 		switch {
 		case !wanted && c.Value != nil:
-			action, reason = api.ActionDelete, "is no longer wanted and gets back its value from before"
+			action, reason = api.ActionDelete, "is no longer wanted, and its previous value is restored"
 		case !wanted:
 			action, reason = api.ActionDelete, noLongerWanted
 		case exists:
 			action, reason = api.ActionUpdate, "the value differs"
 		}
 		p.add(s, action, api.KindEnvironment, name, reason, o)
-		if p.healing {
-			// What runs has the value that it was started with, which was the right one.
+		if p.repairing {
+			// Running programs have the value that they were started with, which was the right one.
 			p.plan.steps[len(p.plan.steps)-1].Impact = config.ImpactNone
 		}
 	}
@@ -79,8 +79,8 @@ func environmentValue(b *config.Bundle, v config.EnvironmentVariable) string {
 	return v.Value
 }
 
-// owned are the variables that are ours. After a crash a host may have the value from
-// before the last change of ours, which is ours too.
+// owned returns the variables that are ours. After a crash a host may have the value from
+// before our last change, which is ours, too.
 func (inv *inventory) owned(existing map[string]string) map[string]config.OwnedVariable {
 	owned := map[string]config.OwnedVariable{}
 	for key, r := range inv.Environment {
@@ -106,12 +106,12 @@ func (p *planner) certificates() {
 		r := p.inv.Certs[key]
 		if !wanted[key] && p.seen.certs[key] {
 			c := &config.Certificate{Store: r.Store, Fingerprint: r.Fingerprint}
-			p.add(step{certificate: c}, api.ActionDelete, api.KindCertificate, r.Fingerprint, "is no longer wanted in store "+r.Store, p.stillThere(r.OnChange))
+			p.add(step{certificate: c}, api.ActionDelete, api.KindCertificate, r.Fingerprint, "is no longer wanted in store "+r.Store, p.remaining(r.OnChange))
 		}
 	}
 }
 
-// der is the content of a certificate, which was validated.
+// der returns the content of a certificate, which was validated.
 func der(c *config.Certificate) []byte {
 	block, _ := pem.Decode([]byte(c.PEM))
 	return block.Bytes

@@ -14,40 +14,39 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// planner compares what is desired with what is there.
+// planner compares the desired configuration with the observed state.
 type planner struct {
 	bundle *config.Bundle
 	seen   *observation
 	inv    *inventory
-	// except is a service that is left alone.
+	// except is a service that is not touched.
 	except string
-	// healing keeps what costs more than a restart of services out of the plan, and what
-	// cannot be done at once.
-	healing bool
+	// repairing keeps steps out of the plan that cost more than a restart of services, or cannot
+	// be done now.
+	repairing bool
 
 	plan      plan
 	conflicts []error
 }
 
-// diff returns what has to be done for a host to be as the bundle says. It changes
-// neither the observation nor the inventory.
+// diff returns the plan. It changes neither the observation nor the inventory.
 func (p *planner) diff() (*plan, error) {
 	revision, err := p.bundle.Document.Revision()
 	if err != nil {
 		return nil, err
 	}
 	p.plan.Revision, p.plan.Impact, p.plan.Items = revision, config.ImpactNone, []api.Item{}
-	// What a restart of the host may be for.
+	// What may need a restart of the host.
 	p.hostname()
 	p.features()
 	p.environment()
 	p.certificates()
-	// What is no longer wanted, from the top down.
+	// What is no longer wanted, dependents first.
 	p.removedServices()
 	p.removedNetworks()
 	p.removedFiles()
 	p.removedRules()
-	// What is wanted, from the bottom up.
+	// What is wanted, dependencies first.
 	p.directories()
 	p.files("")
 	p.rules()
@@ -67,7 +66,7 @@ func (p *planner) diff() (*plan, error) {
 // noLongerWanted is the reason of steps that remove what is ours.
 const noLongerWanted = "is no longer wanted"
 
-// add adds a step whose impact is what a document says, or what is left of it here.
+// add adds a step. o is the impact in the document, of which the step gets what it is now.
 func (p *planner) add(s step, action api.Action, kind api.Kind, name, reason string, o config.OnChange) {
 	s.onChange = o
 	s.Item = api.Item{Kind: kind, Name: name, Action: action, Reason: reason, Impact: p.impact(o)}
@@ -77,9 +76,9 @@ func (p *planner) add(s step, action api.Action, kind api.Kind, name, reason str
 	p.plan.steps = append(p.plan.steps, s)
 }
 
-// impact is what a change costs on this host. On a host that is not configured yet there
-// is nothing to restart and nothing to drain. Containers go on when their runtime has
-// stopped, so that alone makes no drain needless.
+// impact returns what a change costs on this host. On a host that is not configured yet there
+// is nothing to restart and nothing to drain. A stopped service alone does not make a drain
+// needless: containers continue when their runtime has stopped.
 func (p *planner) impact(o config.OnChange) config.Impact {
 	if o.Impact != config.ImpactRestart && o.Impact != config.ImpactDrain || len(o.Services) == 0 {
 		return cmp.Or(o.Impact, config.ImpactNone)
@@ -93,9 +92,9 @@ func (p *planner) impact(o config.OnChange) config.Impact {
 	return config.ImpactNone
 }
 
-// order is all services that are ours or are to be, each after those it depends on as far
-// as the document and the inventory tell.
-func (p *planner) order() []serviceRecord {
+// serviceOrder returns all services of the document and the inventory, each after those that it
+// depends on.
+func (p *planner) serviceOrder() []serviceRecord {
 	var list []serviceRecord
 	for _, s := range p.bundle.Document.Services {
 		list = append(list, recordOf(&s))
@@ -108,13 +107,13 @@ func (p *planner) order() []serviceRecord {
 	return list
 }
 
-// withDependents adds to services all that depend on them, now or by the document.
+// withDependents adds all services that depend on the given ones, now or by the document.
 func (p *planner) withDependents(services []string) []string {
 	all := slices.Clone(services)
 	has := func(name string) bool { return containsFold(all, name) }
 	for again := true; again; {
 		again = false
-		for _, s := range p.order() {
+		for _, s := range p.serviceOrder() {
 			dependencies := s.Dependencies
 			if now := p.seen.services[fold(s.Name)]; now != nil {
 				dependencies = append(slices.Clone(dependencies), now.Settings.Dependencies...)
@@ -128,8 +127,8 @@ func (p *planner) withDependents(services []string) []string {
 	return all
 }
 
-// stillThere is what follows when something goes, without services that are gone.
-func (p *planner) stillThere(o config.OnChange) config.OnChange {
+// remaining returns the impact of a removal, without services that are removed, too.
+func (p *planner) remaining(o config.OnChange) config.OnChange {
 	if o.Impact != config.ImpactRestart && o.Impact != config.ImpactDrain || len(o.Services) == 0 {
 		return o
 	}
@@ -141,10 +140,10 @@ func (p *planner) stillThere(o config.OnChange) config.OnChange {
 	return config.OnChange{Impact: o.Impact, Services: left}
 }
 
-// finish unites the impacts.
+// finish computes the impact, the restarts and the reasons for a reboot of the plan.
 func (p *planner) finish() {
 	var restarted []string
-	if p.healing {
+	if p.repairing {
 		p.plan.steps = slices.DeleteFunc(p.plan.steps, func(s step) bool {
 			keepOut := s.notNow || costlier(s.Impact, config.ImpactRestart)
 			if keepOut {
@@ -163,7 +162,7 @@ func (p *planner) finish() {
 		}
 	}
 	restarted = p.withDependents(restarted)
-	for _, s := range slices.Backward(p.order()) {
+	for _, s := range slices.Backward(p.serviceOrder()) {
 		seen := p.seen.services[fold(s.Name)]
 		if containsFold(restarted, s.Name) && seen != nil && seen.State != ServiceStopped && !strings.EqualFold(s.Name, p.except) {
 			p.plan.Restarts = append(p.plan.Restarts, s.Name)

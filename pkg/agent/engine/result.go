@@ -12,7 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// Error is a failure that programs tell from others.
+// Error is a failure with a reason for programs.
 type Error struct {
 	Reason api.FailureReason
 	Err    error
@@ -22,7 +22,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// missingPayload is the error that files of the payload have to be sent first.
+// missingPayload returns the error that files of the payload have to be sent first.
 func missingPayload(files ...api.PayloadFile) error {
 	message := "not on the host yet:"
 	for _, f := range files {
@@ -31,13 +31,13 @@ func missingPayload(files ...api.PayloadFile) error {
 	return &Error{api.ReasonPayload, errors.New(message)}
 }
 
-// inventoryError is the error that the inventory cannot be read. Without it nobody knows what
-// is ours, so nothing is done.
+// inventoryError returns the error that the inventory cannot be read. Without it the engine
+// cannot know what is ours, so it does nothing.
 func inventoryError(format string, values ...any) error {
 	return &Error{api.ReasonInventory, fmt.Errorf("the inventory of the host cannot be read: "+format, values...)}
 }
 
-// failed makes r that of a failure.
+// failed records a failure in r and returns r.
 func failed(r *api.Result, err error) *api.Result {
 	r.Outcome, r.Error, r.Reason = api.OutcomeFailed, err.Error(), api.ReasonStep
 	if known := (*Error)(nil); errors.As(err, &known) {
@@ -49,7 +49,7 @@ func failed(r *api.Result, err error) *api.Result {
 	return r
 }
 
-// Deadlines are how long things may take. A zero value is replaced by the default.
+// Deadlines bound what the engine waits for. A zero value is replaced by the default.
 type Deadlines struct {
 	// Start of a service until it runs. Default: 2 minutes.
 	Start time.Duration
@@ -59,7 +59,7 @@ type Deadlines struct {
 	Kill time.Duration
 	// Value of a variable that a service makes. Default: 5 minutes.
 	Value time.Duration
-	// Poll is the time between two looks. Default: 500 milliseconds.
+	// Poll is the time between two inspections while waiting. Default: 500 milliseconds.
 	Poll time.Duration
 }
 

@@ -14,19 +14,19 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// LogFiles are the logs of programs that have them open all the time, append to them, and
-// do not rotate them. Nobody can rename such a file, and what is written while it is being
-// truncated would be lost. So its text is copied, and then the beginning of the file is
-// given back to the file system while the program goes on behind it.
+// LogFiles are the logs of programs that keep them open, append to them, and do not rotate
+// them. Such a file cannot be renamed, and what is written while it is truncated would be lost.
+// So its text is copied, and then the beginning of the file is given back to the file system
+// while the program continues to write behind it.
 type LogFiles interface {
-	// LogSize is how many bytes of text a log has that were not given back.
+	// LogSize returns how many bytes of text a log has that were not given back.
 	LogSize(path string) (int64, error)
 	// CopyLog copies the complete lines of the text of a log to a file that does not exist
 	// yet. When the file has its name, it is complete and on the disk. It is an error for
 	// them to have less than [MinRotatedLog].
 	CopyLog(path, target string) error
-	// ReleaseLog gives back the text at the beginning of a log if it is just that of the
-	// copy, and says whether it was. What is behind it is not touched.
+	// ReleaseLog gives back the text at the beginning of a log if it equals the copy, and reports
+	// whether it did. What follows the text is not touched.
 	ReleaseLog(path, copied string) (released bool, err error)
 }
 
@@ -37,14 +37,14 @@ const MinRotatedLog = 64 << 10
 // rotatedStamp is the time in the name of a rotated log, in UTC. Package logs knows the names.
 const rotatedStamp = "20060102-150405"
 
-// rotatedLog is a log that was rotated away.
+// rotatedLog is a copy of the text of a log.
 type rotatedLog struct {
 	name string
 	at   time.Time
 }
 
-// logName cuts the path of a log into its directory and the parts of its name, between
-// which those of rotated logs have the time.
+// logName splits the path of a log into its directory and the parts of its name between which
+// rotated logs have the time.
 func logName(path string) (directory, stem, extension string) {
 	directory = parent(path)
 	stem = path[len(directory)+1:]
@@ -54,7 +54,7 @@ func logName(path string) (directory, stem, extension string) {
 	return directory, stem, extension
 }
 
-// rotatedLogs are those of the names that are of rotated logs, the oldest first.
+// rotatedLogs returns those of the names that are rotated logs, the oldest first.
 func rotatedLogs(path string, names []string) []rotatedLog {
 	_, stem, extension := logName(path)
 	var list []rotatedLog
@@ -74,7 +74,7 @@ func rotatedLogs(path string, names []string) []rotatedLog {
 	return list
 }
 
-// expiredLogs are those of the rotated logs, the oldest first, that are kept no more.
+// expiredLogs returns those of the rotated logs, the oldest first, that are too old.
 func expiredLogs(r config.LogRotation, rotated []rotatedLog, now time.Time) []rotatedLog {
 	if r.MaxAgeSeconds == 0 {
 		return nil
@@ -84,8 +84,8 @@ func expiredLogs(r config.LogRotation, rotated []rotatedLog, now time.Time) []ro
 	return rotated[:n]
 }
 
-// nextLog is the name of the next rotated log. It comes after all that there are, whatever
-// the clock says: names tell the order of the text.
+// nextLog returns the name of the next rotated log. It sorts after all existing ones, whatever
+// the clock says: the names have the order of the text.
 func nextLog(path string, rotated []rotatedLog, now time.Time) string {
 	now = now.UTC().Truncate(time.Second)
 	if n := len(rotated); n > 0 && !now.After(rotated[n-1].at) {
@@ -96,7 +96,7 @@ func nextLog(path string, rotated []rotatedLog, now time.Time) string {
 }
 
 // rotateLogs rotates the logs of a document that are too large and removes rotated ones that
-// are too old. One log that it cannot do that to is in the way of no other.
+// are too old. A failure with one log does not stop the others.
 func (e *Engine) rotateLogs(d *config.Document) error {
 	var errs []error
 	for _, r := range d.LogRotation {
@@ -117,12 +117,12 @@ func (e *Engine) rotateLog(r config.LogRotation) error {
 		return fmt.Errorf("list %s: %w", directory, err)
 	}
 	rotated := rotatedLogs(r.Path, names)
-	// They go first: there may be no room for a copy.
+	// Removed first: there may be no room for a copy.
 	expired := expiredLogs(r, rotated, e.now())
 	var errs []error
 	for _, l := range expired {
 		err := e.System.Remove(directory + `\` + l.name)
-		if err != nil && !errors.Is(err, ErrInUse) { // somebody reads it: the next look removes it
+		if err != nil && !errors.Is(err, ErrInUse) { // somebody reads it: the next rotation removes it
 			errs = append(errs, fmt.Errorf("remove %s: %w", l.name, err))
 		}
 	}
@@ -151,7 +151,7 @@ func (e *Engine) moveLog(path, directory string, left, all []rotatedLog) error {
 	}
 	released, err := e.System.ReleaseLog(path, directory+`\`+name)
 	if err == nil && !released {
-		err = errors.New("its program has replaced what was just copied")
+		err = errors.New("its program has replaced the text that was copied")
 	}
 	return err
 }

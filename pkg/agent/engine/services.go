@@ -22,7 +22,7 @@ func (a *application) stopFor(ctx context.Context, services []string) error {
 	}
 	p := a.planner()
 	affected := p.withDependents(services)
-	for _, s := range slices.Backward(p.order()) {
+	for _, s := range slices.Backward(p.serviceOrder()) {
 		if !containsFold(affected, s.Name) || strings.EqualFold(s.Name, a.except) {
 			continue
 		}
@@ -41,13 +41,13 @@ func (a *application) stop(ctx context.Context, name string) error {
 	for {
 		s, err := a.System.Service(name)
 		if err != nil {
-			return fmt.Errorf("look at service %s: %w", name, err)
+			return fmt.Errorf("inspect service %s: %w", name, err)
 		}
 		if s == nil || s.State == ServiceStopped {
 			return nil
 		}
 		if !asked && s.State != ServiceStopPending {
-			// A service that is still starting refuses; it is asked again.
+			// A service that is still starting refuses; the next try may succeed.
 			refused = a.System.StopService(name)
 			asked = refused == nil
 			if asked {
@@ -78,11 +78,11 @@ func (a *application) removeService(ctx context.Context, name string) error {
 	return a.System.DeleteService(name)
 }
 
-// runServices brings the services to the desired state and starts them, in their order. After
-// each comes what waits for it.
+// runServices configures and starts the services, in their order. Each is followed by the steps
+// that wait for it.
 func (a *application) runServices(ctx context.Context) error {
 	if d := &a.bundle.Document; d.HNS != nil {
-		// The services are about to make them.
+		// The services are about to create them.
 		for _, name := range d.HNS.Networks {
 			if !slices.Contains(a.Networks, name) {
 				a.Networks = append(slices.Clone(a.Networks), name)
@@ -91,14 +91,14 @@ func (a *application) runServices(ctx context.Context) error {
 	}
 	for i := range a.bundle.Document.Services {
 		s := &a.bundle.Document.Services[i]
-		if strings.EqualFold(s.Name, a.except) || a.healing && missingValue(a.seen.values, s.Arguments...) != "" {
+		if strings.EqualFold(s.Name, a.except) || a.repairing && missingValue(a.seen.values, s.Arguments...) != "" {
 			continue
 		}
 		if i := slices.IndexFunc(a.plan.steps, func(step step) bool { return step.service == s }); i >= 0 {
 			if err := a.do(ctx, &a.plan.steps[i]); err != nil {
 				return err
 			}
-		} else if err := a.settle(ctx, s); err != nil { // it may have been stopped for another step
+		} else if err := a.ensureService(ctx, s); err != nil { // it may have been stopped for another step
 			return fmt.Errorf("service %s: %w", s.Name, err)
 		}
 		err := a.doEach(ctx, a.plan.steps, func(step *step) bool {
@@ -111,15 +111,15 @@ func (a *application) runServices(ctx context.Context) error {
 	return nil
 }
 
-// settle brings a service to the desired state and starts it, if it does not run.
-func (a *application) settle(ctx context.Context, s *config.Service) error {
+// ensureService configures a service and starts it, if it does not run.
+func (a *application) ensureService(ctx context.Context, s *config.Service) error {
 	if err := a.configure(ctx, s); err != nil {
 		return err
 	}
 	return a.start(ctx, s)
 }
 
-// configure brings the settings of a service to the desired state.
+// configure changes the settings of a service to the desired ones.
 func (a *application) configure(ctx context.Context, s *config.Service) error {
 	values, err := a.waitForValues(ctx, s.Arguments...)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *application) configure(ctx context.Context, s *config.Service) error {
 	}
 	if now == nil {
 		a.recordService(s)
-		return a.after(func() error { return a.System.CreateService(s.Name, settings, s.Recovery) })
+		return a.recordThen(func() error { return a.System.CreateService(s.Name, settings, s.Recovery) })
 	}
 	if serviceDifference(s, now, values) == "" {
 		return nil
@@ -144,26 +144,26 @@ func (a *application) configure(ctx context.Context, s *config.Service) error {
 		return err
 	}
 	a.recordService(s)
-	return a.after(func() error { return a.System.ConfigureService(s.Name, settings, s.Recovery) })
+	return a.recordThen(func() error { return a.System.ConfigureService(s.Name, settings, s.Recovery) })
 }
 
-// recordOf is the record of a service of a document.
+// recordOf returns the record of a service.
 func recordOf(s *config.Service) serviceRecord {
 	return serviceRecord{Name: s.Name, Dependencies: s.Dependencies, OnChange: s.OnChange}
 }
 
-// recordService makes a service ours, in its place in the order of the document.
+// recordService makes a service ours, at its position in the order of the document.
 func (a *application) recordService(s *config.Service) {
 	a.Services = slices.DeleteFunc(slices.Clone(a.Services), func(r serviceRecord) bool { return strings.EqualFold(r.Name, s.Name) })
 	a.Services = append(a.Services, recordOf(s))
 	position := func(name string) int {
 		return slices.IndexFunc(a.bundle.Document.Services, func(s config.Service) bool { return strings.EqualFold(s.Name, name) })
 	}
-	// Those that are in the document no more are before all others.
+	// Services that are no longer in the document come first.
 	slices.SortStableFunc(a.Services, func(x, y serviceRecord) int { return position(x.Name) - position(y.Name) })
 }
 
-// start starts a service and waits until it runs and is healthy. One that runs is left alone.
+// start starts a service and waits until it runs and is healthy. A running one is not touched.
 func (a *application) start(ctx context.Context, s *config.Service) error {
 	deadline := a.now().Add(a.deadlines.Start)
 	asked := false
@@ -178,7 +178,7 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 			if !asked {
 				return nil
 			}
-			return a.healthy(ctx, s)
+			return a.waitHealthy(ctx, s)
 		case now.State == ServiceStopped && asked:
 			return fmt.Errorf("its program ended with code %d while it was being started", now.ExitCode)
 		case now.State == ServiceStopped:
@@ -188,7 +188,7 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 			asked = true
 			continue
 		}
-		// Somebody else is starting or stopping it, or we are.
+		// Another process is starting or stopping it, or we are.
 		if !a.now().Before(deadline) {
 			return fmt.Errorf("it is %s after %s", now.State, a.deadlines.Start)
 		}
@@ -199,7 +199,7 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 	}
 }
 
-func (a *application) healthy(ctx context.Context, s *config.Service) error {
+func (a *application) waitHealthy(ctx context.Context, s *config.Service) error {
 	if s.Health == nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (a *application) healthy(ctx context.Context, s *config.Service) error {
 	})
 }
 
-// poll calls check until nothing is pending. What still is after the time is the error.
+// poll calls check until nothing is pending. What is pending after the time is the error.
 func (a *application) poll(ctx context.Context, within time.Duration, check func() (pending, err error)) error {
 	deadline := a.now().Add(within)
 	for {
@@ -246,7 +246,7 @@ func (a *application) waitForValues(ctx context.Context, texts ...string) (map[s
 	return a.seen.values, err
 }
 
-// writeLate writes a file that is made of what a service makes.
+// writeLate writes a file whose content depends on a running service.
 func (a *application) writeLate(ctx context.Context, s *step) error {
 	w := s.file
 	var texts []string
@@ -257,7 +257,7 @@ func (a *application) writeLate(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	w = wantFile(w.File, a.bundle.Secrets, values)
+	w = desiredFile(w.File, a.bundle.Secrets, values)
 	now, err := a.file(w.Path)
 	if err != nil {
 		return err
@@ -269,7 +269,7 @@ func (a *application) writeLate(ctx context.Context, s *step) error {
 	return a.writeFile(ctx, s)
 }
 
-// makeEndpoint makes an endpoint once its network exists.
+// makeEndpoint creates an endpoint once its network exists.
 func (a *application) makeEndpoint(ctx context.Context, e config.HNSEndpoint) error {
 	err := a.poll(ctx, a.deadlines.Value, func() (pending, err error) {
 		exists, err := a.System.HNSNetwork(ctx, e.Network)
@@ -282,5 +282,5 @@ func (a *application) makeEndpoint(ctx context.Context, e config.HNSEndpoint) er
 		return err
 	}
 	a.Endpoints[e.Name] = e
-	return a.after(func() error { return a.System.MakeHNSEndpoint(ctx, e) })
+	return a.recordThen(func() error { return a.System.MakeHNSEndpoint(ctx, e) })
 }

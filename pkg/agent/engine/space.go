@@ -13,10 +13,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// neededBytes is what the steps write, and what has still to be sent of the files of the
-// payload. Files are replaced only when their new content is on the disk, so what is there
-// before gives no room. What has been sent is moved, and needs none, but to every place
-// after the first it is copied.
+// neededBytes returns what the steps write, and what has still to be sent of the payload. Files
+// are replaced when their new content is on the disk, so the old one gives no room. A file that
+// was sent is moved and needs no room, but is copied to each path after the first.
 func neededBytes(steps []step, payload []api.PayloadFile, arrived map[string]int64) int64 {
 	var needed int64
 	placed := map[string]bool{}
@@ -41,10 +40,10 @@ func neededBytes(steps []step, payload []api.PayloadFile, arrived map[string]int
 	return needed
 }
 
-// space looks whether there is room for the plan. Repairs are not held up: they are small,
-// and one that fails says so.
+// space checks whether there is room for the plan. Repairs are not checked: they are small, and
+// one that fails reports it.
 func (p *planner) space() error {
-	if p.healing || p.seen.volume == "" {
+	if p.repairing || p.seen.volume == "" {
 		return nil
 	}
 	needed, free := neededBytes(p.plan.steps, p.plan.Payload, p.seen.arrived), p.seen.freeBytes
@@ -57,15 +56,15 @@ func (p *planner) space() error {
 		p.seen.volume, up(needed), free/mib, up(needed-free))}
 }
 
-// space finds out how much room there is where files go: all that a document may have is
-// on one volume, see [config.Roots].
+// space reads the free space for files: all paths of a document are on one volume, see
+// [config.Roots].
 func (o *observer) space(seen *observation, d *config.Document) error {
 	if len(d.Files) == 0 {
 		return nil
 	}
 	var err error
 	if seen.volume, seen.freeBytes, err = o.system.Volume(api.Root); err != nil {
-		return fmt.Errorf("find out how much room there is: %w", err)
+		return fmt.Errorf("read the free space: %w", err)
 	}
 	list, err := o.system.Names(api.PayloadDirectory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,16 +80,16 @@ func (o *observer) space(seen *observation, d *config.Document) error {
 		}
 		info, err := o.system.Stat(api.PayloadDirectory + `\` + name)
 		if err != nil {
-			return fmt.Errorf("look at the payload: %w", err)
+			return fmt.Errorf("inspect the payload: %w", err)
 		}
 		seen.arrived[digest] = info.Size
 	}
 	return nil
 }
 
-// arriving says which file of the payload a name is of that is not complete yet. Package
-// transfer, which continues such a file, gives the names. One that comes compressed needs
-// the room of the whole file when it is unpacked, so it does not count.
+// arriving returns the digest of a file of the payload that is not complete yet, by its name.
+// Package transfer, which continues such a file, gives the names. A compressed file does not
+// count: unpacking it needs the room of the whole file.
 func arriving(name string) (digest string, ok bool) {
 	name, ok = strings.CutSuffix(name, ".part")
 	if !ok || strings.HasSuffix(name, ".gz") {

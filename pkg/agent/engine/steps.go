@@ -22,9 +22,9 @@ func (a *application) perform(ctx context.Context, s *step) error {
 	}
 	switch s.Kind {
 	case api.KindHostname:
-		return a.after(func() error { return a.System.SetHostname(s.Name) })
+		return a.recordThen(func() error { return a.System.SetHostname(s.Name) })
 	case api.KindFeature:
-		return a.after(func() error { return a.System.EnableFeature(ctx, s.Name) })
+		return a.recordThen(func() error { return a.System.EnableFeature(ctx, s.Name) })
 	case api.KindEnvironment:
 		return a.environment(s)
 	case api.KindCertificate:
@@ -53,7 +53,7 @@ func (a *application) perform(ctx context.Context, s *step) error {
 		if s.Action == api.ActionDelete {
 			return a.removeService(ctx, s.Name)
 		}
-		return a.settle(ctx, s.service)
+		return a.ensureService(ctx, s.service)
 	case api.KindNetwork:
 		return a.System.RemoveHNSNetwork(ctx, s.Name)
 	case api.KindEndpoint:
@@ -65,15 +65,15 @@ func (a *application) perform(ctx context.Context, s *step) error {
 	return fmt.Errorf("%s is not known", s.Kind)
 }
 
-// after saves the inventory and then changes the host.
-func (a *application) after(change func() error) error {
+// recordThen saves the inventory and then changes the host.
+func (a *application) recordThen(change func() error) error {
 	if err := a.save(); err != nil {
 		return err
 	}
 	return change()
 }
 
-// needReboot writes down that something takes effect with the next boot.
+// needReboot records that something takes effect with the next boot.
 func (a *application) needReboot(reason string) {
 	if a.Reboot == nil {
 		a.Reboot = &pendingReboot{Boot: a.seen.boot}
@@ -106,22 +106,22 @@ func (a *application) environment(s *step) error {
 		r.Name, r.Value, r.OnChange = s.Name, *s.environment, s.onChange
 		a.Environment[key] = r
 	}
-	return a.after(func() error { return a.System.SetEnvironment(s.Name, s.environment) })
+	return a.recordThen(func() error { return a.System.SetEnvironment(s.Name, s.environment) })
 }
 
 func (a *application) certificate(s *step) error {
 	c := s.certificate
 	if s.Action == api.ActionDelete {
-		return a.after(func() error { return a.System.RemoveCertificate(c.Store, c.Fingerprint) })
+		return a.recordThen(func() error { return a.System.RemoveCertificate(c.Store, c.Fingerprint) })
 	}
-	// All that follow are written down at once: there may be hundreds.
+	// All following ones are recorded at once: there may be hundreds.
 	for i := range a.plan.steps {
 		if other := &a.plan.steps[i]; other.Kind == api.KindCertificate && other.Action == api.ActionCreate {
 			c := other.certificate
 			a.Certs[certificateKey(c.Store, c.Fingerprint)] = certificateRecord{Store: c.Store, Fingerprint: c.Fingerprint, OnChange: other.onChange}
 		}
 	}
-	return a.after(func() error { return a.System.AddCertificate(c.Store, der(c)) })
+	return a.recordThen(func() error { return a.System.AddCertificate(c.Store, der(c)) })
 }
 
 func (a *application) directory(s *step) error {
@@ -132,7 +132,7 @@ func (a *application) directory(s *step) error {
 				a.Directories[fold(other.Name)] = directoryRecord{Path: other.Name}
 			}
 		}
-		return a.after(func() error { return a.System.MakeDirectory(s.Name, s.directory) })
+		return a.recordThen(func() error { return a.System.MakeDirectory(s.Name, s.directory) })
 	case api.ActionUpdate:
 		return a.System.SetAccess(s.Name, s.directory)
 	default:
@@ -145,7 +145,7 @@ func (a *application) rule(s *step) error {
 		return a.System.RemoveFirewallRule(s.Name)
 	}
 	a.Firewall[fold(s.Name)] = *s.rule
-	return a.after(func() error { return a.System.SetFirewallRule(normalRule(*s.rule)) })
+	return a.recordThen(func() error { return a.System.SetFirewallRule(normalRule(*s.rule)) })
 }
 
 func (a *application) exclusion(s *step) error {
@@ -153,17 +153,17 @@ func (a *application) exclusion(s *step) error {
 		return a.System.SetAntivirusExclusion(s.Name, false)
 	}
 	a.Exclusions[fold(s.Name)] = s.Name
-	return a.after(func() error { return a.System.SetAntivirusExclusion(s.Name, true) })
+	return a.recordThen(func() error { return a.System.SetAntivirusExclusion(s.Name, true) })
 }
 
-// writeFile brings a file to the desired state. What was there before it became ours goes aside.
+// writeFile writes a file. One that existed before it became ours is put aside.
 func (a *application) writeFile(ctx context.Context, s *step) error {
 	w := s.file
 	// Those that are already stopped cost nothing.
 	if err := a.stopFor(ctx, w.OnChange.Services); err != nil {
 		return err
 	}
-	if err := a.own(w); err != nil {
+	if err := a.takeOwnership(w); err != nil {
 		return err
 	}
 	if w.content != nil || w.Source.Payload == "" {
@@ -177,7 +177,7 @@ func (a *application) writeFile(ctx context.Context, s *step) error {
 		if err := a.verifyPayload(w); err != nil {
 			return err
 		}
-		if err := a.replace(w.Path, func() error { return a.place(s) }); err != nil {
+		if err := a.replace(w.Path, func() error { return a.placePayload(s) }); err != nil {
 			return err
 		}
 	}
@@ -187,9 +187,9 @@ func (a *application) writeFile(ctx context.Context, s *step) error {
 	return a.System.SetAccess(w.Path, w.Access)
 }
 
-// place puts a file of the payload where it belongs. The last one who needs it gets the
-// file itself, so that a crash at any time leaves it for those who have not got it.
-func (a *application) place(s *step) error {
+// placePayload puts a file of the payload at its path. The last step that needs the file gets
+// the file itself, so that a crash at any time leaves it for the others.
+func (a *application) placePayload(s *step) error {
 	from := api.PayloadPath(s.file.Digest)
 	for i := range a.plan.steps {
 		if other := &a.plan.steps[i]; other != s && !other.done && other.needs == s.file.Digest {
@@ -199,8 +199,8 @@ func (a *application) place(s *step) error {
 	return a.System.Rename(from, s.Name)
 }
 
-// verifyPayload looks at what was sent before it becomes a program of the host. What is
-// something else is removed, so that it is sent again.
+// verifyPayload checks what was sent before it becomes a program of the host. A file with
+// another content is removed, so that it is sent again.
 func (a *application) verifyPayload(w *wantedFile) error {
 	path := api.PayloadPath(w.Digest)
 	digest, err := digestOf(a.System, path)
@@ -213,8 +213,8 @@ func (a *application) verifyPayload(w *wantedFile) error {
 	return errors.Join(fmt.Errorf("what was sent has digest %s: %w", digest, missingPayload(w.payload())), a.System.Remove(path))
 }
 
-// own makes a path ours and puts aside what is there.
-func (a *application) own(w *wantedFile) error {
+// takeOwnership makes a path ours and puts aside what is there.
+func (a *application) takeOwnership(w *wantedFile) error {
 	key := fold(w.Path)
 	r, ours := a.Files[key]
 	if !ours {
@@ -233,7 +233,7 @@ func (a *application) own(w *wantedFile) error {
 	if err := a.save(); err != nil || r.Saved {
 		return err
 	}
-	// It may have been put aside before a crash.
+	// A crash may have happened after it was put aside.
 	aside, err := a.System.Stat(r.Aside)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (a *application) own(w *wantedFile) error {
 				return err
 			}
 			if err := a.System.Rename(w.Path, r.Aside); err != nil {
-				return fmt.Errorf("put aside what was there: %w", err)
+				return fmt.Errorf("put aside the existing file: %w", err)
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func (a *application) own(w *wantedFile) error {
 	return a.save()
 }
 
-// replace writes a file, also over a program that runs: that can be renamed.
+// replace writes a file, also over a running program: that can be renamed.
 func (a *application) replace(path string, write func() error) error {
 	err := write()
 	if !errors.Is(err, ErrInUse) {
@@ -271,7 +271,7 @@ func (a *application) replace(path string, write func() error) error {
 	return write()
 }
 
-// discard takes a file in use away from its path.
+// discard moves a file in use away from its path.
 func (a *application) discard(path string) error {
 	if err := makeOwnDirectory(a.System, trashDirectory); err != nil {
 		return err
@@ -291,7 +291,7 @@ func (a *application) removeFile(ctx context.Context, s *step) error {
 	if r.Aside != "" && s.file == nil {
 		aside, err := a.System.Stat(r.Aside)
 		if err != nil || aside.Kind == FileMissing {
-			return err // what is at the path is what was there before
+			return err // what is at the path is what existed before
 		}
 		return a.replace(s.Name, func() error { return a.System.Rename(r.Aside, s.Name) })
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // System is a host as the engine sees it. Each method reads one thing or changes one
-// thing; what a method changed is on the disk when it returns, as far as the operating
-// system can promise that. A change that was made already is no error.
+// thing. When a method returns, its change is on the disk, as far as the operating system can
+// promise that. A change that was made already is no error.
 //
 // Paths are those of Windows, whatever the system is. What does not exist is an error
 // that wraps [io/fs.ErrNotExist] where the method does not say otherwise.
@@ -25,22 +25,22 @@ type System interface {
 	ServiceManager
 	MachineSettings
 
-	// Boot is the identity of the present boot.
+	// Boot is the identity of the current boot.
 	Boot(ctx context.Context) (string, error)
 	// Lock makes this process the only one that changes the host, until release is called
-	// or the process ends. When another one is, the error is a [*LockedError].
+	// or the process ends. While another one is, the error is a [*LockedError].
 	Lock(owner Owner) (release func() error, err error)
-	// Value is the value of a variable whose source is the host, but for the address of an
+	// Value returns the value of a variable whose source is the host, except the address of an
 	// endpoint. [ErrNotYet] is wrapped when there is none yet.
 	Value(ctx context.Context, v config.Variable) (string, error)
-	// Probe says why a service is not healthy, or nil.
+	// Probe returns why a service is not healthy, or nil.
 	Probe(ctx context.Context, h config.Health) error
 }
 
-// FileKind is what there is at a path.
+// FileKind is what exists at a path.
 type FileKind int
 
-// Kinds of what is at a path.
+// Kinds of what exists at a path.
 const (
 	FileMissing FileKind = iota
 	FileRegular
@@ -49,7 +49,7 @@ const (
 	FileOther
 )
 
-// FileInfo says what is at a path.
+// FileInfo describes what is at a path.
 type FileInfo struct {
 	Kind   FileKind
 	Access config.Access
@@ -60,35 +60,34 @@ type FileInfo struct {
 
 // FileSystem are the files of a host.
 type FileSystem interface {
-	// Stat says what is at path, without following links. What is missing is no error.
+	// Stat describes what is at path, without following links. A missing path is no error.
 	Stat(path string) (FileInfo, error)
 	Open(path string) (io.ReadCloser, error)
-	// Names of what is in a directory, sorted.
+	// Names lists a directory, sorted.
 	Names(directory string) ([]string, error)
-	// WriteFile makes a file with the content, or replaces it as a whole: whoever looks
-	// finds the old or the new content, and so does the next boot. [ErrInUse] is wrapped
-	// when the file cannot be replaced because a program runs from it or has it open.
+	// WriteFile creates a file with the content, or replaces it as a whole: readers, and the
+	// next boot, find the old or the new content. [ErrInUse] is wrapped when the file cannot be
+	// replaced because a program runs from it or has it open.
 	WriteFile(path string, content []byte, access config.Access) error
 	// CopyFile is WriteFile with the content of another file, which may be large.
 	CopyFile(from, to string, access config.Access) error
-	// Rename moves a file onto another path and replaces what is there, at once.
+	// Rename moves a file to another path and atomically replaces what is there.
 	// [ErrInUse] as in WriteFile.
 	Rename(from, to string) error
 	SetAccess(path string, access config.Access) error
-	// MakeDirectory makes one directory in one that exists.
+	// MakeDirectory creates one directory in an existing one.
 	MakeDirectory(path string, access config.Access) error
-	// Remove removes a file or an empty directory. That it is missing is no error, a
-	// directory that is not empty is one that wraps [ErrNotEmpty]. [ErrInUse] as in
-	// WriteFile.
+	// Remove removes a file or an empty directory. A missing path is no error; a directory that
+	// is not empty is an error that wraps [ErrNotEmpty]. [ErrInUse] as in WriteFile.
 	Remove(path string) error
 	// RemoveAtBoot has a file removed when the host boots.
 	RemoveAtBoot(path string) error
-	// Volume names the volume that a path is on, whether or not there is anything at the
-	// path, and says how many bytes this process can write to it.
+	// Volume returns the name of the volume of a path, which need not exist, and how many bytes
+	// this process can write to it.
 	Volume(path string) (name string, freeBytes int64, err error)
 }
 
-// ServiceState is what a service does.
+// ServiceState is the state of a service.
 type ServiceState string
 
 // States of services.
@@ -102,12 +101,12 @@ const (
 // Service is a service as it is on a host.
 type Service struct {
 	Settings config.ServiceSettings
-	// Recovery is nil when nothing is set.
+	// Recovery is nil when no actions are set.
 	Recovery *config.Recovery
-	// RecoveryUnknown says that the system does not keep recovery actions.
+	// RecoveryUnknown: the system does not keep recovery actions.
 	RecoveryUnknown bool
 	State           ServiceState
-	// ExitCode is what the program ended with. Zero while it runs.
+	// ExitCode is that of the program. Zero while it runs.
 	ExitCode uint32
 }
 
@@ -119,9 +118,9 @@ type ServiceManager interface {
 	ConfigureService(name string, settings config.ServiceSettings, recovery *config.Recovery) error
 	// DeleteService deletes a service that is stopped. When it returns, the name is free.
 	DeleteService(name string) error
-	// StartService asks for the start and returns before it is complete.
+	// StartService requests the start and returns before it is complete.
 	StartService(name string) error
-	// StopService asks for the stop and returns before it is complete.
+	// StopService requests the stop and returns before it is complete.
 	StopService(name string) error
 	// KillService terminates the process of a service.
 	KillService(name string) error
@@ -134,14 +133,14 @@ type FeatureState string
 const (
 	FeatureDisabled FeatureState = "Disabled"
 	FeatureEnabled  FeatureState = "Enabled"
-	// FeaturePending features are there with the next boot.
+	// FeaturePending features exist after the next boot.
 	FeaturePending FeatureState = "EnablePending"
 )
 
-// MachineSettings are the settings of a host that belong to nothing else.
+// MachineSettings are the other settings of a host.
 type MachineSettings interface {
-	// Hostname is the computer name that the host has, and next the one that it has from
-	// its next boot on. Usually they are equal.
+	// Hostname returns the current computer name, and the one from the next boot on. Usually
+	// they are equal.
 	Hostname() (current, next string, err error)
 	SetHostname(name string) error
 
@@ -149,7 +148,7 @@ type MachineSettings interface {
 	// EnableFeature does not restart the host.
 	EnableFeature(ctx context.Context, name string) error
 
-	// Environment are the variables of the machine.
+	// Environment returns the variables of the machine.
 	Environment() (map[string]string, error)
 	// SetEnvironment sets a variable of the machine; nil removes it.
 	SetEnvironment(name string, value *string) error
@@ -164,30 +163,30 @@ type MachineSettings interface {
 	SetFirewallRule(rule config.FirewallRule) error
 	RemoveFirewallRule(name string) error
 
-	// AntivirusExclusion says whether the antivirus leaves a program alone.
+	// AntivirusExclusion reports whether the antivirus excludes a program.
 	AntivirusExclusion(program string) (bool, error)
 	SetAntivirusExclusion(program string, excluded bool) error
 
-	// HNSNetwork says whether the Host Networking Service has a network.
+	// HNSNetwork reports whether the Host Networking Service has a network.
 	HNSNetwork(ctx context.Context, name string) (bool, error)
 	RemoveHNSNetwork(ctx context.Context, name string) error
-	// HNSEndpoint is the address of an endpoint. [ErrNotYet] is wrapped when there is none.
+	// HNSEndpoint returns the address of an endpoint. [ErrNotYet] is wrapped when there is none.
 	HNSEndpoint(ctx context.Context, name string) (address string, err error)
-	// MakeHNSEndpoint makes an endpoint and attaches it to the host.
+	// MakeHNSEndpoint creates an endpoint and attaches it to the host.
 	MakeHNSEndpoint(ctx context.Context, e config.HNSEndpoint) error
 	RemoveHNSEndpoint(ctx context.Context, name string) error
 }
 
 var (
-	// ErrInUse says that a file cannot be replaced or removed while it is in use.
+	// ErrInUse means that a file cannot be replaced or removed while it is in use.
 	ErrInUse = errors.New("the file is in use")
-	// ErrNotEmpty says that a directory cannot be removed while something is in it.
+	// ErrNotEmpty means that a directory cannot be removed while something is in it.
 	ErrNotEmpty = errors.New("the directory is not empty")
-	// ErrNotYet says that a variable has no value yet.
+	// ErrNotYet means that a variable has no value yet.
 	ErrNotYet = errors.New("there is no value yet")
 )
 
-// Owner is who changes a host.
+// Owner is the process that changes a host.
 type Owner struct {
 	PID int `json:"pid"`
 	// Command is the sub-command of the agent.
@@ -195,9 +194,9 @@ type Owner struct {
 	Since   time.Time `json:"since"`
 }
 
-// LockedError says who changes the host now.
+// LockedError means that another process changes the host.
 type LockedError struct {
-	// Owner is the zero value when the one who has the lock did not write down who it is yet.
+	// Owner is the zero value when the other process has not written it yet.
 	Owner Owner
 }
 

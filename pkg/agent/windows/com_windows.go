@@ -19,7 +19,7 @@ var (
 )
 
 // The tables of methods have their fields in the order of netfw.h, so that one can be read
-// beside the other; docs/decisions says why they are written by hand.
+// beside the other; docs/decisions reports why they are written by hand.
 
 // iDispatch begins every table: IUnknown and IDispatch.
 type iDispatch struct {

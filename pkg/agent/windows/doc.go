@@ -5,5 +5,5 @@
 // files decide without asking Windows is tested on every system.
 //
 // No child process is started and no PowerShell is needed: both are slow, are
-// what malware scanners look at first, and fail on a host that is in trouble.
+// what malware scanners inspect first, and fail on a host that is in trouble.
 package windows

@@ -252,7 +252,7 @@ func (r *eventReader) publisher(name string) evtHandle {
 	return p
 }
 
-// userData is what an event says when its provider's texts are not to be had.
+// userData is what an event reports when its provider's texts are not to be had.
 func (r *eventReader) userData(h evtHandle) string {
 	values, err := r.render(r.user, h)
 	if err != nil {
@@ -296,7 +296,7 @@ func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 			break
 		}
 		// The newest one is of the present boot. Its time is that of the
-		// hardware clock, before it was put right: the uptime knows better.
+		// hardware clock, before it was repaired: the uptime knows better.
 		if n > 0 {
 			boots = append(boots, t)
 		}

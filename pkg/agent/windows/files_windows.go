@@ -139,7 +139,7 @@ func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
 	return writeWhole(to, in, access)
 }
 
-// writeWhole writes a file that is there as a whole or not at all, also after a crash.
+// writeWhole writes a file that exists as a whole or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, access config.Access) error {
 	temporary := path + files.TemporarySuffix
 	// One from before a crash may have another access.

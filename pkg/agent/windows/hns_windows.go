@@ -54,7 +54,7 @@ func hnsRequest[T any](method, path string, request any) (out T, err error) {
 const hnsCreated = 1
 
 // hnsFind returns a network or endpoint by its name, or nil. On a host without the feature
-// Containers the service is not there, and so nothing of it is.
+// Containers the service does not exist, and so nothing of it is.
 func hnsFind(kind, name string) (*hnsObject, error) {
 	if err := procHNSCall.Find(); err != nil {
 		return nil, nil //nolint:nilerr // see above

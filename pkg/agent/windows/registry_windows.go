@@ -50,7 +50,7 @@ func valueExists(path, name string) (bool, error) {
 	return err == nil, notMissing(err)
 }
 
-// notMissing drops the error that only says that something is not there.
+// notMissing drops the error that only says that something does not exist.
 func notMissing(err error) error {
 	if errors.Is(err, registry.ErrNotExist) {
 		return nil

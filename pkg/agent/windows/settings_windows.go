@@ -203,7 +203,7 @@ func commitStore(store windows.Handle) error {
 	return nil
 }
 
-// findCertificate calls use with a certificate, and says whether there is one. use frees it.
+// findCertificate calls use with a certificate, and reports whether there is one. use frees it.
 func findCertificate(store windows.Handle, fingerprint string, use func(*windows.CertContext) error) (bool, error) {
 	var c *windows.CertContext
 	for {

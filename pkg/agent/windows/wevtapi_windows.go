@@ -221,7 +221,7 @@ func evtSubscribe(signal windows.Handle, channel, xpath string, after uint64) (e
 }
 
 // evtNext fills events and returns how many there were; none without an error when
-// there are no more (now).
+// there are no longer (now).
 func evtNext(results evtHandle, events []evtHandle) (int, error) {
 	var n uint32
 	r, _, err := procEvtNext.Call(uintptr(results), uintptr(len(events)), uintptr(unsafe.Pointer(&events[0])), 0, 0, uintptr(unsafe.Pointer(&n)))

@@ -61,7 +61,7 @@ func TestBootID(t *testing.T) {
 	}
 }
 
-// TestRouteTable reads the table that is there: with a wrong layout of its rows nothing in
+// TestRouteTable reads the table that exists: with a wrong layout of its rows nothing in
 // it would be an address.
 func TestRouteTable(t *testing.T) {
 	for _, version := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {

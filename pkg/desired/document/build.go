@@ -34,7 +34,7 @@ type Result struct {
 	Bundle config.Bundle
 	// Revision names the document.
 	Revision string
-	// Waiting says which services are not in the document yet, and what for. All of it comes
+	// Waiting reports which services are not in the document yet, and what for. All of it comes
 	// by itself. What a site does without is not waited for: a service whose program is not
 	// in the payload, or that has not got what it needs to run, and those that depend on it.
 	Waiting []Waiting
@@ -46,7 +46,7 @@ type Result struct {
 type Waiting struct {
 	// Service is its name.
 	Service string
-	// For says what has to be there: the Node, or something of it.
+	// For reports what has to be there: the Node, or something of it.
 	For string
 }
 
@@ -143,7 +143,7 @@ func (b *builder) change(impact config.Impact, names ...string) config.OnChange 
 	return config.OnChange{Impact: impact, Services: present}
 }
 
-// has says whether the service is in the document.
+// has reports whether the service is in the document.
 func (b *builder) has(name string) bool {
 	return slices.ContainsFunc(b.document.Services, func(s config.Service) bool { return s.Name == name })
 }
@@ -290,7 +290,7 @@ func (b *builder) services() {
 	b.document.Services = ordered
 }
 
-// absent says whether the host does without a service: what it is, or what it cannot run
+// absent reports whether the host does without a service: what it is, or what it cannot run
 // without, has not been provided. Nothing says that anybody will, so it is not waited for.
 func (b *builder) absent(s service) bool {
 	switch {
@@ -307,7 +307,7 @@ func (b *builder) absent(s service) bool {
 	}
 }
 
-// missing returns what of the Node a service cannot run without and what is not there.
+// missing returns what of the Node a service cannot run without and what does not exist.
 // Empty: nothing.
 func (b *builder) missing(s service, known map[string]bool) string {
 	for _, name := range s.references() {
@@ -322,7 +322,7 @@ func (b *builder) missing(s service, known map[string]bool) string {
 	return ""
 }
 
-// impacts says what a change of a program costs. The others are started anew each time
+// impacts reports what a change of a program costs. The others are started again each time
 // they are needed.
 func (b *builder) impacts() map[string]config.OnChange {
 	return map[string]config.OnChange{
@@ -410,7 +410,7 @@ func (p Payload) Missing(platform configv1.PlatformType) []string {
 	return missing
 }
 
-// has says whether there is a file for the path.
+// has reports whether there is a file for the path.
 func (p Payload) has(path string) bool {
 	return slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Path == path })
 }
@@ -499,7 +499,7 @@ func (b *builder) network() {
 	}
 	cni, err := cniConfig(b.in.Cluster.ServiceCIDRs[0])
 	b.errs = append(b.errs, err)
-	// containerd looks at the directory again by itself.
+	// containerd inspects the directory again by itself.
 	b.expanded(wmco.CNIConfigPath, cni, noImpact)
 	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity())
 	b.errs = append(b.errs, err)

@@ -628,7 +628,7 @@ func TestAgentService(t *testing.T) {
 }
 
 // TestGenerated: what the services of a host leave there is known, each log with its
-// directory. A path that is missing stays on a host for ever.
+// directory. A path that is missing stays on a host forever.
 func TestGenerated(t *testing.T) {
 	d := build(t, inputs(configv1.AzurePlatformType)).Bundle.Document
 	known := func(path string) bool {

@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Package document decides what is on a host: from what is shipped, the cluster, the
-// pool, the instance and its Node to the document that the agent carries out.
+// pool, the instance and its Node to the document that the agent applies.
 //
 // [Build] is the whole of it; what it is made of is exported where others need it too:
 // the services as the Windows Machine Config Operator (WMCO) publishes them, the

@@ -25,7 +25,7 @@ type Inputs struct {
 	Node *Node
 	// DigestKey is the key of the digests of secret contents. Whoever knows it and
 	// reads documents or revisions can try out contents, so it is a secret of at least
-	// 32 bytes, the same for ever.
+	// 32 bytes, the same forever.
 	DigestKey config.SecretValue
 }
 
@@ -68,7 +68,7 @@ type Cluster struct {
 	// CloudConfig is the configuration of the cloud provider. It is needed when the
 	// arguments of the kubelet name one.
 	CloudConfig config.SecretValue
-	// CredentialProviderConfig says how the kubelet gets credentials of registries
+	// CredentialProviderConfig reports how the kubelet gets credentials of registries
 	// from AWS, where it is needed.
 	CredentialProviderConfig []byte
 	// NodeManager are the credentials of the cloud node manager of Azure, where it is

@@ -26,7 +26,7 @@ type TokenCredentials struct {
 	Token string
 }
 
-// Format implements [fmt.Formatter]: it says what it is and not what it has.
+// Format implements [fmt.Formatter]: it reports what it is and not what it has.
 func (TokenCredentials) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, "[token]") }
 
 // TokenCredentialsOf reads a Secret of a service account.

@@ -36,7 +36,7 @@ func (p Proxy) variables() map[string]string {
 	return variables
 }
 
-// hasUserinfo says whether text has a user name or password in it.
+// hasUserinfo reports whether text has a user name or password in it.
 func hasUserinfo(text string) bool { return withoutUserinfo(text) != text }
 
 // withoutUserinfo returns the URL with its user name and password replaced. Of what

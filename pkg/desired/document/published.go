@@ -82,7 +82,7 @@ type PublishedFile struct {
 	Checksum string `json:"checksum"`
 }
 
-// validate returns why the services cannot be carried out by whoever reads them, and
+// validate returns why the services cannot be applied by whoever reads them, and
 // sorts them by priority.
 func (p *PublishedServices) validate() error {
 	slices.SortStableFunc(p.Services, func(a, b PublishedService) int { return cmp.Compare(a.Priority, b.Priority) })

@@ -156,7 +156,7 @@ func (r *Registries) warnf(format string, values ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, values...))
 }
 
-// add adds a mirror, or lets one that is there resolve tags too.
+// add adds a mirror, or lets one that exists resolve tags too.
 func (r *registry) add(m Mirror, resolveTags bool, pullSecret PullSecret) {
 	host := m.Host()
 	credential := pullSecret.lookup(withoutScheme(m.Location))

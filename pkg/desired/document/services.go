@@ -298,7 +298,7 @@ func csiProxy(o ServiceOptions) service {
 	}
 }
 
-// kubeletVerbosity is the argument that says how much the kubelet logs.
+// kubeletVerbosity is the argument that reports how much the kubelet logs.
 func (o ServiceOptions) kubeletVerbosity() string {
 	if o.LogVerbosity != nil {
 		return "--v=" + strconv.Itoa(int(*o.LogVerbosity))

@@ -3,7 +3,7 @@
 
 // Package flags has the flags by which a program is told the desired configuration of hosts: what is
 // shipped to them, and what of the cluster cannot be found in it. The controller and the
-// API server have the same ones, so that a dry run says what the controller would do.
+// API server have the same ones, so that a dry run reports what the controller would do.
 //
 // It must not import a controller nor the packages that serve the API.
 package flags
@@ -25,7 +25,7 @@ import (
 // Flags are the values of the flags.
 type Flags struct {
 	// Payload is a directory or an OCI image layout with what is shipped to hosts. Empty:
-	// hosts are watched and not set up.
+	// hosts are watched and not configured.
 	Payload string
 	// PayloadCache keeps what is downloaded or unpacked of the payload. Empty: a temporary
 	// directory.
