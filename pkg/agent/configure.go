@@ -16,8 +16,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
-// errNotDone says that the result, which was printed, is a failure.
-var errNotDone = errors.New("it did not get to its end")
+// errNotDone means that the result, which was printed, is a failure.
+var errNotDone = errors.New("not completed")
 
 func planCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
 	bundle, err := config.Decode(stdin)
@@ -41,20 +41,20 @@ func applyCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	return changeHost(host, stdout, log, func(e *engine.Engine) *api.Result { return e.Apply(ctx, request) })
 }
 
-// cleanupCommand leaves no transcript: that would be something of ours on the host.
+// cleanupCommand leaves no transcript: cleanup removes every file of the agent.
 func cleanupCommand(ctx context.Context, host Host, stdout io.Writer) error {
 	return changeHost(host, stdout, nil, func(e *engine.Engine) *api.Result {
-		// What is in the way of removing the directory of the logs is told by the engine.
+		// The engine reports what keeps the directory of the logs from being removed.
 		_ = removeTranscripts(transcriptDirectory(host))
 		return e.Cleanup(ctx)
 	})
 }
 
-// changeHost tells what happens on standard output and in the transcript. A caller that is
-// gone is no reason to stop halfway.
+// changeHost prints progress and writes it to the transcript. A caller that is gone does not
+// stop a change halfway.
 func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engine.Engine) *api.Result) error {
 	var lost error
-	tell := func(p api.Progress) {
+	report := func(p api.Progress) {
 		line, err := json.Marshal(p)
 		if err == nil {
 			line = append(line, '\n')
@@ -63,12 +63,12 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 		}
 		lost = errors.Join(lost, err)
 	}
-	e := &engine.Engine{System: host.System(), Events: func(e api.Event) { tell(api.Progress{Event: &e}) }}
+	e := &engine.Engine{System: host.System(), Events: func(e api.Event) { report(api.Progress{Event: &e}) }}
 	if path, err := host.Executable(); err == nil {
 		e.Executable = filepath.Base(path)
 	}
 	result := change(e)
-	tell(api.Progress{Result: result})
+	report(api.Progress{Result: result})
 	if result.Outcome == api.OutcomeFailed {
 		return fmt.Errorf("%w: %s", errNotDone, result.Error)
 	}
@@ -78,33 +78,33 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 	return nil
 }
 
-// collectConfiguration adds what the host is configured with. A host whose inventory is
-// damaged still has its other facts.
+// collectConfiguration adds the applied configuration. A host whose inventory is damaged still
+// has its other facts.
 func collectConfiguration(host Host, f *api.Facts) {
 	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(host.System()) })
 }
 
-// runCommand is the service.
+// runCommand runs the service.
 func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 	return host.Serve(ctx, func(ctx context.Context) error {
 		return (&engine.Engine{System: host.System()}).Run(ctx, engine.RunOptions{
 			Service: api.ServiceName,
 			Report: func(d api.Drift) {
 				if err := host.ReportDrift(driftMessage(d)); err != nil {
-					fmt.Fprintf(stderr, "windows-node-agent run: %v\n", err) //nolint:errcheck // nowhere left to say it
+					fmt.Fprintf(stderr, "windows-node-agent run: %v\n", err) //nolint:errcheck // there is no other place to report it
 				}
 			},
 		})
 	})
 }
 
-// driftMessage tells people of a drift.
+// driftMessage describes a drift for people.
 func driftMessage(d api.Drift) string {
-	message := "This host was not as its configuration says."
+	message := "This host differed from its desired configuration."
 	for _, part := range []struct {
 		title string
 		items []api.Item
-	}{{"Put right:", d.Repaired}, {"Left as it is, because it would interrupt the workload or a file has to be sent:", d.Left}} {
+	}{{"Repaired:", d.Repaired}, {"Not repaired, because it would interrupt the workload or needs a file of the payload:", d.Left}} {
 		if len(part.items) == 0 {
 			continue
 		}

@@ -24,7 +24,7 @@ import (
 var ErrDiskFull = errors.New("the disk is full")
 
 // System is a host as the engine changes it, to which files can be sent: those are too large
-// for the engine, which has its files in memory. Paths are those of Windows.
+// for [engine.FileSystem.WriteFile], whose content is in memory. Paths are those of Windows.
 type System interface {
 	engine.System
 	// Create creates a file that gets its name later. [ErrDiskFull] is wrapped where the
@@ -37,11 +37,11 @@ type System interface {
 // ReceivedFile is a file that is being written under a temporary name.
 type ReceivedFile interface {
 	io.Writer
-	// Commit gives the file its name, in place of what has it, once its content is on the
-	// disk. [engine.ErrInUse] is wrapped as in [engine.FileSystem]. The file is gone
-	// after an error.
+	// Commit renames the file to its path and replaces what is there, once its content is on the
+	// disk. [engine.ErrInUse] is wrapped as in [engine.FileSystem]. After an error the file is
+	// removed.
 	Commit() error
-	// Discard removes the file, if it has not got its name.
+	// Discard removes the file, unless it was committed.
 	Discard() error
 }
 
@@ -60,7 +60,7 @@ func filesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wri
 	return writeJSON(stdout, answer)
 }
 
-// inspectFile reports what is in the place of a file.
+// inspectFile describes what is at the path of a file.
 func inspectFile(ctx context.Context, s System, wanted api.WantedFile) (api.FileState, error) {
 	if err := checkReceived(wanted.Path); err != nil {
 		return api.FileState{}, err
@@ -111,8 +111,8 @@ func commitCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 	return writeJSON(stdout, answer)
 }
 
-// errMismatch is wrapped where what was sent is not what the request says.
-var errMismatch = errors.New("what arrived is not what was sent")
+// errMismatch is wrapped when the file that was sent differs from the request.
+var errMismatch = errors.New("the file arrived damaged")
 
 func commitReason(err error) api.CommitReason {
 	switch {
@@ -126,7 +126,7 @@ func commitReason(err error) api.CommitReason {
 	return api.CommitFailed
 }
 
-// commit gives a file its name if it is what the request says.
+// commit moves a file to its path if it has the size and digest of the request.
 func commit(ctx context.Context, s System, c api.CommitRequest) error {
 	for _, path := range []string{c.Temporary, c.Path} {
 		if err := checkReceived(path); err != nil {
@@ -141,7 +141,7 @@ func commit(ctx context.Context, s System, c api.CommitRequest) error {
 		return nil // the answer to an earlier request was lost
 	}
 	if err != nil {
-		return fmt.Errorf("opening what was sent: %w", err)
+		return fmt.Errorf("opening the file that was sent: %w", err)
 	}
 	defer in.Close()
 	if c.Gzip {
@@ -150,33 +150,33 @@ func commit(ctx context.Context, s System, c api.CommitRequest) error {
 	if err := copyChecked(io.Discard, untilDone{ctx, in}, c); err != nil {
 		return err
 	}
-	// Windows renames no file that is open.
+	// Windows cannot rename an open file.
 	if err := in.Close(); err != nil {
-		return fmt.Errorf("closing what was sent: %w", err)
+		return fmt.Errorf("closing the file that was sent: %w", err)
 	}
 	if err := s.Sync(c.Temporary); err != nil {
 		return fmt.Errorf("writing %s to the disk: %w", c.Temporary, err)
 	}
 	if err := s.Rename(c.Temporary, c.Path); err != nil {
-		return fmt.Errorf("giving %s its name: %w", c.Path, err)
+		return fmt.Errorf("renaming to %s: %w", c.Path, err)
 	}
 	return nil
 }
 
-// isCommitted reports whether the file has its name already.
+// isCommitted reports whether the file is at its path already.
 func isCommitted(ctx context.Context, s System, c api.CommitRequest) bool {
 	state, err := inspectFile(ctx, s, api.WantedFile{Path: c.Path, Size: c.Size})
 	return err == nil && state.SHA256 == c.SHA256
 }
 
-// unpack writes the content of a compressed file beside it.
+// unpack writes the content of a compressed file to the path of the request.
 func unpack(ctx context.Context, s System, c api.CommitRequest, in io.ReadCloser) (err error) {
 	unzip, err := gzip.NewReader(untilDone{ctx, in})
 	switch {
 	case isCorrupt(err), errors.Is(err, io.EOF):
 		return fmt.Errorf("%w: %w", errMismatch, err)
 	case err != nil:
-		return fmt.Errorf("reading what was sent: %w", err)
+		return fmt.Errorf("reading the file that was sent: %w", err)
 	}
 	out, err := s.Create(c.Path)
 	if err != nil {
@@ -186,18 +186,18 @@ func unpack(ctx context.Context, s System, c api.CommitRequest, in io.ReadCloser
 		return errors.Join(err, out.Discard())
 	}
 	if err := out.Commit(); err != nil {
-		return fmt.Errorf("giving %s its name: %w", c.Path, err)
+		return fmt.Errorf("renaming to %s: %w", c.Path, err)
 	}
 	_ = in.Close() // it was only read, and Windows removes no file that is open
 	if err := s.Remove(c.Temporary); err != nil {
-		// A scanner may hold it. The file has its name, so this is no failure; what cannot
-		// be removed at the next boot either is removed with everything else of ours.
+		// A scanner may hold it. The file is at its path, so this is no failure; if it cannot be
+		// removed at the next boot either, cleanup removes it.
 		_ = s.RemoveAtBoot(c.Temporary)
 	}
 	return nil
 }
 
-// copyChecked copies a content of the size and digest of the request and no other. It stops one
+// copyChecked copies a content that must have the size and digest of the request. It stops one
 // byte after the size, so that no compressed content fills the disk.
 func copyChecked(w io.Writer, in io.Reader, c api.CommitRequest) error {
 	h := sha256.New()
@@ -209,7 +209,7 @@ func copyChecked(w io.Writer, in io.Reader, c api.CommitRequest) error {
 	case isCorrupt(err):
 		return fmt.Errorf("%w: %w", errMismatch, err)
 	case err != nil:
-		return fmt.Errorf("reading what was sent: %w", err)
+		return fmt.Errorf("reading the file that was sent: %w", err)
 	}
 	if n == c.Size {
 		more, err := io.CopyN(io.Discard, in, 1)
@@ -217,7 +217,7 @@ func copyChecked(w io.Writer, in io.Reader, c api.CommitRequest) error {
 			return fmt.Errorf("%w: %w", errMismatch, err)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("reading what was sent: %w", err)
+			return fmt.Errorf("reading the file that was sent: %w", err)
 		}
 		n += more
 	}
@@ -232,13 +232,13 @@ func copyChecked(w io.Writer, in io.Reader, c api.CommitRequest) error {
 	return nil
 }
 
-// isCorrupt reports whether err is about a content that is not compressed with gzip, or ends early.
+// isCorrupt reports whether err means that a content is not valid gzip, or ends early.
 func isCorrupt(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// failingWriter remembers the error of its writer, to tell it from one of the reader.
+// failingWriter remembers the error of its writer, to distinguish it from one of the reader.
 type failingWriter struct {
 	w   io.Writer
 	err error
@@ -266,14 +266,14 @@ func (u untilDone) Read(b []byte) (int, error) {
 }
 
 var (
-	// receivedName matches what elements of paths of files that are sent look like. It has no
-	// ".", "..", alternate data stream, wildcard, or name that Windows would change.
+	// receivedName matches the elements of paths of files that are sent. It excludes ".", "..",
+	// alternate data streams, wildcards, and names that Windows would change.
 	receivedName = regexp.MustCompile(`^[0-9A-Za-z_-][0-9A-Za-z._-]{0,198}[0-9A-Za-z_-]$`)
-	// receivedDevice matches those of them that Windows takes for devices.
+	// receivedDevice matches those that Windows takes for devices.
 	receivedDevice = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 )
 
-// checkReceived refuses every path but those of files below the directory of the agent.
+// checkReceived refuses every path that is not below the directory of the agent.
 func checkReceived(path string) error {
 	const root = api.Root + `\`
 	if len(path) <= len(root) || !strings.EqualFold(path[:len(root)], root) {

@@ -3,33 +3,33 @@
 
 // Package agent is the program that runs on a host (windows-node-agent).
 //
-// The program is started again for every question, but for run. A sub-command never takes
-// text of a user as an argument, because the shell of an SSH server would see
-// it: whatever varies travels as JSON on standard input.
+// Each request starts the program again, except run. A sub-command never takes text of a user
+// as an argument, because the shell of an SSH server would interpret it: all parameters are
+// JSON on standard input.
 //
 //	version  prints one line of JSON: [api.Version]
 //	facts    prints one document of JSON: [api.Facts]
-//	inspect  prints the same with more in it: certificates, recent errors, networks
-//	logs     reads one line of JSON, a [api.LogRequest]; prints one line of JSON, a
+//	inspect  prints the same with details: certificates, recent errors, networks
+//	logs     reads one line of JSON, an [api.LogRequest]; prints one line of JSON, an
 //	         [api.LogHeader], and then the bytes of the log
 //	boot     prints one document of JSON: [api.BootFacts]
-//	restart  reads a [api.RestartRequest], prints a [api.RestartAnswer], and then the host
-//	         goes down, if it still is in the boot that the request names
-//	routes   reads a [api.RoutesRequest], prints a [api.RoutesAnswer]
-//	files    reads a [api.FilesRequest], prints a [api.FilesAnswer]: which files are here already
-//	commit   reads a [api.CommitRequest], prints a [api.CommitAnswer]: gives a file that was sent
-//	         its name, if it is what it should be
+//	restart  reads an [api.RestartRequest], prints an [api.RestartAnswer], and then the host
+//	         restarts, if it still is in the boot of the request
+//	routes   reads an [api.RoutesRequest], prints an [api.RoutesAnswer]
+//	files    reads an [api.FilesRequest], prints an [api.FilesAnswer]: which files exist
+//	commit   reads an [api.CommitRequest], prints an [api.CommitAnswer]: moves a file that was
+//	         sent to its path, if it has the size and digest of the request
 //	plan     reads a [config.Bundle], prints an [api.Plan]: what apply would do
 //	apply    reads an [api.ApplyRequest], prints lines of [api.Progress] and keeps a transcript
 //	         in the directory of the logs
-//	cleanup  removes what apply has made, prints lines of [api.Progress]
-//	run      is the service that keeps the host as it was applied, and rotates logs
+//	cleanup  removes what apply has created, prints lines of [api.Progress]
+//	run      is the service that keeps the host at its applied configuration and rotates logs
 //
-// [Main] is the whole program. Everything it needs of the operating system comes
-// through [Host], so that the same code runs on Windows and on the hosts of tests.
+// [Main] is the whole program. Everything that it needs of the operating system is in
+// [Host], so that the same code runs on Windows and on the hosts of tests.
 //
-// What it says to servers, and they to it, is in package api, which is all that they
-// import of it. It imports the standard library and its own sub-packages only.
+// The types of its requests and answers are in package api, the only one that servers import.
+// It imports the standard library and its own sub-packages only.
 //
 // [config.Bundle]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/agent/api/config#Bundle
 package agent

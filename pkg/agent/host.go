@@ -11,7 +11,7 @@ import (
 )
 
 // Host is the operating system as the agent needs it. Package windows has the
-// real one. A stand-in may embed one of those and replace single methods.
+// real one. A stand-in may embed it and replace single methods.
 // Implementations must be safe for concurrent use.
 type Host interface {
 	// Host is what the log engine needs: the directory of the logs, the
@@ -27,11 +27,11 @@ type Host interface {
 	// sets [api.Facts.Agent].
 	Facts(ctx context.Context) *api.Facts
 
-	// Details adds to the facts what takes longer to find out and only somebody who looks
-	// at a host wants to know: certificates and networks for pods.
+	// Details adds to the facts what takes longer to collect and only people need who inspect a
+	// host: certificates and networks for pods.
 	Details(ctx context.Context, f *api.Facts)
 
-	// Boot reports when the host was started, and which boot it is. It is cheap.
+	// Boot returns when the host was started, and the identity of this boot. It is cheap.
 	Boot(ctx context.Context) (api.BootFacts, error)
 
 	// Restart requests a restart of the host from the operating system, and returns when
@@ -40,18 +40,18 @@ type Host interface {
 	// the present one.
 	Restart(ctx context.Context, r api.RestartRequest) error
 
-	// EnsureRoute makes sure that packets to a destination take the route, and says
-	// whether it had to be made or changed. It lasts until the host is restarted.
+	// EnsureRoute makes packets to a destination take the route, and reports whether it had to
+	// be created or changed. It lasts until the host is restarted.
 	EnsureRoute(ctx context.Context, r api.Route) (changed bool, err error)
 
 	// System is the host as it is configured.
 	System() System
 
-	// Serve calls run as a service of the operating system, if that is what started the
-	// process, and else just calls it. The context that run gets ends with ctx and when the
-	// service is to stop.
+	// Serve calls run as a service of the operating system, if the process was started as one,
+	// and otherwise just calls it. The context of run ends with ctx and when the service is to
+	// stop.
 	Serve(ctx context.Context, run func(context.Context) error) error
 
-	// ReportDrift tells whoever watches the host's events that it did not have its desired configuration.
+	// ReportDrift writes an event that the host differed from its desired configuration.
 	ReportDrift(message string) error
 }

@@ -69,7 +69,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 		return usage(stderr, fmt.Sprintf("unknown sub-command %q", args[0]))
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "windows-node-agent %s: %v\n", args[0], err) //nolint:errcheck // nowhere left to say it
+		fmt.Fprintf(stderr, "windows-node-agent %s: %v\n", args[0], err) //nolint:errcheck // there is no other place to report it
 		return api.ExitFailed
 	}
 	return api.ExitOK
@@ -77,7 +77,7 @@ func Main(ctx context.Context, host Host, args []string, stdin io.Reader, stdout
 
 func usage(stderr io.Writer, problem string) int {
 	commands := []string{api.CommandVersion, api.CommandFacts, api.CommandInspect, api.CommandLogs, api.CommandBoot, api.CommandRestart, api.CommandRoutes, api.CommandFiles, api.CommandCommit, api.CommandPlan, api.CommandApply, api.CommandCleanup, api.CommandRun}
-	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // nowhere left to say it
+	fmt.Fprintf(stderr, "windows-node-agent: %s\nusage: windows-node-agent %s\n", problem, strings.Join(commands, "|")) //nolint:errcheck // there is no other place to report it
 	return api.ExitUsage
 }
 

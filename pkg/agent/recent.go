@@ -20,7 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
 )
 
-// Limits of what is looked for.
+// Limits of recent errors.
 const (
 	// maxRecentErrors is how many are reported, of all sources together.
 	maxRecentErrors = 20
@@ -68,7 +68,7 @@ func collectRecentErrors(ctx context.Context, host Host, f *api.Facts) {
 	} else if !errors.Is(err, logs.ErrNoEventLog) {
 		f.AddError("recentErrors/eventlog", err)
 	}
-	// Stable, as the order within a source says more than equal times.
+	// Stable: the order within a source is more exact than equal times.
 	slices.SortStableFunc(found, func(a, b api.LoggedError) int { return b.Time.Compare(a.Time) })
 	f.RecentErrors = found[:min(len(found), maxRecentErrors)]
 }

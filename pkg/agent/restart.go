@@ -45,12 +45,12 @@ func restartCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.W
 	return writeJSON(stdout, api.RestartAnswer{BootID: boot.ID})
 }
 
-// identifiedBoot fails for a host that cannot tell its boots apart: whoever restarts it
-// could never know that it did.
+// identifiedBoot fails for a host without an identity of its boots: a restart of it could
+// not be confirmed.
 func identifiedBoot(ctx context.Context, host Host) (api.BootFacts, error) {
 	boot, err := host.Boot(ctx)
 	if err != nil {
-		return api.BootFacts{}, fmt.Errorf("finding out which boot this is: %w", err)
+		return api.BootFacts{}, fmt.Errorf("reading the identity of the boot: %w", err)
 	}
 	if boot.ID == "" {
 		return api.BootFacts{}, errors.New("the system does not say which boot this is")

@@ -41,7 +41,7 @@ func routesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 	return writeJSON(stdout, answer)
 }
 
-// validateRoute refuses what would cut the host off or cannot be meant.
+// validateRoute refuses routes that would cut the host off or are mistakes.
 func validateRoute(r api.Route) error {
 	switch {
 	case !r.Destination.IsValid():
@@ -53,7 +53,7 @@ func validateRoute(r api.Route) error {
 	case r.Gateway.IsValid() && r.Gateway.Is4() != r.Destination.Addr().Is4():
 		return fmt.Errorf("route to %s: the gateway %s is of another IP version", r.Destination, r.Gateway)
 	case r.Interface < 0:
-		return fmt.Errorf("route to %s: %d is no index of an adapter", r.Destination, r.Interface)
+		return fmt.Errorf("route to %s: %d is not the index of an adapter", r.Destination, r.Interface)
 	}
 	return nil
 }

@@ -20,12 +20,12 @@ const (
 	rotatedTranscript = 4
 )
 
-// transcriptDirectory is where people look for logs of the agent.
+// transcriptDirectory is the directory of the agent's own logs.
 func transcriptDirectory(host Host) string { return filepath.Join(host.LogRoot(), api.ServiceName) }
 
-// transcript is a log of what was done. The directory of the logs is made by the document
-// that is applied, and is its to remove: until it is there, lines are kept. Logging never
-// stops what is logged. A nil transcript drops everything.
+// transcript is a log of an apply. The document that is applied creates the directory of the
+// logs and removes it: until it exists, lines are kept in memory. A failure to log never stops
+// the apply. A nil transcript drops everything.
 type transcript struct {
 	directory string
 	waiting   []byte
@@ -48,7 +48,7 @@ func (t *transcript) write(line []byte) {
 	}
 }
 
-// open opens the file if the directory of all logs is there.
+// open opens the file if the directory of all logs exists.
 func (t *transcript) open() {
 	if _, err := os.Stat(filepath.Dir(t.directory)); err != nil {
 		return
@@ -63,7 +63,7 @@ func (t *transcript) open() {
 			if i > 1 {
 				from += "." + strconv.Itoa(i-1)
 			}
-			// One that is missing, or that somebody reads, stays where it is.
+			// A missing file is skipped, and one that somebody reads stays where it is.
 			_ = os.Rename(from, name+"."+strconv.Itoa(i))
 		}
 	}
@@ -79,8 +79,7 @@ func (t *transcript) close() {
 	}
 }
 
-// removeTranscripts removes what transcripts have written, and the directory if nothing
-// else is in it.
+// removeTranscripts removes the transcripts, and their directory if nothing else is in it.
 func removeTranscripts(directory string) error {
 	errs := []error{os.Remove(filepath.Join(directory, transcriptName))}
 	for i := range rotatedTranscript {

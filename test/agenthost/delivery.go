@@ -41,7 +41,7 @@ func (s *System) Sync(path string) error {
 	return diskFull(errors.Join(f.Sync(), f.Close()))
 }
 
-// Volume implements [engine.FileSystem]. All there is, is drive C.
+// Volume implements [engine.FileSystem]. The only drive is C.
 func (s *System) Volume(string) (name string, freeBytes int64, err error) {
 	var st syscall.Statfs_t
 	err = syscall.Statfs(s.drive, &st)

@@ -25,8 +25,8 @@ func (h *Host) Details(_ context.Context, f *api.Facts) {
 	facts.Certificates(f, certificateFiles)
 }
 
-// Facts collects what tests want to know of a host that can be no node: which system it
-// is, what it is called, and when it was started.
+// Facts collects what tests need of a host that cannot be a node: its system, its name, and
+// when it was started.
 func (h *Host) Facts(ctx context.Context) *api.Facts {
 	f := &api.Facts{Time: facts.Time(h.Now()), CPUs: runtime.NumCPU()}
 	f.System.OS, f.System.Architecture = runtime.GOOS, runtime.GOARCH

@@ -19,8 +19,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/files"
 )
 
-// local is where a path is. Windows tells no cases apart, so what is there in another
-// case is meant.
+// local returns where a path is on this machine. Windows ignores the case of names, so an
+// existing name in another case is meant.
 func (s *System) local(path string) string {
 	local := s.drive
 	for name := range strings.SplitSeq(path[3:], `\`) {
@@ -142,10 +142,10 @@ func (s *System) Remove(path string) error {
 	return nil
 }
 
-// RemoveAtBoot implements [engine.System]. Nothing is ever in use, so nothing is left for it.
+// RemoveAtBoot implements [engine.System]. No file is ever in use, so it is removed now.
 func (s *System) RemoveAtBoot(path string) error { return s.Remove(path) }
 
-// openShared opens a file that exists. It is in nobody's way.
+// openShared opens an existing file.
 func openShared(path string, write bool) (*os.File, error) {
 	flag := os.O_RDONLY
 	if write {
@@ -167,7 +167,7 @@ func (s *System) ReleaseLog(path, copied string) (bool, error) {
 	return disk.ReleaseLog(s.local(path), s.local(copied))
 }
 
-// writeWhole writes a file that exists as a whole or not at all, also after a crash.
+// writeWhole writes a file that exists with its whole content or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, mode fs.FileMode) (err error) {
 	temporary := path + files.TemporarySuffix
 	out, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package agenthost is the stand-in for Windows that is not Windows: a host of the agent for
-// test tiers on Unix. Its files are real, below a directory that is drive C; everything else
-// that the agent configures is made up and kept beside that directory. Package program below
-// it is the agent with such a host.
+// Package agenthost is a host of the agent for test tiers on Unix. Its files are real, below a
+// directory that is drive C; everything else that the agent configures is simulated in a file
+// beside that directory. Package program below it is the agent with such a host.
 //
 // Only tests, the demo and benchmarks import it, never the product.
 package agenthost

@@ -17,8 +17,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
 
-// restartFile is how the host is asked to restart. Its directory is made by
-// whoever runs the host and restarts it.
+// restartFile is the request for a restart. Its directory is created by the test that runs the
+// host and restarts it.
 const restartFile = "/run/windows-node-agent/restart"
 
 // Boot tells boots apart by the random UUID that Linux makes for each; see
@@ -39,10 +39,9 @@ func (h *Host) Boot(context.Context) (api.BootFacts, error) {
 	}, nil
 }
 
-// Restart leaves a request for whoever runs the host, as a file that appears whole. It does
-// not call reboot(2): Unix hosts are parts of test tiers, mostly beside other things on one
-// machine, and a mistake must not restart that. Where nobody has made the directory the
-// request fails.
+// Restart writes a request for the test that runs the host. It does not call reboot(2): hosts
+// of test tiers share a machine with other things, which a mistake must not restart. Without
+// the directory the request fails.
 func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 	return requestRestart(restartFile, r)
 }
@@ -55,7 +54,7 @@ func requestRestart(file string, r api.RestartRequest) error {
 	// Two requests at a time must not write to one file.
 	tmp, err := os.CreateTemp(filepath.Dir(file), ".restart-")
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("nobody restarts this host on request: %w", err)
+		return fmt.Errorf("this host is not restarted on request: %w", err)
 	}
 	if err != nil {
 		return err

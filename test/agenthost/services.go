@@ -34,7 +34,7 @@ func (s *System) Service(name string) (*engine.Service, error) {
 func (s *System) CreateService(name string, settings config.ServiceSettings, recovery *config.Recovery) error {
 	return s.change(func(state *hostState) error {
 		if state.Services[strings.ToLower(name)] != nil {
-			return fmt.Errorf("service %s is there", name)
+			return fmt.Errorf("service %s exists", name)
 		}
 		state.Services[strings.ToLower(name)] = &hostService{Settings: settings, Recovery: recovery}
 		return nil
@@ -45,7 +45,7 @@ func (s *System) changeService(name string, change func(*hostState, *hostService
 	return s.change(func(state *hostState) error {
 		service := state.Services[strings.ToLower(name)]
 		if service == nil {
-			return fmt.Errorf("service %s is not there", name)
+			return fmt.Errorf("service %s does not exist", name)
 		}
 		return change(state, service)
 	})
@@ -73,7 +73,7 @@ const overlayService = "hybrid-overlay-node"
 
 var overlayNetworks = []string{"BaseOVNKubernetesHybridOverlayNetwork", "OVNKubernetesHybridOverlayNetwork"}
 
-// StartService implements [engine.System]. The program of a service has to be there.
+// StartService implements [engine.System]. The program of a service must exist.
 func (s *System) StartService(name string) error {
 	return s.changeService(name, func(state *hostState, service *hostService) error {
 		program := strings.Trim(service.Settings.CommandLine, `"`)

@@ -37,7 +37,7 @@ type hostService struct {
 	Running  bool
 }
 
-// read returns the state as of the present boot.
+// read returns the state in the current boot.
 func (s *System) read() (*hostState, error) {
 	boot, err := s.boot()
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *System) change(change func(*hostState) error) error {
 	return writeWhole(s.file, bytes.NewReader(content), 0o600)
 }
 
-// has reads one thing that exists or not.
+// has reports whether something exists.
 func (s *System) has(set func(*hostState) map[string]bool, name string) (bool, error) {
 	state, err := s.read()
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *System) has(set func(*hostState) map[string]bool, name string) (bool, e
 	return set(state)[name], nil
 }
 
-// put makes one thing be there or not.
+// put creates or removes something.
 func (s *System) put(set func(*hostState) map[string]bool, name string, there bool) error {
 	return s.change(func(state *hostState) error {
 		delete(set(state), name)

@@ -18,8 +18,8 @@ import (
 
 // System is a host for test tiers. Files and directories are real, below a
 // directory that is drive C. Everything else is in a JSON file beside it: services run no
-// program, certificates are trusted by nobody. What Windows does at a boot is done by the
-// first call after one.
+// program, and certificates have no effect. The first call after a boot does what Windows does
+// at a boot.
 type System struct {
 	drive, file string
 	boot        func() (string, error)
@@ -27,7 +27,7 @@ type System struct {
 
 var _ engine.System = (*System)(nil)
 
-// NewSystem returns a host whose drive C is a directory. boot tells boots apart.
+// NewSystem returns a host whose drive C is a directory. boot returns the identity of the boot.
 func NewSystem(drive string, boot func() (string, error)) *System {
 	return &System{drive: drive, file: drive + ".json", boot: boot}
 }
@@ -50,7 +50,7 @@ func (s *System) Lock(owner engine.Owner) (release func() error, err error) {
 			return nil, err
 		}
 		var locked engine.LockedError
-		// One who is just beginning has not written who it is.
+		// An owner that has just begun has not written it yet.
 		_ = json.NewDecoder(f).Decode(&locked.Owner)
 		return nil, &locked
 	}
@@ -91,5 +91,5 @@ func (s *System) Value(_ context.Context, v config.Variable) (string, error) {
 	return "", fmt.Errorf("the host does not know values of source %q", v.Source)
 }
 
-// Probe implements [engine.System]. There is nothing to ask.
+// Probe implements [engine.System]. Every service is healthy.
 func (s *System) Probe(context.Context, config.Health) error { return nil }

@@ -19,7 +19,7 @@ var (
 )
 
 // The tables of methods have their fields in the order of netfw.h, so that one can be read
-// beside the other; docs/decisions reports why they are written by hand.
+// beside the other; docs/decisions explains why they are written by hand.
 
 // iDispatch begins every table: IUnknown and IDispatch.
 type iDispatch struct {
@@ -91,7 +91,7 @@ func hresult(r uintptr) error {
 	return fmt.Errorf("HRESULT %#x", uint32(r))
 }
 
-// release gives the interface up.
+// release releases the interface.
 func (o *comObject[M]) release() {
 	// Every table begins with the methods of IUnknown.
 	common := (*iDispatch)(unsafe.Pointer(o.methods))
@@ -131,7 +131,7 @@ func (o *comObject[M]) getInt(method uintptr) (int32, error) {
 	return value, err
 }
 
-// createObject makes an object of a class; iface must be the interface whose table M is.
+// createObject creates an object of a class; iface must be the interface whose table is M.
 func createObject[M any](class, iface *windows.GUID) (*comObject[M], error) {
 	var object *comObject[M]
 	r, _, _ := procCoCreateInstance.Call(uintptr(unsafe.Pointer(class)), 0, clsctxInProcess, uintptr(unsafe.Pointer(iface)), uintptr(unsafe.Pointer(&object)))

@@ -12,9 +12,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/facts"
 )
 
-// certificateFiles are where the programs of a node keep their certificates. The kubelet
-// and the overlay network keep what they rotated away under names with a time, which
-// nobody needs.
+// certificateFiles are where the programs of a node keep their certificates, except those that
+// the kubelet and the overlay network rotated, which have a time in their names.
 var certificateFiles = []string{
 	`C:\var\lib\kubelet\pki\*-current.pem`,
 	`C:\var\lib\kubelet\pki\*.crt`,

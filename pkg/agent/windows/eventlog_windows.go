@@ -33,7 +33,7 @@ func (h *Host) EventLog() (logs.EventLog, error) {
 	return eventLog{}, nil
 }
 
-// HasProvider looks where sources of the classic event log are registered.
+// HasProvider reports whether a source of the classic event log is registered.
 func (eventLog) HasProvider(_ context.Context, name string) (bool, error) {
 	if strings.ContainsAny(name, `\/`) {
 		return false, nil
@@ -47,7 +47,7 @@ func (eventLog) Channels(ctx context.Context) ([]logs.EventChannel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the Windows directory: %w", err)
 	}
-	// Where the service keeps its files tells names, sizes and times at once.
+	// The directory has names, sizes and times of all channels.
 	files, err := os.ReadDir(filepath.Join(windir, `System32\winevt\Logs`))
 	if err != nil {
 		return nil, fmt.Errorf("listing the event log's files: %w", err)
@@ -93,12 +93,12 @@ func recordCount(channel string) (uint64, error) {
 	return v.uint(), nil
 }
 
-// Query opens a query, or a subscription when it is to be followed.
+// Query opens a query, or a subscription to follow the channel.
 func (eventLog) Query(_ context.Context, q logs.EventQuery) (logs.EventReader, error) {
 	r := &eventReader{publishers: make(map[string]evtHandle)}
 	var err error
 	if q.Follow {
-		// Set at the beginning: the first Next has something to look for.
+		// Set at the beginning, so that the first Next reads events.
 		if r.signal, err = windows.CreateEvent(nil, 1, 1, nil); err != nil {
 			return nil, fmt.Errorf("creating an event object: %w", err)
 		}
@@ -118,8 +118,8 @@ func (eventLog) Query(_ context.Context, q logs.EventQuery) (logs.EventReader, e
 	return r, nil
 }
 
-// xpath selects the events of a query. A subscription knows by its bookmark where
-// to begin, which also works after the channel was cleared.
+// xpath selects the events of a query. A subscription has a bookmark instead of the record,
+// which also works after the channel was cleared.
 func xpath(q logs.EventQuery, byRecord bool) string {
 	var terms []string
 	if q.Provider != "" {
@@ -252,7 +252,7 @@ func (r *eventReader) publisher(name string) evtHandle {
 	return p
 }
 
-// userData is what an event reports when its provider's texts are not to be had.
+// userData renders the values of an event whose provider has no texts.
 func (r *eventReader) userData(h evtHandle) string {
 	values, err := r.render(r.user, h)
 	if err != nil {
@@ -271,16 +271,16 @@ func (r *eventReader) userData(h evtHandle) string {
 // written with the time at which the system started.
 const bootEvents = `*[System[Provider[@Name='Microsoft-Windows-Kernel-General'] and EventID=12]]`
 
-// maxBoots bounds how far back boots are counted.
+// maxBoots bounds how many boots are returned.
 const maxBoots = 200
 
-// BootTimes takes the present boot from the uptime and those before from the event
-// log, as far back as that goes.
+// BootTimes takes the current boot from the uptime and earlier ones from the event log, as far
+// back as that goes.
 func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 	boots := []time.Time{facts.BootTime(h.Now(), windows.DurationSinceBoot())}
 	results, err := evtQuery("System", bootEvents, true)
 	if err != nil {
-		// The present boot is known all the same.
+		// The current boot is known all the same.
 		return boots, nil
 	}
 	system, err := evtOpen(procEvtCreateRenderContext, 0, 0, evtRenderContextSystem)
@@ -295,8 +295,8 @@ func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 		if err != nil {
 			break
 		}
-		// The newest one is of the present boot. Its time is that of the
-		// hardware clock, before it was repaired: the uptime knows better.
+		// The newest one is of the current boot. Its time is that of the hardware clock before it
+		// was corrected: the uptime is more exact.
 		if n > 0 {
 			boots = append(boots, t)
 		}
@@ -304,7 +304,7 @@ func (h *Host) BootTimes(ctx context.Context) ([]time.Time, error) {
 	return boots, ctx.Err()
 }
 
-// nextTime is Next for the time alone.
+// nextTime is Next without rendering the message.
 func (r *eventReader) nextTime(ctx context.Context) (time.Time, error) {
 	h, err := r.fetch(ctx)
 	if err != nil {

@@ -132,7 +132,7 @@ func computerName(kind uint32) (string, error) {
 
 const computerNameKey = `SYSTEM\CurrentControlSet\Control\ComputerName\`
 
-// pendingName is the name after the next restart, empty when it is the present one.
+// pendingName is the name after the next restart, empty when it is the current one.
 func pendingName() (string, error) {
 	active, err := readString(computerNameKey+"ActiveComputerName", "ComputerName")
 	if err != nil {
@@ -223,16 +223,16 @@ func userFacts(u *api.UserFacts) error {
 	}
 	admins, err := windows.CreateWellKnownSid(windows.WinBuiltinAdministratorsSid)
 	if err != nil {
-		return fmt.Errorf("making the SID of the administrators: %w", err)
+		return fmt.Errorf("creating the SID of the administrators: %w", err)
 	}
 	// The zero token means that of the caller, as an impersonation token.
 	if u.Administrator, err = windows.Token(0).IsMember(admins); err != nil {
-		return fmt.Errorf("looking for the administrators in the token: %w", err)
+		return fmt.Errorf("reading the groups of the account: %w", err)
 	}
 	return nil
 }
 
-// pendingReboot looks where the parts of Windows leave their requests for a restart.
+// pendingReboot reads where the parts of Windows record that a restart is needed.
 func pendingReboot(p *api.PendingReboot) error {
 	const (
 		servicing      = `SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`

@@ -43,7 +43,7 @@ type dismFeatureInfo struct {
 	state int32
 }
 
-// dismCall calls a function that returns an HRESULT. That a restart is required is success.
+// dismCall calls a function that returns an HRESULT. A required restart is success.
 //
 //go:uintptrescapes
 func dismCall(p *windows.LazyProc, args ...uintptr) error {

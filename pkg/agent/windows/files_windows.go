@@ -60,7 +60,7 @@ func (s *windowsSystem) Stat(path string) (engine.FileInfo, error) {
 // accessEntry matches one entry of an access list in SDDL; its last field is for whom.
 var accessEntry = regexp.MustCompile(`\(([^()]*)\)`)
 
-// readAccess tells whether only administrators have access. The account that this process
+// readAccess returns whether only administrators have access. The account that this process
 // runs as is one of them.
 func readAccess(path string) (config.Access, error) {
 	me, err := windows.GetCurrentProcessToken().GetTokenUser()
@@ -88,8 +88,7 @@ func readAccess(path string) (config.Access, error) {
 // Open implements [engine.System]. The file can be renamed and removed meanwhile.
 func (s *windowsSystem) Open(path string) (io.ReadCloser, error) { return openShared(path, false) }
 
-// openShared opens a file that exists, and is in nobody's way: others can write to it, rename
-// it and remove it meanwhile.
+// openShared opens an existing file. Others can write to it, rename it and remove it meanwhile.
 func openShared(path string, write bool) (*os.File, error) {
 	access := uint32(windows.GENERIC_READ)
 	if write {
@@ -109,15 +108,15 @@ func openShared(path string, write bool) (*os.File, error) {
 // Names implements [engine.System].
 func (s *windowsSystem) Names(directory string) ([]string, error) { return files.Names(directory) }
 
-// securityAttributes are for making what only administrators have access to. Nil: what
-// the directory above grants.
+// securityAttributes are for creating what only administrators have access to. Nil: access is
+// inherited.
 func securityAttributes(access config.Access, sddl string) (*windows.SecurityAttributes, error) {
 	if access != config.AccessAdministrators {
 		return nil, nil
 	}
 	descriptor, err := windows.SecurityDescriptorFromString(sddl)
 	if err != nil {
-		return nil, fmt.Errorf("making the access list: %w", err)
+		return nil, fmt.Errorf("creating the access list: %w", err)
 	}
 	attributes := &windows.SecurityAttributes{SecurityDescriptor: descriptor}
 	attributes.Length = uint32(unsafe.Sizeof(*attributes))
@@ -139,7 +138,7 @@ func (s *windowsSystem) CopyFile(from, to string, access config.Access) error {
 	return writeWhole(to, in, access)
 }
 
-// writeWhole writes a file that exists as a whole or not at all, also after a crash.
+// writeWhole writes a file that exists with its whole content or not at all, also after a crash.
 func writeWhole(path string, content io.Reader, access config.Access) error {
 	temporary := path + files.TemporarySuffix
 	// One from before a crash may have another access.
@@ -198,11 +197,11 @@ func (s *windowsSystem) SetAccess(path string, access config.Access) error {
 	}
 	descriptor, err := windows.SecurityDescriptorFromString(sddl)
 	if err != nil {
-		return fmt.Errorf("making the access list: %w", err)
+		return fmt.Errorf("creating the access list: %w", err)
 	}
 	list, _, err := descriptor.DACL()
 	if err != nil {
-		return fmt.Errorf("making the access list: %w", err)
+		return fmt.Errorf("creating the access list: %w", err)
 	}
 	if err := windows.SetNamedSecurityInfo(path, windows.SE_FILE_OBJECT, information, nil, nil, list, nil); err != nil {
 		return fmt.Errorf("setting the access to %s: %w", path, err)

@@ -81,8 +81,8 @@ func (s *windowsSystem) FirewallRule(name string) (found *config.FirewallRule, e
 	return found, err
 }
 
-// readRule returns a rule without a port when it is not what it was made as, so that it differs
-// from every rule that is wanted.
+// readRule returns a rule without a port when somebody changed it, so that it differs from
+// every desired rule.
 func readRule(rule *comObject[netFwRule], name string) (*config.FirewallRule, error) {
 	out := &config.FirewallRule{Name: name}
 	var err error
@@ -118,7 +118,7 @@ func (s *windowsSystem) SetFirewallRule(r config.FirewallRule) error {
 	return withRules(func(rules *comObject[netFwRules]) error {
 		rule, err := createObject[netFwRule](&clsidNetFwRule, &iidNetFwRule)
 		if err != nil {
-			return fmt.Errorf("making a rule: %w", err)
+			return fmt.Errorf("creating a rule: %w", err)
 		}
 		defer rule.release()
 		protocol := uintptr(protocolTCP)
@@ -137,7 +137,7 @@ func (s *windowsSystem) SetFirewallRule(r config.FirewallRule) error {
 			comCall(unsafe.Pointer(rule), rule.methods.PutEnabled, variantTrue),
 		)
 		if err != nil {
-			return fmt.Errorf("making rule %s: %w", r.Name, err)
+			return fmt.Errorf("creating rule %s: %w", r.Name, err)
 		}
 		if err := removeRules(rules, r.Name); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (s *windowsSystem) RemoveFirewallRule(name string) error {
 }
 
 // removeRules removes all rules of the name, of which there may be several; each call
-// removes one. That there is none is no error to the firewall, so they are looked for.
+// removes one. Removing a missing rule is no error to the firewall, so each is looked up.
 func removeRules(rules *comObject[netFwRules], name string) error {
 	return withString(rulePrefix+name, func(bstr uintptr) error {
 		const enough = 100
@@ -173,6 +173,6 @@ func removeRules(rules *comObject[netFwRules], name string) error {
 				return fmt.Errorf("removing rule %s: %w", name, err)
 			}
 		}
-		return fmt.Errorf("rule %s is there again each time it is removed", name)
+		return fmt.Errorf("rule %s appears again each time it is removed", name)
 	})
 }

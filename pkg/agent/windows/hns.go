@@ -31,7 +31,7 @@ func parseHNS[T any](answer []byte) (out T, err error) {
 	return body.Output, nil
 }
 
-// hnsObject is what networks and endpoints have in common, and what of each matters.
+// hnsObject has the fields of networks and endpoints that are used.
 type hnsObject struct {
 	ID           string
 	Name         string

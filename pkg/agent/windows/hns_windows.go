@@ -54,7 +54,7 @@ func hnsRequest[T any](method, path string, request any) (out T, err error) {
 const hnsCreated = 1
 
 // hnsFind returns a network or endpoint by its name, or nil. On a host without the feature
-// Containers the service does not exist, and so nothing of it is.
+// Containers the service does not exist, and so it has no networks and endpoints.
 func hnsFind(kind, name string) (*hnsObject, error) {
 	if err := procHNSCall.Find(); err != nil {
 		return nil, nil //nolint:nilerr // see above
@@ -76,7 +76,7 @@ func hnsRemove(kind, name string) error {
 	return err
 }
 
-// hnsValue is a value of a network.
+// hnsValue returns a value of a network.
 func hnsValue(v config.Variable) (string, error) {
 	network, err := hnsFind("networks", v.Network)
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *windowsSystem) HNSEndpoint(_ context.Context, name string) (string, err
 	return endpoint.IPAddress, nil
 }
 
-// MakeHNSEndpoint implements [engine.System]. One that was made and not attached, before a
-// crash, is attached.
+// MakeHNSEndpoint implements [engine.System]. One that was created before a crash and not
+// attached is attached.
 func (s *windowsSystem) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint) error {
 	endpoint, err := hnsFind("endpoints", e.Name)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *windowsSystem) MakeHNSEndpoint(_ context.Context, e config.HNSEndpoint)
 		}
 		endpoint, err = hnsRequest[*hnsObject]("POST", "/endpoints/", map[string]any{"Name": e.Name, "VirtualNetwork": network.ID})
 		if err != nil {
-			return fmt.Errorf("making endpoint %s: %w", e.Name, err)
+			return fmt.Errorf("creating endpoint %s: %w", e.Name, err)
 		}
 	}
 	// Compartment 1 is that of the host itself.

@@ -70,7 +70,7 @@ func interfaces() ([]api.Interface, error) {
 	return list, nil
 }
 
-// adapters returns the first one of a list.
+// adapters returns the first adapter of a list.
 func adapters() (*windows.IpAdapterAddresses, error) {
 	const flags = windows.GAA_FLAG_INCLUDE_GATEWAYS | windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST
 	first, err := grow(windows.ERROR_BUFFER_OVERFLOW, func(first *windows.IpAdapterAddresses, size *uint32) error {

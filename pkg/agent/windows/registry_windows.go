@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// All of these read below HKEY_LOCAL_MACHINE. What is missing is an error that
-// wraps [registry.ErrNotExist].
+// All functions read below HKEY_LOCAL_MACHINE. A missing key or value is an error that wraps
+// [registry.ErrNotExist].
 
 func withKey(path string, read func(registry.Key) error) error {
 	k, err := registry.OpenKey(registry.LOCAL_MACHINE, path, registry.QUERY_VALUE|registry.WOW64_64KEY)
@@ -50,7 +50,7 @@ func valueExists(path, name string) (bool, error) {
 	return err == nil, notMissing(err)
 }
 
-// notMissing drops the error that only says that something does not exist.
+// notMissing drops the error that something does not exist.
 func notMissing(err error) error {
 	if errors.Is(err, registry.ErrNotExist) {
 		return nil

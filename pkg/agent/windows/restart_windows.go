@@ -55,8 +55,8 @@ func bootID(ticks uint64) string {
 // of winreg.h, which counts the terminating one.
 const maxShutdownMessage = 512 - 1
 
-// Restart has Windows restart in good order: services are told to stop. The event log keeps
-// who asked for it and why, as event 1074 of source User32.
+// Restart has Windows stop its services and restart. The event log records the account and the
+// reason, as event 1074 of source User32.
 func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 	if err := enablePrivilege("SeShutdownPrivilege"); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 	}
 	const reason = windows.SHTDN_REASON_MAJOR_OPERATINGSYSTEM | windows.SHTDN_REASON_MINOR_RECONFIG | windows.SHTDN_REASON_FLAG_PLANNED
 	err = windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), r.Force, true, reason)
-	// Somebody has asked before.
+	// A restart was requested before.
 	if errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 }
 
 // enablePrivilege enables a privilege that the token of this process holds, disabled, as
-// administrators do. Without it, what needs it fails with ERROR_PRIVILEGE_NOT_HELD.
+// those of administrators do. Without it, calls fail with ERROR_PRIVILEGE_NOT_HELD.
 func enablePrivilege(name string) error {
 	n, err := windows.UTF16PtrFromString(name)
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 // routeEntry is one line of a routing table.
 type routeEntry struct {
 	destination netip.Prefix
-	// gateway is unspecified for what is on the link.
+	// gateway is unspecified for addresses on the link.
 	gateway netip.Addr
 	index   int
 	// metric is that of the route and of the adapter together: less is better.
 	metric uint32
 }
 
-// wantedRoute is the line that must be there, and whether it is.
+// wantedRoute is the line that must exist, and whether it does.
 type wantedRoute struct {
 	routeEntry
 	present bool
 }
 
-// planRoute works out what a route means on a host with the given table, and which lines
-// of the table are in its way: those with the same destination and another way there.
+// planRoute returns the line of a route on a host with the given table, and which lines of the
+// table conflict with it: those with the same destination and another gateway or adapter.
 func planRoute(table []routeEntry, r api.Route) (wanted wantedRoute, others []int, err error) {
 	wanted.routeEntry = routeEntry{destination: r.Destination, gateway: r.Gateway, index: r.Interface}
 	if !wanted.gateway.IsValid() || wanted.index == 0 {
@@ -55,9 +55,9 @@ func planRoute(table []routeEntry, r api.Route) (wanted wantedRoute, others []in
 	return wanted, others, nil
 }
 
-// defaultRoute is the default route of the lowest metric, on the adapter of the route if it
-// names one. That of a virtual switch, which has the adapter's address once there are
-// networks for pods, is found so, too.
+// defaultRoute returns the default route with the lowest metric, on the adapter of the route if
+// it names one. It also finds that of a virtual switch, which has the adapter's address once
+// there are networks for pods.
 func defaultRoute(table []routeEntry, r api.Route) (routeEntry, error) {
 	var best *routeEntry
 	for i, e := range table {

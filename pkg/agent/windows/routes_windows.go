@@ -22,8 +22,8 @@ var (
 	procDeleteIPForwardEntry2    = iphlpapi.NewProc("DeleteIpForwardEntry2")
 )
 
-// EnsureRoute makes a route with the metric of the adapter alone. It replaces others
-// to the same destination, which would take its packets elsewhere.
+// EnsureRoute creates a route with the metric of the adapter alone. It replaces others
+// to the same destination, which could take its packets.
 func (h *Host) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	table, entries, err := routeEntries(r.Destination.Addr())
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *Host) EnsureRoute(_ context.Context, r api.Route) (bool, error) {
 	return !wanted.present || len(others) > 0, nil
 }
 
-// routeEntries are the rows of the routing table, and what they mean.
+// routeEntries returns the rows of the routing table, and their meaning.
 func routeEntries(version netip.Addr) ([]windows.MibIpForwardRow2, []routeEntry, error) {
 	table, err := routeTable(version)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 )
 
-// collectServices reads the services of interest. Each fails for itself.
+// collectServices reads the services of interest. Each one has its own error.
 func collectServices(f *api.Facts) {
 	f.Collect("services", func() error {
 		return withManager(windows.SC_MANAGER_CONNECT, func(manager windows.Handle) error {
@@ -97,7 +97,7 @@ func readConfig2[T any](service *mgr.Service, level uint32) (*T, error) {
 	return detail, err
 }
 
-// serviceStates and startTypes are the names of values of winsvc.h.
+// serviceStates and startTypes are names for values of winsvc.h.
 var (
 	serviceStates = map[uint32]string{
 		windows.SERVICE_STOPPED:          "Stopped",

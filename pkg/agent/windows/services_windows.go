@@ -21,7 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
-// servicesKey is where the service control manager keeps its services.
+// servicesKey has the services of the service control manager.
 const servicesKey = `SYSTEM\CurrentControlSet\Services`
 
 // Deadlines for what the service control manager does by itself.
@@ -99,7 +99,7 @@ func (s *windowsSystem) Service(name string) (*engine.Service, error) {
 	return out, nil
 }
 
-// engineState drops what is between the states that matter: services of ours cannot pause.
+// engineState maps the states that services of ours cannot have, such as paused, to running.
 func engineState(state string) engine.ServiceState {
 	switch s := engine.ServiceState(state); s {
 	case engine.ServiceStopped, engine.ServiceStartPending, engine.ServiceStopPending:
@@ -191,7 +191,7 @@ func (s *windowsSystem) ConfigureService(name string, settings config.ServiceSet
 	return errors.Join(err, flushServices())
 }
 
-// configureDetails sets what the service control manager takes in calls of its own.
+// configureDetails sets the details that have calls of their own.
 func configureDetails(service *mgr.Service, settings config.ServiceSettings, recovery *config.Recovery) error {
 	text, err := windows.UTF16PtrFromString(settings.Description)
 	if err != nil {
@@ -234,8 +234,8 @@ func flushKey(path string) error {
 	})
 }
 
-// DeleteService implements [engine.System]. A service lasts until the last handle to it is
-// closed, which may be somebody else's.
+// DeleteService implements [engine.System]. A service exists until the last handle to it is
+// closed, which may be that of another program.
 func (s *windowsSystem) DeleteService(name string) error {
 	err := withService(name, windows.DELETE, func(service *mgr.Service) error {
 		if err := service.Delete(); err != nil && !errors.Is(err, windows.ERROR_SERVICE_MARKED_FOR_DELETE) {

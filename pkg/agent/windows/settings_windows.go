@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/windows/registry"
 )
 
-// Where the registry has settings of the machine, below HKEY_LOCAL_MACHINE.
+// Settings of the machine in the registry, below HKEY_LOCAL_MACHINE.
 const (
 	environmentKey      = `SYSTEM\CurrentControlSet\Control\Session Manager\Environment`
 	nextComputerNameKey = `SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName`
 	// policiesKey has the policies of all products of Microsoft.
 	policiesKey = `SOFTWARE\Policies\Microsoft`
 	// exclusionsKey is that of the policy "Exclusions" of Microsoft Defender Antivirus
-	// (WindowsDefender.admx). It can be there where Defender is not.
+	// (WindowsDefender.admx). It can exist without Defender.
 	defenderKey           = policiesKey + `\Windows Defender`
 	exclusionsKey         = defenderKey + `\Exclusions`
 	excludedProcessesKey  = exclusionsKey + `\Processes`
@@ -80,7 +80,7 @@ func machineEnvironment() (map[string]string, error) {
 	return variables, nil
 }
 
-// changeKey opens a key for writing, makes it if it is missing, and writes it to the disk.
+// changeKey opens or creates a key for writing, and writes it to the disk.
 func changeKey(path string, change func(registry.Key) error) error {
 	k, _, err := registry.CreateKey(registry.LOCAL_MACHINE, path, registry.QUERY_VALUE|registry.SET_VALUE|registry.WOW64_64KEY)
 	if err != nil {
@@ -96,14 +96,14 @@ func changeKey(path string, change func(registry.Key) error) error {
 	return flushKey(path)
 }
 
-// SetEnvironment implements [engine.System]. Processes that run are not told: those that
+// SetEnvironment implements [engine.System]. Running processes are not notified: those that
 // matter are services, which get it from the service control manager at the next boot.
 func (s *windowsSystem) SetEnvironment(name string, value *string) error {
 	return changeKey(environmentKey, func(k registry.Key) error {
 		if value == nil {
 			return notMissing(k.DeleteValue(name))
 		}
-		// What refers to other variables keeps its type, so that it is expanded.
+		// A value with references to other variables keeps its type, so that it is expanded.
 		if _, kind, err := k.GetStringValue(name); err == nil && kind == registry.EXPAND_SZ {
 			return k.SetExpandStringValue(name, *value)
 		}
@@ -117,7 +117,7 @@ func (s *windowsSystem) AntivirusExclusion(program string) (bool, error) {
 }
 
 // SetAntivirusExclusion implements [engine.System]. The list counts while its switch is on;
-// it is turned off with the last member, and then no key is left that says nothing.
+// it is turned off with the last member, and empty keys are removed.
 func (s *windowsSystem) SetAntivirusExclusion(program string, excluded bool) error {
 	members := 0
 	err := changeKey(excludedProcessesKey, func(k registry.Key) error {
@@ -147,9 +147,9 @@ func (s *windowsSystem) SetAntivirusExclusion(program string, excluded bool) err
 	return removeEmptyKeys(policiesKey, excludedProcessesKey, exclusionsKey, defenderKey)
 }
 
-// removeEmptyKeys removes keys that have neither values nor keys, up to the first one that
-// has, and writes the one above to the disk. An empty key of policies says just what a
-// missing one does, so it does not matter who made it.
+// removeEmptyKeys removes keys without values and keys, up to the first one that has some, and
+// writes the one above to the disk. An empty key of policies means the same as a missing one,
+// so it does not matter who created it.
 func removeEmptyKeys(above string, paths ...string) error {
 	for _, path := range paths {
 		empty := false

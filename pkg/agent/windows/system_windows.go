@@ -46,7 +46,7 @@ const (
 )
 
 // Lock implements [engine.System]. A mutex belongs to a thread, so one goroutine takes it,
-// waits, and gives it back. Windows gives back that of a process that ended.
+// waits, and releases it. Windows releases that of a process that ended.
 func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err error) {
 	taken, done, ended := make(chan error), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -65,7 +65,7 @@ func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err erro
 		return nil, err
 	}
 	release = func() error {
-		// Nobody who takes the mutex from now on may find the file of this owner.
+		// The next owner of the mutex must not find the file of this one.
 		err := os.Remove(ownerFile)
 		if errors.Is(err, os.ErrNotExist) {
 			err = nil
@@ -73,7 +73,7 @@ func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err erro
 		close(done)
 		return errors.Join(err, <-ended)
 	}
-	// Who it is helps people only: a host on which it cannot be written can be changed.
+	// The file helps people only: it is no failure if it cannot be written.
 	if text, err := json.Marshal(owner); err == nil {
 		_ = os.WriteFile(ownerFile, text, 0o600)
 	}
@@ -86,14 +86,14 @@ func takeMutex() (windows.Handle, error) {
 	if err != nil {
 		return 0, err
 	}
-	// What the service made, as SYSTEM, could by default not be taken by administrators.
+	// By default, administrators cannot take a mutex that the service created as SYSTEM.
 	attributes, err := securityAttributes(config.AccessAdministrators, "D:P(A;;GA;;;SY)(A;;GA;;;BA)")
 	if err != nil {
 		return 0, err
 	}
 	mutex, err := windows.CreateMutex(attributes, false, name)
 	if mutex == 0 {
-		return 0, fmt.Errorf("making the mutex %s: %w", lockName, err)
+		return 0, fmt.Errorf("creating the mutex %s: %w", lockName, err)
 	}
 	event, err := windows.WaitForSingleObject(mutex, 0)
 	switch {
@@ -111,7 +111,7 @@ func takeMutex() (windows.Handle, error) {
 	return 0, errors.Join(err, windows.CloseHandle(mutex))
 }
 
-// metadataAddress is where the clouds answer an instance about itself.
+// metadataAddress is that of the metadata service of clouds.
 const metadataAddress = "http://169.254.169.254"
 
 // Value implements [engine.System].
@@ -132,7 +132,7 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 	return "", fmt.Errorf("source %q is not known", v.Source)
 }
 
-// defaultRouteAddress is the first IPv4 address of the adapter with the best default route.
+// defaultRouteAddress returns the first IPv4 address of the adapter with the best default route.
 func defaultRouteAddress() (string, error) {
 	any4 := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	_, entries, err := routeEntries(any4.Addr())
@@ -171,7 +171,7 @@ func (s *windowsSystem) Probe(ctx context.Context, h config.Health) error {
 	}
 	pipe, err := windows.CreateFile(name, windows.GENERIC_READ, 0, nil, windows.OPEN_EXISTING, 0, 0)
 	if errors.Is(err, windows.ERROR_PIPE_BUSY) {
-		return nil // somebody else is just connecting
+		return nil // another client is connecting
 	}
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", h.Pipe, err)
@@ -179,8 +179,8 @@ func (s *windowsSystem) Probe(ctx context.Context, h config.Health) error {
 	return windows.CloseHandle(pipe)
 }
 
-// Serve implements [agent.Host]. The service control manager refuses what it did not
-// start itself; asking it is how one finds out, also where the parent process does not tell.
+// Serve implements [agent.Host]. The service control manager refuses processes that it did not
+// start: a call is the way to find out, also where the parent process is not known.
 func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error {
 	service := &serviceHandler{ctx: ctx, run: run}
 	err := svc.Run(api.ServiceName, service)
@@ -188,7 +188,7 @@ func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error
 		return run(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("being the service %s: %w", api.ServiceName, err)
+		return fmt.Errorf("running as the service %s: %w", api.ServiceName, err)
 	}
 	return service.err
 }

@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// metadataClient takes no proxy: the address is that of the host itself, in a way.
+// metadataClient uses no proxy: the address is local to the host.
 var metadataClient = &http.Client{
 	Timeout:       5 * time.Second,
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// awsLocalHostname asks the instance metadata service of AWS in its second version, with
+// awsLocalHostname uses the instance metadata service of AWS in its second version, with
 // a token; see docs.aws.amazon.com, "Use the Instance Metadata Service".
 func awsLocalHostname(ctx context.Context, address string) (string, error) {
-	token, err := askMetadata(ctx, http.MethodPut, address+"/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", "60")
+	token, err := requestMetadata(ctx, http.MethodPut, address+"/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", "60")
 	if err != nil {
 		return "", err
 	}
-	return askMetadata(ctx, http.MethodGet, address+"/latest/meta-data/local-hostname", "X-aws-ec2-metadata-token", token)
+	return requestMetadata(ctx, http.MethodGet, address+"/latest/meta-data/local-hostname", "X-aws-ec2-metadata-token", token)
 }
 
-// gcpHostname asks the metadata server of GCP. A name that is too long for a label of DNS
-// is cut as the kubelets of the cluster's own nodes do it.
+// gcpHostname uses the metadata server of GCP. A name that is too long for a label of DNS
+// is cut as the kubelets of the cluster's own nodes cut it.
 func gcpHostname(ctx context.Context, address string) (string, error) {
 	const maxLabel = 63
-	name, err := askMetadata(ctx, http.MethodGet, address+"/computeMetadata/v1/instance/hostname", "Metadata-Flavor", "Google")
+	name, err := requestMetadata(ctx, http.MethodGet, address+"/computeMetadata/v1/instance/hostname", "Metadata-Flavor", "Google")
 	if err != nil || len(name) <= maxLabel {
 		return name, err
 	}
@@ -42,7 +42,7 @@ func gcpHostname(ctx context.Context, address string) (string, error) {
 	return name[:min(len(name), maxLabel)], nil
 }
 
-func askMetadata(ctx context.Context, method, url, header, value string) (string, error) {
+func requestMetadata(ctx context.Context, method, url, header, value string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
 	if err != nil {
 		return "", err
@@ -50,24 +50,24 @@ func askMetadata(ctx context.Context, method, url, header, value string) (string
 	request.Header.Set(header, value)
 	response, err := metadataClient.Do(request)
 	if err != nil {
-		return "", fmt.Errorf("asking the metadata service: %w", err)
+		return "", fmt.Errorf("requesting from the metadata service: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("asking the metadata service: %s answers %s", url, response.Status)
+		return "", fmt.Errorf("requesting from the metadata service: %s answers %s", url, response.Status)
 	}
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err != nil {
-		return "", fmt.Errorf("asking the metadata service: %w", err)
+		return "", fmt.Errorf("requesting from the metadata service: %w", err)
 	}
 	text := strings.TrimSpace(string(answer))
 	if text == "" || strings.ContainsAny(text, "\r\n\x00") {
-		return "", errors.New("asking the metadata service: the answer is not one line")
+		return "", errors.New("requesting from the metadata service: the answer is not one line")
 	}
 	return text, nil
 }
 
-// probeURL asks a program on the host itself.
+// probeURL sends a request to a program on the host itself.
 func probeURL(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

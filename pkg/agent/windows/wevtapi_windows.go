@@ -220,8 +220,8 @@ func evtSubscribe(signal windows.Handle, channel, xpath string, after uint64) (e
 	return evtOpen(procEvtSubscribe, 0, uintptr(signal), uintptr(unsafe.Pointer(texts[0])), uintptr(unsafe.Pointer(texts[1])), uintptr(bookmark), 0, 0, flags)
 }
 
-// evtNext fills events and returns how many there were; none without an error when
-// there are no longer (now).
+// evtNext fills events and returns their number; zero without an error means that there are no
+// more, or none yet.
 func evtNext(results evtHandle, events []evtHandle) (int, error) {
 	var n uint32
 	r, _, err := procEvtNext.Call(uintptr(results), uintptr(len(events)), uintptr(unsafe.Pointer(&events[0])), 0, 0, uintptr(unsafe.Pointer(&n)))
@@ -262,7 +262,7 @@ func evtMessage(publisher, event evtHandle) (string, bool) {
 		var used uint32
 		r, _, e := procEvtFormatMessage.Call(uintptr(publisher), uintptr(event), 0, 0, 0, evtFormatMessageEvent,
 			uintptr(len(buf)), uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&used)))
-		// The message is there, with some of its inserts left as %1.
+		// The message exists, with some of its inserts left as %1.
 		partly := errors.Is(e, windows.ERROR_EVT_UNRESOLVED_VALUE_INSERT) || errors.Is(e, windows.ERROR_EVT_UNRESOLVED_PARAMETER_INSERT) || errors.Is(e, windows.ERROR_EVT_MAX_INSERTS_REACHED)
 		if r != 0 || partly && used > 0 && int(used) <= len(buf) {
 			return strings.TrimRight(windows.UTF16ToString(buf[:min(int(used), len(buf))]), "\r\n "), true

@@ -22,9 +22,9 @@ func utf16Pointers(texts ...string) ([]*uint16, error) {
 	return pointers, nil
 }
 
-// grow calls a function with a buffer until that is large enough; tooSmall is the error by
+// grow calls a function with a larger buffer until it is large enough; tooSmall is the error by
 // which the function requests the size that it has set. The buffer begins with a T, which may
-// point into the rest of it, so it is of words.
+// point into the rest of it, so it consists of words.
 func grow[T any](tooSmall error, call func(p *T, size *uint32) error) (*T, error) {
 	size := uint32(1 << 10) // the service control manager refuses more than 8 KiB
 	for range 4 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Command program is the agent on a host that is no Windows, for test tiers; see package
-// agenthost. The file that it is to take for its own is in $AGENTHOST_EXECUTABLE.
+// Command program is the agent on a host that is not Windows, for test tiers; see package
+// agenthost. The path of its executable, as it reports it, is in $AGENTHOST_EXECUTABLE.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
-// graceOnSignal is as in the real agent: it can be stuck in a write to somebody who no
-// longer reads.
+// graceOnSignal is as in the real agent: it can be stuck in a write to a caller that no longer
+// reads.
 const graceOnSignal = 2 * time.Second
 
 func main() {
