@@ -4,7 +4,7 @@
 //go:build windows
 
 // Command agent is windows-node-agent, the program that runs on a host and answers
-// what the API server and the controller ask over SSH. See package agent.
+// requests of the API server and the controller over SSH. See package agent.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 // graceOnSignal is how long the program may continue after a signal. It can be stuck
-// in a write to somebody who no longer reads.
+// in a write to a caller that no longer reads.
 const graceOnSignal = 2 * time.Second
 
 func main() {

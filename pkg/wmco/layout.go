@@ -14,8 +14,8 @@ import (
 const (
 	// KubernetesDir is where programs and their configuration are.
 	KubernetesDir = `C:\k`
-	// TempDir is where the scripts of WMCO are. We need none, and leave the directory
-	// alone: others use it too.
+	// TempDir is where the scripts of WMCO are. We need none, and do not touch the
+	// directory: others use it, too.
 	TempDir = `C:\Temp`
 	// LogDir is where all logs are.
 	LogDir = `C:\var\log`
@@ -23,7 +23,7 @@ const (
 	CNIDir = KubernetesDir + `\cni`
 	// CNIConfigDir is where CNI is configured, and where hybrid-overlay-node keeps its certificates.
 	CNIConfigDir = CNIDir + `\config`
-	// CNIStateDir is where the CNI plugins keep what they gave away.
+	// CNIStateDir is where the CNI plugins keep the addresses that they assigned.
 	CNIStateDir = `C:\var\lib\cni`
 	// ContainerdDir is where containerd is.
 	ContainerdDir = KubernetesDir + `\containerd`
@@ -39,7 +39,7 @@ const (
 	WICDCertsDir = KubernetesDir + `\wicd-certs`
 )
 
-// Files of a host that are no programs, as WMCO lays it out.
+// Files of a host that are not programs, as WMCO lays it out.
 const (
 	KubeconfigPath             = KubernetesDir + `\kubeconfig`
 	BootstrapKubeconfigPath    = KubernetesDir + `\bootstrap-kubeconfig`
@@ -83,7 +83,7 @@ const (
 // Kubernetes gives it.
 const SubnetAnnotation = "k8s.ovn.org/hybrid-overlay-node-subnet"
 
-// Directories returns those that WMCO makes on a host, in its order.
+// Directories returns those that WMCO creates on a host, in its order.
 func Directories() []string {
 	return []string{
 		TempDir, CNIDir, CNIConfigDir, LogDir, LogDir + `\kubelet`, LogDir + `\csi-proxy`, LogDir + `\kube-proxy`,
@@ -137,7 +137,7 @@ func PayloadFiles(platform configv1.PlatformType) []PayloadFile {
 	return files
 }
 
-// SplitPath splits a path of Windows behind its last backslash.
+// SplitPath splits a path of Windows after its last backslash.
 func SplitPath(path string) (directory, file string) {
 	i := strings.LastIndexByte(path, '\\') + 1
 	return path[:i], path[i:]

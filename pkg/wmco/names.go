@@ -7,7 +7,7 @@ package wmco
 const (
 	// Namespace is where WMCO runs by default, and where its ConfigMaps and Secrets are.
 	Namespace = "openshift-windows-machine-config-operator"
-	// InstancesConfigMap is the ConfigMap that lists hosts which are no Machines: one
+	// InstancesConfigMap is the ConfigMap that lists hosts that are not Machines: one
 	// entry for each, key = address, value = username=<user>.
 	InstancesConfigMap = "windows-instances"
 	// PrivateKeySecret is the Secret with the key that opens every host.
@@ -18,11 +18,11 @@ const (
 const (
 	// MachineOSLabel with the value MachineOSWindows marks a Machine that runs Windows.
 	MachineOSLabel = "machine.openshift.io/os-id"
-	// MachineOSWindows is the one value of MachineOSLabel that counts; case matters.
+	// MachineOSWindows is the only value of MachineOSLabel with a meaning; case matters.
 	MachineOSWindows = "Windows"
-	// IgnoreLabel with exactly the value IgnoreValue on a Machine says that it is left alone.
+	// IgnoreLabel with exactly the value IgnoreValue on a Machine excludes it.
 	IgnoreLabel = "windowsmachineconfig.openshift.io/ignore"
-	// IgnoreValue is the one value of IgnoreLabel that counts.
+	// IgnoreValue is the only value of IgnoreLabel with a meaning.
 	IgnoreValue = "true"
 )
 

@@ -7,7 +7,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// MachineUsername returns the user that hosts of Machines are logged in to as.
+// MachineUsername returns the user for logging in to hosts of Machines.
 // Azure does not allow its images an Administrator that can log in.
 func MachineUsername(platform configv1.PlatformType) string {
 	if platform == configv1.AzurePlatformType {
@@ -16,7 +16,7 @@ func MachineUsername(platform configv1.PlatformType) string {
 	return "Administrator"
 }
 
-// HostnameSource reports where the name under which the kubelet registers comes from.
+// HostnameSource is where the name comes from under which the kubelet registers.
 type HostnameSource string
 
 const (

@@ -22,36 +22,36 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// minDigestKey is how long a key of digests is at least, in bytes.
+// minDigestKey is the least length of a key of digests, in bytes.
 const minDigestKey = 32
 
-// pauseImage matches the reference of an image; nothing in it means anything in TOML.
+// pauseImage matches the reference of an image; no character of it is special in TOML.
 var pauseImage = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
 
 // Result is the desired configuration of a host.
 type Result struct {
 	// Bundle is the document with its secrets.
 	Bundle config.Bundle
-	// Revision names the document.
+	// Revision identifies the document.
 	Revision string
-	// Waiting reports which services are not in the document yet, and what for. All of it comes
-	// by itself. What a site does without is not waited for: a service whose program is not
-	// in the payload, or that has not got what it needs to run, and those that depend on it.
+	// Waiting lists the services that are not in the document yet, and what they wait for. All of
+	// them come without further action. A service is not waited for if its program is not in the
+	// payload or something else that it needs was not provided; so are those that depend on it.
 	Waiting []Waiting
-	// Warnings say what of the inputs cannot be as it was asked for.
+	// Warnings describe inputs that cannot be used as they are.
 	Warnings []string
 }
 
-// Waiting is a service that is left out of a document until something is there.
+// Waiting is a service that is not in a document until something exists.
 type Waiting struct {
 	// Service is its name.
 	Service string
-	// For reports what has to be there: the Node, or something of it.
+	// For is what has to exist: the Node, or something of it.
 	For string
 }
 
-// Build returns the desired configuration of a host. The error says everything that is wrong
-// with the inputs; a document with a mistake in it is never returned.
+// Build returns the desired configuration of a host. The error lists everything that is wrong
+// with the inputs; an invalid document is never returned.
 func Build(in Inputs) (*Result, error) {
 	b := &builder{in: in, secrets: config.Secrets{}}
 	if err := in.validate(); err != nil {
@@ -107,9 +107,9 @@ func (in *Inputs) validate() error {
 		wantsCloudConfig && len(in.Cluster.CloudConfig) == 0)
 	missing("there is no configuration of the credential provider of AWS",
 		in.Cluster.Platform == configv1.AWSPlatformType && len(in.Cluster.CredentialProviderConfig) == 0)
-	missing(fmt.Sprintf("the pause image %q is no reference of an image", in.Cluster.PauseImage),
+	missing(fmt.Sprintf("the pause image %q is not a reference of an image", in.Cluster.PauseImage),
 		in.Cluster.PauseImage != "" && !pauseImage.MatchString(in.Cluster.PauseImage))
-	missing(fmt.Sprintf("the address %s of the node is no IPv4 address", in.Instance.NodeIP),
+	missing(fmt.Sprintf("the address %s of the node is not an IPv4 address", in.Instance.NodeIP),
 		in.Instance.NodeIP.IsValid() && !in.Instance.NodeIP.Unmap().Is4())
 	if in.Node != nil && in.Node.Subnet != "" {
 		if _, err := netip.ParsePrefix(in.Node.Subnet); err != nil {
@@ -134,7 +134,7 @@ var (
 	reboot   = config.OnChange{Impact: config.ImpactReboot}
 )
 
-// change returns the impact on those of the services that are in the document.
+// change returns an impact on those of the services that are in the document.
 func (b *builder) change(impact config.Impact, names ...string) config.OnChange {
 	present := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !b.has(name) })
 	if len(present) == 0 {
@@ -155,15 +155,14 @@ func (b *builder) digest(content []byte) string {
 	return "hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// text adds a file whose content may be seen.
+// text adds a file that is not secret.
 func (b *builder) text(path string, role config.Role, content string, onChange config.OnChange) {
 	b.document.Files = append(b.document.Files, config.File{
 		Path: path, Role: role, Source: config.Source{Text: &content}, Digest: config.Digest([]byte(content)), OnChange: onChange,
 	})
 }
 
-// secret adds a file whose content must not be seen, and returns it. Files are named
-// by their path among the secrets.
+// secret adds a secret file, and returns it. Its name among the secrets is its path.
 func (b *builder) secret(path string, content []byte, onChange config.OnChange) *config.File {
 	b.secrets[path] = content
 	b.document.Files = append(b.document.Files, config.File{
@@ -173,7 +172,7 @@ func (b *builder) secret(path string, content []byte, onChange config.OnChange) 
 	return &b.document.Files[len(b.document.Files)-1]
 }
 
-// host adds what is asked of Windows itself.
+// host adds the configuration of Windows itself.
 func (b *builder) host() {
 	b.document.Hostname = b.in.Instance.Hostname
 	b.document.Features = []config.Feature{{Name: "Containers", OnChange: reboot}}
@@ -186,10 +185,10 @@ func (b *builder) host() {
 		directory := config.Directory{Path: path}
 		switch path {
 		case wmco.TempDir, wmco.WICDCertsDir, wmco.LogDir + `\wicd`:
-			// They are there for what we do not run.
+			// We do not run what uses them.
 			continue
 		case wmco.CNIConfigDir:
-			// hybrid-overlay-node makes a new certificate each day and removes none.
+			// hybrid-overlay-node creates a new certificate each day and removes none.
 			directory.Access = config.AccessAdministrators
 			directory.Retention = &config.Retention{Pattern: "ovnkube-client-*.pem", Keep: 2}
 		case wmco.TLSDir, wmco.RegistriesDir:
@@ -203,23 +202,22 @@ func (b *builder) host() {
 	b.document.Generated = generated()
 }
 
-// Directories that programs make by themselves.
+// Directories that programs create.
 const (
 	kubeletDir = `C:\var\lib\kubelet`
-	// kubeletPKIDir has the keys of the kubelet. What is mounted into pods is beside it, so
-	// that the one above cannot be kept from everybody.
+	// kubeletPKIDir has the keys of the kubelet. Volumes of pods are beside it, so the directory
+	// above cannot be restricted to administrators.
 	kubeletPKIDir = kubeletDir + `\pki`
-	// kubeletClientCert is a link to the certificate by which the kubelet is known to the API
-	// server. Its kubeconfig names the link, and is there as soon as it asks for the
-	// certificate: a kubelet that is restarted before it has got that needs the bootstrap
-	// credentials again.
+	// kubeletClientCert is a link to the client certificate of the kubelet. The kubeconfig names
+	// the link, and exists as soon as the kubelet requests the certificate: a kubelet that is
+	// restarted before the certificate is issued needs the bootstrap credentials again.
 	kubeletClientCert = kubeletPKIDir + `\kubelet-client-current.pem`
 	volumePluginsDir  = `C:\usr\libexec\kubernetes`
 	containerdData    = `C:\ProgramData\containerd`
 )
 
-// generated returns what programs leave on a host that was none before: credentials, and
-// with them all by which the next one to use it could be taken for this node; logs, images.
+// generated returns what programs leave on a host that was not a node before: credentials, by
+// which the next user of the host could act as this node; logs, images.
 func generated() []string {
 	paths := []string{
 		wmco.KubeconfigPath, wmco.CNIConfigDir, wmco.CNIStateDir, kubeletDir, containerdData, volumePluginsDir,
@@ -232,7 +230,7 @@ func generated() []string {
 	return paths
 }
 
-// variables adds the variables whose values are known, or will be found on the host.
+// variables adds the variables whose values are known, or can be found on the host.
 func (b *builder) variables() {
 	add := func(v config.Variable) { b.document.Variables = append(b.document.Variables, v) }
 	if ip := b.in.Instance.NodeIP; ip.IsValid() {
@@ -252,9 +250,8 @@ func (b *builder) variables() {
 	}
 }
 
-// services adds the services that can run, in the order in which they are started. One
-// that depends on a service that cannot run yet waits with it, and one that depends on a
-// service that the host does without is left out with it.
+// services adds the services that can run, in the order in which they are started. A service
+// waits if it depends on one that waits, and is left out if it depends on one that is absent.
 func (b *builder) services() {
 	known := map[string]bool{}
 	for _, v := range b.document.Variables {
@@ -290,8 +287,8 @@ func (b *builder) services() {
 	b.document.Services = ordered
 }
 
-// absent reports whether the host does without a service: what it is, or what it cannot run
-// without, has not been provided. Nothing says that anybody will, so it is not waited for.
+// absent reports whether the program of a service, or something that it needs to run, was not
+// provided. Nobody may ever provide it, so it is not waited for.
 func (b *builder) absent(s service) bool {
 	switch {
 	case !b.in.Payload.has(s.binary) && s.binary != b.in.AgentPath:
@@ -299,7 +296,7 @@ func (b *builder) absent(s service) bool {
 	case s.name == wmco.WindowsExporterService:
 		return len(b.in.Cluster.ExporterCertificate) == 0
 	case s.name == wmco.CloudNodeManagerService && b.in.Cluster.NodeManager == nil:
-		// Without it the Node is not initialized, so a program without credentials is a mistake.
+		// Without it the Node is not initialized, so it is a mistake to omit the credentials.
 		b.warnings = append(b.warnings, "there are no credentials of the cloud node manager, so it does not run")
 		return true
 	default:
@@ -307,8 +304,7 @@ func (b *builder) absent(s service) bool {
 	}
 }
 
-// missing returns what of the Node a service cannot run without and what does not exist.
-// Empty: nothing.
+// missing returns what a service needs of the Node and does not exist yet. Empty: nothing.
 func (b *builder) missing(s service, known map[string]bool) string {
 	for _, name := range s.references() {
 		switch {
@@ -322,8 +318,8 @@ func (b *builder) missing(s service, known map[string]bool) string {
 	return ""
 }
 
-// impacts reports what a change of a program costs. The others are started again each time
-// they are needed.
+// impacts returns the impact of a change of each program that runs all the time. The other
+// programs are started when they are needed.
 func (b *builder) impacts() map[string]config.OnChange {
 	return map[string]config.OnChange{
 		containerdPath:     b.change(config.ImpactDrain, wmco.ContainerdService),
@@ -349,8 +345,8 @@ func programs(platform configv1.PlatformType) []string {
 	return paths
 }
 
-// optionalPrograms are those that a site adds to the payload if it wants the services that
-// they are. A host is a node without them.
+// optionalPrograms are those that a site may add to the payload. A host can be a node without
+// them.
 func optionalPrograms() []string { return []string{hybridOverlayPath, csiProxyPath, nodeManagerPath} }
 
 // payload adds the files that are shipped: all that the platform needs, and what a
@@ -398,8 +394,8 @@ func (b *builder) payload() {
 	}
 }
 
-// Missing returns where on a host of the platform there should be a program, and the
-// payload has none. Without those that a site may add, a host is a node all the same.
+// Missing returns the paths of programs that a host of the platform needs and that the payload
+// does not have. Optional programs are not among them.
 func (p Payload) Missing(platform configv1.PlatformType) []string {
 	var missing []string
 	for _, path := range programs(platform) {
@@ -410,7 +406,7 @@ func (p Payload) Missing(platform configv1.PlatformType) []string {
 	return missing
 }
 
-// has reports whether there is a file for the path.
+// has reports whether the payload has a file for the path.
 func (p Payload) has(path string) bool {
 	return slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Path == path })
 }
@@ -432,7 +428,7 @@ func (b *builder) configuration() {
 		return
 	}
 	b.text(wmco.KubeletConfigPath, config.RoleConfiguration, kubelet, b.change(config.ImpactRestart, wmco.KubeletService))
-	// The kubelet reads it again by itself.
+	// The kubelet reloads it.
 	b.text(wmco.KubeletCAPath, config.RoleCertificate, string(cluster.KubeletCA), noImpact)
 	b.text(wmco.BootstrapCAPath, config.RoleCertificate, string(cluster.APIServerCA), b.change(config.ImpactRestart, wmco.HybridOverlayService))
 
@@ -451,11 +447,11 @@ func (b *builder) configuration() {
 func (b *builder) credentials() {
 	cluster := b.in.Cluster
 	if path, ok := cluster.cloudConfigPath(); ok {
-		// It may have the password of an account of the cloud.
+		// It may contain the password of an account of the cloud.
 		b.secret(path, cluster.CloudConfig, b.change(config.ImpactRestart, wmco.KubeletService))
 	}
 	if b.has(wmco.WindowsExporterService) {
-		// The exporter reads both with each connection.
+		// The exporter reads both for each connection.
 		b.text(exporterCertPath, config.RoleCertificate, string(cluster.ExporterCertificate), noImpact)
 		b.secret(exporterKeyPath, cluster.ExporterKey, noImpact)
 	}
@@ -480,7 +476,7 @@ func (b *builder) kubeconfig(c *TokenCredentials, user string) ([]byte, bool) {
 	return kubeconfig, true
 }
 
-// network adds what is there once the network of the pods is.
+// network adds what depends on the network of the pods.
 func (b *builder) network() {
 	if !b.has(wmco.HybridOverlayService) {
 		return
@@ -499,14 +495,14 @@ func (b *builder) network() {
 	}
 	cni, err := cniConfig(b.in.Cluster.ServiceCIDRs[0])
 	b.errs = append(b.errs, err)
-	// containerd inspects the directory again by itself.
+	// containerd watches the directory.
 	b.expanded(wmco.CNIConfigPath, cni, noImpact)
 	proxy, err := kubeProxyConfig(b.in.Cluster.kubeProxyVerbosity())
 	b.errs = append(b.errs, err)
 	b.expanded(wmco.KubeProxyConfigPath, proxy, b.change(config.ImpactRestart, wmco.KubeProxyService))
 }
 
-// expanded adds a file with variables that hybrid-overlay-node gives values to.
+// expanded adds a file with variables whose values come from hybrid-overlay-node.
 func (b *builder) expanded(path, content string, onChange config.OnChange) {
 	b.text(path, config.RoleConfiguration, content, onChange)
 	f := &b.document.Files[len(b.document.Files)-1]
@@ -514,7 +510,7 @@ func (b *builder) expanded(path, content string, onChange config.OnChange) {
 	f.AfterService = wmco.HybridOverlayService
 }
 
-// registries adds the mirrors of registries. containerd reads them with each pull.
+// registries adds the mirrors of registries. containerd reads them for each pull.
 func (b *builder) registries() {
 	registries := RegistriesOf(b.in.Cluster.ImageDigestMirrors, b.in.Cluster.ImageTagMirrors, b.in.Cluster.PullSecret)
 	b.warnings = append(b.warnings, registries.Warnings...)
@@ -529,7 +525,7 @@ func (b *builder) registries() {
 }
 
 // environment adds the variables of the machine. A service inherits those that the
-// service control manager had when it was started itself, so the host is rebooted.
+// service control manager had when it was started, so the host has to be rebooted.
 func (b *builder) environment() {
 	variables := b.in.Cluster.Proxy.variables()
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
@@ -543,7 +539,7 @@ func (b *builder) environment() {
 	}
 }
 
-// trust adds the authorities that hosts trust besides their own.
+// trust adds the authorities that hosts trust in addition to their own.
 func (b *builder) trust() {
 	trusted, err := certificates(b.in.Cluster.TrustedCA)
 	if err != nil {
@@ -552,8 +548,8 @@ func (b *builder) trust() {
 	b.document.Certificates = trusted
 }
 
-// logs adds the rotation of logs that no program rotates itself: kube-log-runner does it
-// for the kubelet and kube-proxy, and hybrid-overlay-node for its own.
+// logs adds the rotation of logs that no program rotates: kube-log-runner rotates those of the
+// kubelet and kube-proxy, and hybrid-overlay-node its own.
 func (b *builder) logs() {
 	rotation := b.in.Cluster.LogRotation
 	size, age := rotation.maxBytes, int64(rotation.maxAge.Seconds())

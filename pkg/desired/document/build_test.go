@@ -491,12 +491,12 @@ func TestBuildErrors(t *testing.T) {
 		{name: "bootstrap without a token", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
 			in.Instance.Bootstrap = &document.TokenCredentials{CA: []byte("ca")}
 		}, want: "no token"},
-		{name: "image that is TOML", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Cluster.PauseImage = "a'\nroot = 'b" }, want: "no reference"},
+		{name: "image that is TOML", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Cluster.PauseImage = "a'\nroot = 'b" }, want: "not a reference"},
 		{name: "damaged trust", platform: configv1.NonePlatformType, change: func(in *document.Inputs) {
 			in.Cluster.TrustedCA = []byte("-----BEGIN CERTIFICATE-----\nAAAA\n")
 		}, want: "trusted certificates"},
 		{name: "subnet that is none", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Node.Subnet = "x" }, want: "subnet of node"},
-		{name: "IPv6 address of the node", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Instance.NodeIP = netip.MustParseAddr("fd00::1") }, want: "no IPv4"},
+		{name: "IPv6 address of the node", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Instance.NodeIP = netip.MustParseAddr("fd00::1") }, want: "not an IPv4"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 )
 
 // certificates returns the certificates of a bundle in PEM, each once, by fingerprint.
-// What is between the blocks is taken for comment, as everywhere; a block that is not
-// a certificate, or is cut off, is an error and not left out.
+// Text between the blocks is a comment, as everywhere; a block that is not a certificate, or
+// is cut off, is an error.
 func certificates(bundle []byte) ([]config.Certificate, error) {
 	var found []config.Certificate
 	for number := 1; ; number++ {
@@ -26,8 +26,8 @@ func certificates(bundle []byte) ([]config.Certificate, error) {
 		if block == nil {
 			break
 		}
-		// A block that cannot be decoded is skipped by the decoder. Nothing may begin
-		// before the one that it found.
+		// The decoder skips a block that it cannot decode. No block may begin before the one that it
+		// found.
 		if skipped := bundle[:len(bundle)-len(rest)]; strings.Count(string(skipped), "-----BEGIN ") != 1 {
 			return nil, fmt.Errorf("block %d of the bundle is damaged", number)
 		}
@@ -45,7 +45,7 @@ func certificates(bundle []byte) ([]config.Certificate, error) {
 			Fingerprint: hex.EncodeToString(sum[:]),
 			Subject:     certificate.Subject.String(),
 			PEM:         string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})),
-			// Programs ask the store each time they verify somebody.
+			// Programs read the store for each verification.
 			OnChange: config.OnChange{Impact: config.ImpactNone},
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// DefaultPauseImage is the image that keeps the network of a pod: Microsoft's.
+// DefaultPauseImage is the image that holds the network of a pod: Microsoft's.
 const DefaultPauseImage = "mcr.microsoft.com/oss/kubernetes/pause:3.9"
 
 // containerdConfig returns the file containerd_conf.toml. Strings in single quotes
@@ -63,7 +63,7 @@ func endpointPolicy(kind string, settings object) object {
 }
 
 // cniConfig returns the file cni.conf. Its subnet and the address of the host are
-// those of the network that hybrid-overlay-node makes.
+// those of the network that hybrid-overlay-node creates.
 func cniConfig(serviceCIDR string) (string, error) {
 	return indented(object{
 		"cniVersion": "0.2.0", "name": wmco.OverlayNetwork, "type": "win-overlay", "apiVersion": 2,

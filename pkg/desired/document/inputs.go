@@ -11,21 +11,21 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// Inputs is everything that the document of a host depends on. What of it is secret
-// does not print itself.
+// Inputs is everything that the document of a host depends on. Secrets in it are not printed
+// by package fmt.
 type Inputs struct {
 	Payload  Payload
 	Cluster  Cluster
 	Kubelet  KubeletOptions // of the pool
 	Instance Instance
-	// AgentPath is where the agent is on the host: it runs from there as a service, too.
-	// It gets there before any document. Empty: it does not run as a service.
+	// AgentPath is the path of the agent on the host, which also runs from there as a service. It
+	// is placed there before any document is applied. Empty: it does not run as a service.
 	AgentPath string
-	// Node of the host. Nil: it is none yet, and gets only what makes it one.
+	// Node of the host. Nil: it has none yet, and gets only what makes it one.
 	Node *Node
 	// DigestKey is the key of the digests of secret contents. Whoever knows it and
-	// reads documents or revisions can try out contents, so it is a secret of at least
-	// 32 bytes, the same forever.
+	// can read documents or revisions can guess contents, so it is a secret of at least
+	// 32 bytes, which never changes.
 	DigestKey config.SecretValue
 }
 
@@ -39,7 +39,7 @@ type Payload struct {
 type PayloadFile struct {
 	// Name in the payload, by which it is transferred.
 	Name string
-	// Component that it belongs to. Empty: none that people want to see.
+	// Component that it belongs to. Empty: none that is listed.
 	Component string
 	// Version of the component.
 	Version string
@@ -56,31 +56,31 @@ type PayloadFile struct {
 // Cluster is what the document takes from the cluster.
 type Cluster struct {
 	ServiceOptions
-	// ServiceCIDRs are the service networks; the first one counts.
+	// ServiceCIDRs are the service networks; only the first one is used.
 	ServiceCIDRs []string
 	// DNS is the address of the DNS of the cluster. Not valid: that of the first
 	// service network, see [ClusterDNS].
 	DNS netip.Addr
-	// KubeletCA has the certificates of those whom the kubelet lets in, in PEM.
+	// KubeletCA has the certificates that clients of the kubelet are verified with, in PEM.
 	KubeletCA []byte
 	// APIServerCA has the certificates that the API server is verified with, in PEM.
 	APIServerCA []byte
 	// CloudConfig is the configuration of the cloud provider. It is needed when the
 	// arguments of the kubelet name one.
 	CloudConfig config.SecretValue
-	// CredentialProviderConfig reports how the kubelet gets credentials of registries
-	// from AWS, where it is needed.
+	// CredentialProviderConfig is the configuration by which the kubelet gets credentials of
+	// registries from AWS, where it is needed.
 	CredentialProviderConfig []byte
 	// NodeManager are the credentials of the cloud node manager of Azure, where it is
 	// needed.
 	NodeManager *TokenCredentials
-	// ExporterCertificate and ExporterKey are what metrics are served with, in PEM.
-	// Empty: there are none yet, and no metrics.
+	// ExporterCertificate and ExporterKey are for serving metrics, in PEM. Empty: there are none
+	// yet, and no metrics.
 	ExporterCertificate []byte
 	ExporterKey         config.SecretValue
 	// Proxy of the cluster.
 	Proxy Proxy
-	// TrustedCA has the certificates that hosts trust besides their own, in PEM.
+	// TrustedCA has the certificates that hosts trust in addition to their own, in PEM.
 	TrustedCA []byte
 	// ImageDigestMirrors and ImageTagMirrors are those of all mirror sets, sorted by
 	// the names of the sets.
@@ -88,18 +88,18 @@ type Cluster struct {
 	ImageTagMirrors    []configv1.ImageTagMirrors
 	// PullSecret has the credentials of registries.
 	PullSecret PullSecret
-	// PauseImage is the image that keeps the network of a pod. Empty: [DefaultPauseImage].
+	// PauseImage is the image that holds the network of a pod. Empty: [DefaultPauseImage].
 	PauseImage string
 }
 
 // Instance is what the document takes from the host itself.
 type Instance struct {
-	// Hostname that the host is to get. Empty: it keeps its own.
+	// Hostname is the desired name of the host. Empty: it keeps its own.
 	Hostname string
-	// NodeIP is the IPv4 address that the host is a node with. Not valid: that of the
-	// interface with the best default route.
+	// NodeIP is the IPv4 address of the node. Not valid: that of the interface with the best
+	// default route.
 	NodeIP netip.Addr
-	// Bootstrap are the credentials by which the kubelet asks for its first
+	// Bootstrap are the credentials by which the kubelet requests its first
 	// certificate. Nil: it has one.
 	Bootstrap *TokenCredentials
 }

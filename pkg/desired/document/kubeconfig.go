@@ -12,7 +12,7 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
-// ErrNoToken and ErrNoCA say what is missing from credentials.
+// ErrNoToken and ErrNoCA mean that a part of credentials is missing.
 var (
 	ErrNoToken = errors.New("there is no " + corev1.ServiceAccountTokenKey)
 	ErrNoCA    = errors.New("there is no " + corev1.ServiceAccountRootCAKey)
@@ -22,11 +22,11 @@ var (
 type TokenCredentials struct {
 	// CA has the certificates that the API server is verified with, in PEM.
 	CA []byte
-	// Token is whom the bearer is.
+	// Token is the bearer token.
 	Token string
 }
 
-// Format implements [fmt.Formatter]: it reports what it is and not what it has.
+// Format implements [fmt.Formatter] without printing the credentials.
 func (TokenCredentials) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, "[token]") }
 
 // TokenCredentialsOf reads a Secret of a service account.
@@ -46,7 +46,7 @@ func (c TokenCredentials) validate() error {
 	return errors.Join(errs...)
 }
 
-// Kubeconfig returns the file, in JSON, by which user talks to the API server. It is a secret.
+// Kubeconfig returns a kubeconfig in JSON, with which user calls the API server. It is a secret.
 func (c TokenCredentials) Kubeconfig(server, user string) ([]byte, error) {
 	if err := c.validate(); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// clusterDNSOffset is which address of the service network is that of the cluster's DNS.
+// clusterDNSOffset is the index of the address of the cluster's DNS in the service network.
 const clusterDNSOffset = 10
 
 // ClusterDNS returns the address of the DNS of a cluster: the tenth of its service network.
@@ -63,18 +63,16 @@ type KubeletOptions struct {
 	ClusterDomain string
 	// MaxPods is how many pods a host may run. Zero: [DefaultMaxPods].
 	MaxPods int32
-	// SystemReserved is what the host keeps for itself. A resource that is missing:
-	// cpu 500m, memory 2Gi, ephemeral-storage 1Gi.
+	// SystemReserved is what is reserved for the system. Defaults by resource: cpu 500m, memory
+	// 2Gi, ephemeral-storage 1Gi.
 	SystemReserved map[corev1.ResourceName]string
-	// KubeReserved is what the kubelet and containerd keep for themselves. A resource
-	// that is missing: nothing.
+	// KubeReserved is what is reserved for the kubelet and containerd. By default nothing.
 	KubeReserved map[corev1.ResourceName]string
-	// EvictionHard says, by signal, when pods are evicted. A signal that is missing:
-	// nodefs.available 10%, imagefs.available 15%.
+	// EvictionHard are the thresholds of eviction by signal. Defaults: nodefs.available 10%,
+	// imagefs.available 15%.
 	EvictionHard map[string]string
-	// Taints are those that the Node has from its first moment on; on a Node that is
-	// there the kubelet changes none. Empty: os=Windows:NoSchedule, which keeps pods of
-	// Linux away.
+	// Taints are those with which the Node is registered; the kubelet does not change those of an
+	// existing Node. Empty: os=Windows:NoSchedule, which repels pods of Linux.
 	Taints []corev1.Taint
 }
 
@@ -87,7 +85,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 	return &kubeletv1beta1.KubeletConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: kubeletv1beta1.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 
-		// Who it is, and who may talk to it.
+		// Registration and authentication.
 		RegisterNode:       new(true),
 		RegisterWithTaints: taints,
 		RotateCertificates: true,
@@ -109,8 +107,8 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 		SerializeImagePulls:   new(false),
 		RuntimeRequestTimeout: metav1.Duration{Duration: 10 * time.Minute},
 
-		// Resources. There are no cgroups on Windows; the thresholds are taken off what
-		// can be allocated all the same.
+		// Resources. There are no cgroups on Windows; the thresholds still reduce what can be
+		// allocated.
 		CgroupsPerQOS:          new(false),
 		EnforceNodeAllocatable: []string{"none"},
 		EvictionHard:           with(defaultEvictionHard, o.EvictionHard),
@@ -128,7 +126,7 @@ func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1bet
 	}
 }
 
-// with returns the defaults with values in their places. Nil: there are none at all.
+// with returns the defaults, overridden by values. Nil: there are none at all.
 func with[K ~string](defaults map[string]string, values map[K]string) map[string]string {
 	all := maps.Clone(defaults)
 	if all == nil && len(values) > 0 {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// LogRotation reports how the logs of services are rotated. The zero value rotates nothing.
+// LogRotation configures the rotation of the logs of services. The zero value rotates nothing.
 type LogRotation struct {
 	// maxBytes is the size at which a log is rotated. Zero: none is.
 	maxBytes int64
@@ -26,8 +26,8 @@ const (
 )
 
 // NewLogRotation returns the rotation of logs that reach size bytes, which are kept for
-// age, rounded to seconds. A size that is not positive rotates nothing, and then there is
-// nothing to remove either; with an age that is not positive they are kept forever.
+// age, rounded to seconds. A size that is not positive rotates nothing, and then nothing is
+// removed either; with an age that is not positive they are kept forever.
 func NewLogRotation(size int64, age time.Duration) LogRotation {
 	if size <= 0 {
 		return LogRotation{}

@@ -17,12 +17,12 @@ type Proxy struct {
 	None string
 }
 
-// Format implements [fmt.Formatter]: addresses come without user names and passwords.
+// Format implements [fmt.Formatter]: user names and passwords are left out of addresses.
 func (p Proxy) Format(state fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(state, "{HTTP:%s HTTPS:%s None:%s}", withoutUserinfo(p.HTTP), withoutUserinfo(p.HTTPS), withoutUserinfo(p.None))
 }
 
-// ProxyVariables returns the variables of the machine that say which proxy to use.
+// ProxyVariables returns the names of the variables of the machine that configure a proxy.
 func ProxyVariables() []string { return []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} }
 
 // variables returns the variables of the machine by name, without those that are empty.
@@ -39,8 +39,8 @@ func (p Proxy) variables() map[string]string {
 // hasUserinfo reports whether text has a user name or password in it.
 func hasUserinfo(text string) bool { return withoutUserinfo(text) != text }
 
-// withoutUserinfo returns the URL with its user name and password replaced. Of what
-// has an @ and is no URL nothing is left: nobody knows what is before it.
+// withoutUserinfo returns the URL with its user name and password replaced. A text with an @
+// that is not a URL is replaced as a whole: what is before the @ may be a password.
 func withoutUserinfo(text string) string {
 	if !strings.Contains(text, "@") {
 		return text

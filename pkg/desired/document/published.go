@@ -34,11 +34,11 @@ const (
 type PublishedServices struct {
 	// Services by priority.
 	Services []PublishedService
-	// Files that are checked. WMCO leaves it empty.
+	// Files that are verified. WMCO leaves it empty.
 	Files []PublishedFile
 	// Environment are variables of the machine that are set.
 	Environment map[string]string
-	// WatchedEnvironment are the variables of the machine that are looked after.
+	// WatchedEnvironment are the variables of the machine that are watched.
 	WatchedEnvironment []string
 }
 
@@ -82,7 +82,7 @@ type PublishedFile struct {
 	Checksum string `json:"checksum"`
 }
 
-// validate returns why the services cannot be applied by whoever reads them, and
+// validate returns why a reader could not run the services, and
 // sorts them by priority.
 func (p *PublishedServices) validate() error {
 	slices.SortStableFunc(p.Services, func(a, b PublishedService) int { return cmp.Compare(a.Priority, b.Priority) })
@@ -90,7 +90,7 @@ func (p *PublishedServices) validate() error {
 	var names []string
 	for _, s := range p.Services {
 		if _, twice := byName[s.Name]; twice {
-			return fmt.Errorf("service %s is there twice", s.Name)
+			return fmt.Errorf("service %s exists twice", s.Name)
 		}
 		byName[s.Name] = s
 		names = append(names, s.Name)

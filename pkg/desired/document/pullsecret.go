@@ -81,5 +81,5 @@ func (p PullSecret) lookup(location string) string {
 	}
 }
 
-// Format implements [fmt.Formatter]: it reports what it is and not what it has.
+// Format implements [fmt.Formatter] without printing the credentials.
 func (PullSecret) Format(state fmt.State, _ rune) { _, _ = fmt.Fprint(state, "[pull secret]") }

@@ -77,7 +77,7 @@ type RegistryFile struct {
 type Registries struct {
 	// Files, one for each registry that is mirrored, by directory.
 	Files []RegistryFile
-	// Warnings say what of the mirrors cannot be as it was asked for.
+	// Warnings describe mirrors that cannot be configured as they are.
 	Warnings []string
 }
 
@@ -100,8 +100,8 @@ type mirrorEntry struct {
 // those for pulls by digest first, then those for pulls by tag, each in the order in
 // which they are tried.
 //
-// containerd knows registries, not repositories. So what is said of one repository
-// holds for its whole registry, which is warned of where it changes anything.
+// containerd configures registries, not repositories. So the settings of one repository hold
+// for its whole registry; a warning says where this changes anything.
 func RegistriesOf(byDigest []configv1.ImageDigestMirrors, byTag []configv1.ImageTagMirrors, pullSecret PullSecret) Registries {
 	var out Registries
 	registries := map[string]*registry{}
@@ -111,7 +111,7 @@ func RegistriesOf(byDigest []configv1.ImageDigestMirrors, byTag []configv1.Image
 			return
 		}
 		if !location.MatchString(withoutScheme(source)) {
-			out.warnf("source %q is left out: it is no location of images", source)
+			out.warnf("source %q is left out: it is not a location of images", source)
 			return
 		}
 		host := RegistryHost(source)
@@ -127,7 +127,7 @@ func RegistriesOf(byDigest []configv1.ImageDigestMirrors, byTag []configv1.Image
 		}
 		for _, m := range mirrors {
 			if !location.MatchString(withoutScheme(string(m))) {
-				out.warnf("mirror %q of %s is left out: it is no location of images", m, source)
+				out.warnf("mirror %q of %s is left out: it is not a location of images", m, source)
 				continue
 			}
 			r.add(Mirror{Source: source, Location: string(m)}, resolveTags, pullSecret)
@@ -156,7 +156,7 @@ func (r *Registries) warnf(format string, values ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, values...))
 }
 
-// add adds a mirror, or lets one that exists resolve tags too.
+// add adds a mirror, or lets an existing one resolve tags, too.
 func (r *registry) add(m Mirror, resolveTags bool, pullSecret PullSecret) {
 	host := m.Host()
 	credential := pullSecret.lookup(withoutScheme(m.Location))
@@ -167,8 +167,7 @@ func (r *registry) add(m Mirror, resolveTags bool, pullSecret PullSecret) {
 		}
 		entry.resolveTags = entry.resolveTags || resolveTags
 		if entry.credential != credential {
-			// Repositories behind one entry want different credentials: take what
-			// holds for all of them.
+			// Repositories behind one entry need different credentials: use those of the whole host.
 			entry.credential = pullSecret.lookup(host)
 		}
 		return
@@ -176,8 +175,8 @@ func (r *registry) add(m Mirror, resolveTags bool, pullSecret PullSecret) {
 	r.mirrors = append(r.mirrors, mirrorEntry{host: host, resolveTags: resolveTags, credential: credential})
 }
 
-// directory returns how containerd on Windows calls the directory of a registry: a
-// port is between underscores, and no colon is left, which a name must not have there.
+// directory returns the name of the directory of a registry for containerd on Windows: a port
+// is between underscores, and colons, which are not allowed in names there, are removed.
 func directory(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i > 0 && !strings.HasSuffix(host, "]") {
 		host = host[:i] + "_" + host[i+1:] + "_"
@@ -192,18 +191,16 @@ func (r *registry) file(pullSecret PullSecret) RegistryFile {
 	if len(r.mirrors) == 0 && !never {
 		return f
 	}
-	// The server is what is asked when no mirror has the image. By default it may be
-	// asked for everything.
+	// The server is used when no mirror has the image. By default it has all capabilities.
 	server, capabilities := r.host, ""
 	credential := pullSecret.lookup(r.host)
 	switch {
 	case never && len(r.mirrors) == 0:
-		// There is nothing to ask in its place, so it is asked for nothing that a host
-		// ever wants.
+		// There is no other server, so it keeps one capability that a host never uses.
 		capabilities, credential = `["push"]`, ""
 	case never:
-		// The first mirror once more, with the rights that it has as a mirror: one for
-		// pulls by digest must not say what a tag is.
+		// The first mirror once more, with its capabilities as a mirror: one for pulls by digest must
+		// not resolve tags.
 		server, credential = r.mirrors[0].host, r.mirrors[0].credential
 		if !r.mirrors[0].resolveTags {
 			capabilities = capabilityList(false)

@@ -20,13 +20,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
-// Ports that hosts are asked at.
+// Ports of a host that others connect to.
 const (
 	kubeletPort  = 10250
 	exporterPort = 9182
 )
 
-// Arguments of the kubelet that are taken over from the cluster's own nodes.
+// Arguments of the kubelet that are taken from the cluster's own nodes.
 const (
 	argumentCloudProvider = "cloud-provider"
 	argumentCloudConfig   = "cloud-config"
@@ -43,7 +43,7 @@ const (
 	variableSourceVIP        = "SOURCE_VIP"
 )
 
-// ref returns what stands for a variable in a document.
+// ref returns the reference to a variable in a document.
 func ref(name string) string { return "$(" + name + ")" }
 
 // ServiceOptions is what the services of a host depend on.
@@ -52,19 +52,18 @@ type ServiceOptions struct {
 	// APIServerURL is the internal URL of the API server.
 	APIServerURL string
 	// KubeletArguments are those of the kubelets of the cluster's own nodes, without
-	// dashes. Only cloud-provider and cloud-config count.
+	// dashes. Only cloud-provider and cloud-config are used.
 	KubeletArguments map[string]string
 	// VXLANPort is the UDP port of the hybrid overlay. Zero: the default, 4789.
 	VXLANPort uint16
 	// LogRotation of the services that can rotate their logs.
 	LogRotation LogRotation
-	// Debug makes the services write more to their logs, as far as the next two do not
-	// say otherwise.
+	// Debug makes the services log more, unless the next two fields are set.
 	Debug bool
-	// LogVerbosity is how much the kubelet and kube-proxy log, from 0 to 10. Nil: 2 and
-	// 0, or 4 for both with Debug.
+	// LogVerbosity of the kubelet and kube-proxy, from 0 to 10. Nil: 2 and 0, or 4 for both with
+	// Debug.
 	LogVerbosity *int32
-	// ContainerdLogLevel is how much containerd logs: trace, debug, info, warn or error.
+	// ContainerdLogLevel is the log level of containerd: trace, debug, info, warn or error.
 	// Empty: info, or debug with Debug.
 	ContainerdLogLevel string
 }
@@ -72,33 +71,32 @@ type ServiceOptions struct {
 // containerdLogLevels are the values of [ServiceOptions.ContainerdLogLevel].
 var containerdLogLevels = []string{"trace", "debug", "info", "warn", "error"}
 
-// maxVerbosity is the greatest value of [ServiceOptions.LogVerbosity] that means
-// something to any of the programs.
+// maxVerbosity is the greatest value of [ServiceOptions.LogVerbosity] that any of the programs
+// distinguishes.
 const maxVerbosity = 10
 
-// validate returns everything that cannot be part of a command line.
+// validate returns an error for everything that cannot be part of a command line.
 func (o ServiceOptions) validate() error {
 	var errs []error
 	if u, err := url.Parse(o.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" || strings.ContainsAny(o.APIServerURL, " \t\r\n\"") {
-		errs = append(errs, fmt.Errorf("%q is no https URL of an API server", o.APIServerURL))
+		errs = append(errs, fmt.Errorf("%q is not an https URL of an API server", o.APIServerURL))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.KubeletArguments)) {
 		if value := o.KubeletArguments[name]; strings.ContainsAny(value, " \t\r\n\"") {
-			// A line break here was once a whole line of a systemd unit.
+			// A line break here once was a line of a systemd unit.
 			errs = append(errs, fmt.Errorf("the argument --%s of the kubelet has white space or a quote: %q", name, value))
 		}
 	}
 	if v := o.LogVerbosity; v != nil && (*v < 0 || *v > maxVerbosity) {
-		errs = append(errs, fmt.Errorf("the verbosity %d of logs is not from 0 to %d", *v, maxVerbosity))
+		errs = append(errs, fmt.Errorf("the verbosity %d of logs is not between 0 and %d", *v, maxVerbosity))
 	}
 	if l := o.ContainerdLogLevel; l != "" && !slices.Contains(containerdLogLevels, l) {
-		errs = append(errs, fmt.Errorf("the log level %q of containerd is none of %s", l, strings.Join(containerdLogLevels, ", ")))
+		errs = append(errs, fmt.Errorf("the log level %q of containerd is not one of %s", l, strings.Join(containerdLogLevels, ", ")))
 	}
 	return errors.Join(errs...)
 }
 
-// service is a service of a host: what the document and the published form of it are
-// both made from.
+// service is a service of a host, the source of both the document and the published form.
 type service struct {
 	name         string
 	binary       string
@@ -109,13 +107,13 @@ type service struct {
 	health       *config.Health
 	// impact of a change of its command or of its program.
 	impact config.Impact
-	// needs are the variables without which the service cannot run, besides those in
+	// needs are the variables without which the service cannot run, in addition to those in
 	// its arguments.
 	needs []string
-	// scripts of the published form. The agent does itself what they do.
+	// scripts of the published form. The agent does the same without scripts.
 	scripts []Script
-	// manual services are not started with the host: first the agent writes a file
-	// that they need.
+	// manual services are not started with the host, because the agent writes a file that they
+	// need first.
 	manual bool
 }
 
@@ -149,7 +147,7 @@ const (
 	csiProxyLog      = wmco.LogDir + `\csi-proxy\csi-proxy.log`
 )
 
-// level returns what a program of that logs with words calls its level.
+// level returns the log level of a program whose levels are words.
 func level(debug bool) string {
 	if debug {
 		return "debug"
@@ -157,7 +155,7 @@ func level(debug bool) string {
 	return "info"
 }
 
-// verbosity returns the argument of a program that logs with numbers (klog).
+// verbosity returns the argument of a program whose log levels are numbers (klog).
 func verbosity(debug bool) string {
 	if debug {
 		return "--v=4"
@@ -227,8 +225,8 @@ func kubelet(o ServiceOptions) service {
 	}
 }
 
-// cloudConfigPath returns where the configuration of the cloud provider is on a host,
-// and whether there is one: under the name that it has on the cluster's own nodes.
+// cloudConfigPath returns the path of the configuration of the cloud provider on a host, and
+// whether there is one. It has the name that it has on the cluster's own nodes.
 func (o ServiceOptions) cloudConfigPath() (string, bool) {
 	path, ok := o.KubeletArguments[argumentCloudConfig]
 	if !ok {
@@ -237,8 +235,8 @@ func (o ServiceOptions) cloudConfigPath() (string, bool) {
 	return wmco.KubernetesDir + `\` + path[strings.LastIndexByte(path, '/')+1:], true
 }
 
-// hostname returns where the agent finds the name of the Node of a host, and the published
-// command that prints the same name. Both are empty where the host chooses it.
+// hostname returns the source of the name of the Node for the agent, and the published command
+// that prints the same name. Both are empty where the host chooses the name.
 func hostname(platform configv1.PlatformType) (source config.VariableSource, script string) {
 	switch wmco.KubeletHostname(platform) {
 	case wmco.HostnameOfMetadata:
@@ -298,7 +296,7 @@ func csiProxy(o ServiceOptions) service {
 	}
 }
 
-// kubeletVerbosity is the argument that reports how much the kubelet logs.
+// kubeletVerbosity returns the argument for the verbosity of the kubelet.
 func (o ServiceOptions) kubeletVerbosity() string {
 	if o.LogVerbosity != nil {
 		return "--v=" + strconv.Itoa(int(*o.LogVerbosity))
@@ -306,7 +304,7 @@ func (o ServiceOptions) kubeletVerbosity() string {
 	return verbosity(o.Debug)
 }
 
-// kubeProxyVerbosity is how much kube-proxy logs; its configuration says it.
+// kubeProxyVerbosity returns the verbosity of kube-proxy, which is in its configuration.
 func (o ServiceOptions) kubeProxyVerbosity() int {
 	switch {
 	case o.LogVerbosity != nil:
@@ -356,8 +354,8 @@ func cloudNodeManager() service {
 	}
 }
 
-// agentService is the service that keeps a host at its desired configuration. It is ours alone, so it is not
-// among those that are published. It is the last to start, when what it keeps is there.
+// agentService keeps a host at its desired configuration. WMCO does not have it, so it is not
+// published. It starts last, after the services that it watches.
 func agentService(path string) service {
 	return service{
 		name:      api.ServiceName,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package flags has the flags by which a program is told the desired configuration of hosts: what is
-// shipped to them, and what of the cluster cannot be found in it. The controller and the
-// API server have the same ones, so that a dry run reports what the controller would do.
+// Package flags has the flags for the desired configuration of hosts: what is shipped to them,
+// and what cannot be found in the cluster. The controller and the API server share them, so
+// that a dry run shows what the controller would do.
 //
 // It must not import a controller nor the packages that serve the API.
 package flags
@@ -27,27 +27,27 @@ type Flags struct {
 	// Payload is a directory or an OCI image layout with what is shipped to hosts. Empty:
 	// hosts are watched and not configured.
 	Payload string
-	// PayloadCache keeps what is downloaded or unpacked of the payload. Empty: a temporary
-	// directory.
+	// PayloadCache is the directory for what is downloaded or unpacked of the payload. Empty: a
+	// temporary directory.
 	PayloadCache string
-	// APIServerURL is where hosts reach the API server. Empty: what the cluster says.
+	// APIServerURL is where hosts reach the API server. Empty: that in the cluster.
 	APIServerURL string
-	// ServiceCIDR is the network of services, or two, separated by a comma. Empty: what the cluster says.
+	// ServiceCIDR is the network of services, or two, separated by a comma. Empty: that in the cluster.
 	ServiceCIDR string
-	// ClusterDNS is the address of the DNS of the cluster. Empty: what the cluster says.
+	// ClusterDNS is the address of the DNS of the cluster. Empty: that in the cluster.
 	ClusterDNS string
 }
 
 // AddFlags adds the flags.
 func (f *Flags) AddFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Payload, "payload", f.Payload, "Directory or OCI image layout with the programs of a node, as hack/build-payload.sh makes it. Default: none; hosts are then watched and not set up.")
-	fs.StringVar(&f.PayloadCache, "payload-cache-dir", f.PayloadCache, "Directory that keeps what has to be downloaded or unpacked of the payload. Default: a temporary one.")
+	fs.StringVar(&f.Payload, "payload", f.Payload, "Directory or OCI image layout with the programs of a node, as hack/build-payload.sh makes it. Default: none; hosts are then watched and not configured.")
+	fs.StringVar(&f.PayloadCache, "payload-cache-dir", f.PayloadCache, "Directory that keeps what is downloaded or unpacked of the payload. Default: a temporary directory.")
 	fs.StringVar(&f.APIServerURL, "api-server-url", f.APIServerURL, "Where hosts reach the API server of the cluster, as https://host:port. Default: what ConfigMap kube-public/cluster-info, or in OpenShift Infrastructure cluster, says.")
 	fs.StringVar(&f.ServiceCIDR, "service-cidr", f.ServiceCIDR, "Network of the services of the cluster, or two of different families, separated by a comma. Default: what ConfigMap kube-system/kubeadm-config, ServiceCIDR kubernetes, or in OpenShift Network cluster, says.")
 	fs.StringVar(&f.ClusterDNS, "cluster-dns", f.ClusterDNS, "Address of the DNS of the cluster. Default: that of Service kube-system/kube-dns, else the tenth of --service-cidr.")
 }
 
-// Validate returns everything that is wrong, each with its flag.
+// Validate returns an error for each invalid flag.
 func (f *Flags) Validate() []error {
 	var errs []error
 	add := func(flag, format string, args ...any) {
@@ -60,7 +60,7 @@ func (f *Flags) Validate() []error {
 		if info, err := os.Stat(path); err != nil {
 			add(flag, "%w", err)
 		} else if !info.IsDir() {
-			add(flag, "%s is no directory", path)
+			add(flag, "%s is not a directory", path)
 		}
 	}
 	directory("payload", f.Payload)
@@ -73,13 +73,13 @@ func (f *Flags) Validate() []error {
 	if f.ServiceCIDR != "" {
 		for network := range strings.SplitSeq(f.ServiceCIDR, ",") {
 			if _, err := netip.ParsePrefix(network); err != nil {
-				add("service-cidr", "%q is no network, as 10.96.0.0/12", network)
+				add("service-cidr", "%q is not a network, for example 10.96.0.0/12", network)
 			}
 		}
 	}
 	if f.ClusterDNS != "" {
 		if _, err := netip.ParseAddr(f.ClusterDNS); err != nil {
-			add("cluster-dns", "%q is no address, as 10.96.0.10", f.ClusterDNS)
+			add("cluster-dns", "%q is not an address, for example 10.96.0.10", f.ClusterDNS)
 		}
 	}
 	return errs
@@ -97,7 +97,7 @@ func (f *Flags) Open(ctx context.Context) (*payload.Payload, error) {
 	return p, nil
 }
 
-// Settings are what the flags say of hosts. The flags must be valid, and p open.
+// Settings returns the settings from the flags. The flags must be valid, and p open.
 func (f *Flags) Settings(p *payload.Payload, agentPath, namespace string) cluster.Settings {
 	s := cluster.Settings{
 		Payload: &p.Manifest, AgentPath: agentPath, Namespace: namespace,

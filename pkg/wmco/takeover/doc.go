@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Package takeover reads what the Windows Machine Config Operator (WMCO) wrote on the
-// Nodes that it made, and reports what of it is stopped and removed when such a Node is
+// Nodes that it created, and returns what of it is stopped and removed when such a Node is
 // taken over.
 //
 // No program takes over Nodes of WMCO yet, so none imports this package: nothing of it,

@@ -5,7 +5,7 @@ package takeover
 
 import "github.com/openshift/windows-instance-api/pkg/wmco"
 
-// NodeState is what VersionAnnotation of a Node says about the work left on its host.
+// NodeState is the work left on a host, by VersionAnnotation of its Node.
 type NodeState string
 
 const (
@@ -18,8 +18,7 @@ const (
 )
 
 // StateOfNode compares the annotations of a Node with the version that is wanted.
-// An empty annotation is how people ask for a new configuration, so it counts as
-// none at all.
+// An empty annotation requests a new configuration, so it counts as missing.
 func StateOfNode(annotations map[string]string, version string) NodeState {
 	switch have := annotations[wmco.VersionAnnotation]; have {
 	case "":
