@@ -49,14 +49,20 @@ func (s *scriptedSessions) OpenSession(_ context.Context, instance *v1alpha1.Win
 	return newScriptedSession(options.Command), nil
 }
 
-func (s *scriptedSessions) DialPort(context.Context, *v1alpha1.WindowsInstance, int) (net.Conn, error) {
+func (s *scriptedSessions) DialPort(context.Context, *v1alpha1.WindowsInstance, int) (stream.Conn, error) {
 	near, far := net.Pipe()
 	go func() {
 		defer far.Close()
 		_, _ = io.Copy(far, far)
 	}()
-	return near, nil
+	return pipe{near}, nil
 }
+
+// pipe is one end of a net.Pipe, which has no half-close.
+type pipe struct{ net.Conn }
+
+// CloseWrite implements [stream.Conn].
+func (p pipe) CloseWrite() error { return p.Close() }
 
 func (s *scriptedSessions) add(event string) {
 	s.mu.Lock()

@@ -48,8 +48,6 @@ func (e *CommandError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *CommandError) Unwrap() error { return e.Err }
 
-func errNoPort(port int) error { return fmt.Errorf("port %d is not between 1 and 65535", port) }
-
 // PortError means that the host was reached and connected to no port of its own.
 type PortError struct {
 	// Port is what was asked for.

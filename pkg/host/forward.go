@@ -5,7 +5,8 @@ package host
 
 import (
 	"context"
-	"net"
+	"fmt"
+	"math"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
@@ -14,15 +15,15 @@ import (
 // Dial connects to a TCP port of the host of the instance, at 127.0.0.1 as the host sees it. It needs no
 // agent there. The connection ends with ctx, and must be closed. Errors are [CredentialsError]s,
 // [ssh.Error]s, and [PortError]s where the host is reached and the port is not.
-func (c *Connector) Dial(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
-	if port < 1 || port > 65535 {
-		return nil, &CommandError{Err: errNoPort(port)}
+func (c *Connector) Dial(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (*ssh.Forward, error) {
+	if port < 1 || port > math.MaxUint16 {
+		return nil, &CommandError{Err: fmt.Errorf("port %d is not between 1 and 65535", port)}
 	}
 	target, err := c.Target(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.options.Pool.Dial(ctx, target, port)
+	conn, err := c.options.Pool.Dial(ctx, target, uint16(port))
 	if err != nil {
 		return nil, portFailure(port, err)
 	}

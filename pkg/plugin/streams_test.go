@@ -129,6 +129,12 @@ func TestOwnExitCode(t *testing.T) {
 	}
 }
 
+// pipe is one end of a net.Pipe, which has no half-close.
+type pipe struct{ net.Conn }
+
+// CloseWrite implements [stream.Conn].
+func (p pipe) CloseWrite() error { return p.Close() }
+
 // serveForward makes a server forward to a service that greets.
 func (a *api) serveForward() {
 	serve := func(w http.ResponseWriter, r *http.Request) {
@@ -136,13 +142,13 @@ func (a *api) serveForward() {
 			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "w1", "port 25 may not be forwarded to; allowed are 3389, 5985")
 			return
 		}
-		stream.ServePortForward(w, r, stream.Config{}, func(_ context.Context, port int) (net.Conn, error) {
+		stream.ServePortForward(w, r, stream.Config{}, func(_ context.Context, port int) (stream.Conn, error) {
 			here, there := net.Pipe()
 			go func() {
 				fmt.Fprintf(there, "port %d", port)
 				there.Close()
 			}()
-			return here, nil
+			return pipe{here}, nil
 		})
 	}
 	a.handle(http.MethodGet, "portforward", serve)

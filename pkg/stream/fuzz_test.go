@@ -225,14 +225,20 @@ func (c recordingConn) Read(p []byte) (int, error) {
 }
 
 // pipeEcho dials a connection that sends back what it gets.
-func pipeEcho(context.Context, int) (net.Conn, error) {
+func pipeEcho(context.Context, int) (Conn, error) {
 	near, far := net.Pipe()
 	go func() {
 		defer far.Close()
 		_, _ = io.Copy(far, far)
 	}()
-	return near, nil
+	return pipe{near}, nil
 }
+
+// pipe is one end of a net.Pipe, which has no half-close.
+type pipe struct{ net.Conn }
+
+// CloseWrite implements [Conn].
+func (p pipe) CloseWrite() error { return p.Close() }
 
 // TestVanishedClient has clients whose network is gone: the connection stands, and
 // nothing comes.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -25,9 +24,16 @@ import (
 // for a reset, which spdystream does not report by itself.
 const resetCheck = time.Second
 
-// DialFunc connects to a port of the host. An error is told to the client as it is.
-// The connection should have CloseWrite, as a [net.TCPConn] has.
-type DialFunc func(ctx context.Context, port int) (net.Conn, error)
+// Conn is a connection to a port of the host. Close ends a Read and a Write that wait, and
+// may be called more than once. [net.TCPConn] is one.
+type Conn interface {
+	io.ReadWriteCloser
+	// CloseWrite tells the host that no more is sent. Read continues.
+	CloseWrite() error
+}
+
+// DialFunc connects to a port of the host. An error is sent to the client as it is.
+type DialFunc func(ctx context.Context, port int) (Conn, error)
 
 // ServePortForward upgrades the request and forwards every connection that the client
 // opens to what dial returns. It returns, with no goroutine left, when the client is
@@ -333,7 +339,7 @@ func (f *forwarder) touch() { f.active.Store(int64(time.Since(f.started))) }
 
 // copyBoth copies until both directions have ended, or one has broken. Each passes
 // its end on.
-func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream, host net.Conn) error {
+func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream, host Conn) error {
 	var sides sync.WaitGroup
 	fromHost := make(chan struct{})
 	var hostErr error
@@ -370,14 +376,9 @@ func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream
 // clientEnded passes on that the client sends no more, and waits for the host to end
 // too. If the client has not only ended its side but reset the stream, nobody takes
 // what the host still sends.
-func (f *forwarder) clientEnded(cancel context.CancelFunc, client httpstream.Stream, host net.Conn, fromHost <-chan struct{}) {
-	half, ok := host.(interface{ CloseWrite() error })
-	if !ok {
-		cancel()
-		return
-	}
+func (f *forwarder) clientEnded(cancel context.CancelFunc, client httpstream.Stream, host Conn, fromHost <-chan struct{}) {
 	// An error says that the host has closed the connection.
-	_ = half.CloseWrite()
+	_ = host.CloseWrite()
 	finished, ok := client.(finisher)
 	if !ok {
 		<-fromHost

@@ -105,7 +105,7 @@ const (
 	forbiddenPort = 22
 )
 
-func (h *host) dial(ctx context.Context, port int) (net.Conn, error) {
+func (h *host) dial(ctx context.Context, port int) (Conn, error) {
 	switch port {
 	case closedPort:
 		return nil, errors.New("connection refused")
@@ -113,7 +113,11 @@ func (h *host) dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, errors.New("not allowed: only 5985 is")
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", h.address)
+	conn, err := d.DialContext(ctx, "tcp", h.address)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
 }
 
 func servePorts(t *testing.T, c Config, h *host) *testServer {

@@ -81,7 +81,7 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 // trade sends and takes over a connection, and closes it.
-func trade(conn net.Conn, o order) error {
+func trade(conn io.ReadWriteCloser, o order) error {
 	err := binary.Write(conn, binary.BigEndian, o)
 	if err == nil {
 		_, err = io.CopyN(onlyWriter{conn}, zeros{}, int64(o.Send))
@@ -179,7 +179,7 @@ func BenchmarkForward(b *testing.B) {
 	pool := newPool(b)
 	local := host.forward(b, port)
 	onPool := func(o order) error {
-		conn, err := pool.Dial(b.Context(), host.target(), port)
+		conn, err := pool.Dial(b.Context(), host.target(), uint16(port))
 		if err != nil {
 			return err
 		}

@@ -83,7 +83,7 @@ func (h *Host) logs(ctx context.Context, request api.LogRequest) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	out, err := h.run(ctx, h.agent+" "+api.CommandLogs, strings.NewReader(string(text)+"\n"))
+	out, err := h.run(ctx, h.agent+" "+api.CommandLogs, append(text, '\n'))
 	if err != nil {
 		return nil, err
 	}

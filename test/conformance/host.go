@@ -106,7 +106,7 @@ func (h *Host) Close(ctx context.Context) error {
 
 // run runs a command line, which must mean the same to cmd.exe and to PowerShell, and
 // returns what it printed.
-func (h *Host) run(ctx context.Context, line string, stdin io.Reader) (string, error) {
+func (h *Host) run(ctx context.Context, line string, stdin []byte) (string, error) {
 	var out bytes.Buffer
 	if err := h.pool.Run(ctx, h.Target, line, stdin, &out); err != nil {
 		return out.String(), fmt.Errorf("%s: %w\n%s", line, err, strings.TrimSpace(out.String()))
@@ -130,7 +130,7 @@ func (h *Host) ask(ctx context.Context, command string, request, answer any) err
 	if err != nil {
 		return err
 	}
-	out, err := h.run(ctx, h.agent+" "+command, bytes.NewReader(text))
+	out, err := h.run(ctx, h.agent+" "+command, text)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (h *Host) change(ctx context.Context, command string, stdin []byte, saw fun
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := h.pool.Run(ctx, h.Target, h.agent+" "+command, bytes.NewReader(stdin), write)
+		err := h.pool.Run(ctx, h.Target, h.agent+" "+command, stdin, write)
 		ended <- err
 		_ = write.Close() // never fails
 	}()

@@ -87,7 +87,7 @@ func newWineHost(t *testing.T) *wineHost {
 func (h *wineHost) run(t *testing.T, line string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := h.pool.Run(t.Context(), h.target, line, strings.NewReader(""), &out); err != nil {
+	if err := h.pool.Run(t.Context(), h.target, line, nil, &out); err != nil {
 		t.Fatalf("%s: %v\n%s", line, err, out.String())
 	}
 }

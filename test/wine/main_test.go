@@ -150,7 +150,7 @@ func (h *host) send(name, path string) {
 func (h *host) run(line string, stdin []byte) string {
 	h.Helper()
 	var out bytes.Buffer
-	if err := h.pool.Run(h.Context(), h.target, line, bytes.NewReader(stdin), &out); err != nil {
+	if err := h.pool.Run(h.Context(), h.target, line, stdin, &out); err != nil {
 		h.Fatalf("%s: %v\n%s", line, err, out.String())
 	}
 	return out.String()
@@ -189,7 +189,7 @@ func (h *host) change(command string, stdin []byte) api.Result {
 	defer cancel()
 	began := time.Now()
 	var out bytes.Buffer
-	runErr := h.pool.Run(ctx, h.target, h.agent+" "+command, bytes.NewReader(stdin), &out)
+	runErr := h.pool.Run(ctx, h.target, h.agent+" "+command, stdin, &out)
 	var last api.Progress
 	for line := range bytes.Lines(out.Bytes()) {
 		last = api.Progress{}

@@ -5,7 +5,6 @@ package backend
 
 import (
 	"context"
-	"net"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -65,8 +64,12 @@ func (h *Hosts) OpenSession(ctx context.Context, instance *v1alpha1.WindowsInsta
 }
 
 // DialPort implements [windowsinstance.SessionOpener].
-func (h *Hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error) {
-	return h.connector.Dial(ctx, instance, port)
+func (h *Hosts) DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (stream.Conn, error) {
+	conn, err := h.connector.Dial(ctx, instance, port)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
 }
 
 // Inspect implements [windowsinstance.Inspector].

@@ -128,11 +128,11 @@ func (a *Client) changeOnce(ctx context.Context, target ssh.Target, c change) (*
 	}
 	defer func() { _ = process.Close() }()
 	// The agent reads everything before it says anything. Why it does not, it says by itself.
-	_, _ = process.Stdin.Write(c.input)
-	_ = process.Stdin.Close()
+	_, _ = process.Stdin().Write(c.input)
+	_ = process.Stdin().Close()
 
 	hide := redactorOf(c.bundle)
-	result, err := readProgress(process.Stdout, hide, func(e api.Event) {
+	result, err := readProgress(process.Stdout(), hide, func(e api.Event) {
 		watch.pause() // what the caller does with it is not the host's silence
 		c.report(e)
 		watch.heard()
@@ -164,6 +164,6 @@ func ending(process *ssh.Process, noticed error) error {
 func (a *Client) awaitEnd(process *ssh.Process) {
 	timer := time.AfterFunc(a.patience.end, func() { _ = process.Close() })
 	defer timer.Stop()
-	_, _ = io.Copy(io.Discard, process.Stdout)
+	_, _ = io.Copy(io.Discard, process.Stdout())
 	_ = process.Wait()
 }

@@ -78,7 +78,7 @@ func askProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program 
 	defer cancel()
 	limits := cmp.Or(q.bounds, answer.Usual)
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", q.command), Limit: limits.Bytes}
-	ran := pool.Run(ctx, target, program+" "+q.command, in, &out)
+	ran := pool.Run(ctx, target, program+" "+q.command, in.Bytes(), &out)
 	times.Answered = time.Now()
 	hide := redactorOf(q.bundle)
 	if failed := agentFailure(ran); isAgentError(failed) {

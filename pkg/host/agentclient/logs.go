@@ -75,18 +75,18 @@ func (a *Client) openLog(ctx context.Context, target ssh.Target, request api.Log
 	if err != nil {
 		return nil, err
 	}
-	s := &LogStream{process: process, reader: bufio.NewReaderSize(process.Stdout, streamBuffer), cancel: cancel}
+	s := &LogStream{process: process, reader: bufio.NewReaderSize(process.Stdout(), streamBuffer), cancel: cancel}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
 		}
 	}()
-	if _, err := process.Stdin.Write(append(line, '\n')); err != nil {
+	if _, err := process.Stdin().Write(append(line, '\n')); err != nil {
 		return nil, s.failure(fmt.Errorf("sending the log request: %w", err))
 	}
 	if !request.Follow {
 		// Nothing more will be said.
-		_ = process.Stdin.Close()
+		_ = process.Stdin().Close()
 	}
 	if err := s.readHeader(); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *LogStream) readHeader() error {
 // failure prefers what the program or the connection said to what we noticed of it. What
 // answers nonsense may never end by itself.
 func (s *LogStream) failure(noticed error) error {
-	_ = s.process.Stdin.Close()
+	_ = s.process.Stdin().Close()
 	timer := time.AfterFunc(failureGrace, func() { _ = s.process.Close() })
 	waited := s.process.Wait()
 	if !timer.Stop() {
@@ -162,8 +162,8 @@ func (s *LogStream) Stop() {
 	s.stop.Do(func() {
 		s.wait.Go(func() {
 			// A connection that is gone ends the stream by itself.
-			_, _ = io.WriteString(s.process.Stdin, api.StopLine+"\n")
-			_ = s.process.Stdin.Close()
+			_, _ = io.WriteString(s.process.Stdin(), api.StopLine+"\n")
+			_ = s.process.Stdin().Close()
 		})
 	})
 }

@@ -84,7 +84,7 @@ func BenchmarkUpload(b *testing.B) {
 	b.Run("pool", func(b *testing.B) {
 		b.SetBytes(benchSize)
 		for b.Loop() {
-			must(b, p.Run(context.Background(), target, "cat >/dev/null", bytes.NewReader(data), nil))
+			must(b, p.Run(context.Background(), target, "cat >/dev/null", data, nil))
 		}
 	})
 	b.Run("direct", func(b *testing.B) {

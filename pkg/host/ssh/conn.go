@@ -40,29 +40,22 @@ type conn struct {
 	// close: as long as the server counts them. lingering are those of them that we closed.
 	used, lingering [numKinds]int
 	// opening are the reserved sessions whose fate is not known yet, refused those that the server did not
-	// open. While there are any of the latter no further session is tried.
+	// open, which are sent whether another connection, or a later time, may do. While there are
+	// any of the latter no further session is tried.
 	opening int
-	refused []chan verdict
+	refused []chan bool
 	// opened counts sessions that the server opened so far.
 	opened   int
 	limit    int
 	lastUsed time.Time
 }
 
-// verdict is what becomes of a session that the server refused.
-type verdict int
-
-const (
-	tryAgain  verdict = iota // another connection, or a later time, may do
-	refuseNow                // not even the first session of a connection was opened
-)
-
 // adoptLocked makes a new connection part of the pool, or takes it down in order if it is not wanted.
 func (p *Pool) adoptLocked(h *host, e *established, wanted bool) {
 	c := &conn{
 		pool:     p,
 		host:     h,
-		address:  h.target.hostPort(),
+		address:  h.target.Endpoint(),
 		wire:     e.wire,
 		ssh:      e.ssh,
 		stop:     make(chan struct{}),
@@ -103,7 +96,7 @@ func (c *conn) run() {
 	p := c.pool
 	p.mu.Lock()
 	if c.cause == nil { // so it was ended that was closed
-		p.counters.lost++
+		p.stats.Lost++
 		if network := c.wire.err(); network != nil {
 			lost = network
 		}
@@ -225,12 +218,12 @@ func (c *conn) judgeLocked() {
 	if c.opening > 0 || len(c.refused) == 0 {
 		return
 	}
-	v := tryAgain
+	tryAgain := true
 	switch {
 	case c.used[kindSession] > 0:
 		c.limit = min(c.limit, c.used[kindSession])
 		c.host.sessionLimit = min(c.host.sessionLimit, c.limit)
-		c.pool.counters.limitsLearned++
+		c.pool.stats.LimitsLearned++
 	case c.opened > 0:
 		// The server still counts sessions that it told us were closed. A new connection starts from zero.
 		c.retireLocked()
@@ -238,10 +231,10 @@ func (c *conn) judgeLocked() {
 		// A new connection would be refused too; it is only retired so that a host whose
 		// configuration was repaired is not judged by its old one.
 		c.retireLocked()
-		v = refuseNow
+		tryAgain = false
 	}
 	for _, r := range c.refused {
-		r <- v
+		r <- tryAgain
 	}
 	c.refused = nil
 }
@@ -276,7 +269,7 @@ type channelSpec struct {
 // sessionChannel is a session (RFC 4254, section 6.1).
 var sessionChannel = channelSpec{kind: kindSession, name: "session"}
 
-// openStream opens a channel on a connection to t.
+// openStream opens a channel on a connection to t. It is closed at the end of ctx.
 func (p *Pool) openStream(ctx context.Context, t Target, spec channelSpec) (*stream, error) {
 	for {
 		c, err := p.acquire(ctx, t, spec.kind)
@@ -297,6 +290,7 @@ func (c *conn) openStream(ctx context.Context, spec channelSpec) (*stream, error
 		s   *stream
 		err error
 	}
+	lifetime := ctx
 	if spec.kind == kindSession {
 		// A server that answers keepalives and no request is as silent as one that
 		// never finished its handshake. A forward has to wait for a third party.
@@ -306,7 +300,7 @@ func (c *conn) openStream(ctx context.Context, spec channelSpec) (*stream, error
 	}
 	results := make(chan result)
 	opener := func() {
-		s, err := c.openChannel(spec)
+		s, err := c.openChannel(lifetime, spec)
 		select {
 		case results <- result{s, err}:
 		case <-ctx.Done():
@@ -327,15 +321,16 @@ func (c *conn) openStream(ctx context.Context, spec channelSpec) (*stream, error
 	}
 }
 
-// openChannel asks the server for a channel and accounts for its answer.
-func (c *conn) openChannel(spec channelSpec) (*stream, error) {
+// openChannel requests a channel and accounts for the answer of the server. The channel is
+// closed at the end of ctx.
+func (c *conn) openChannel(ctx context.Context, spec channelSpec) (*stream, error) {
 	ch, requests, err := c.askForChannel(spec)
 	p := c.pool
 	if err == nil {
-		s := newStream(c, spec, ch, requests)
+		s := newStream(ctx, c, spec, ch, requests)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.counters.opened++
+		p.stats.Opened++
 		if spec.kind == kindSession {
 			c.opened++
 		}
@@ -345,7 +340,7 @@ func (c *conn) openChannel(spec channelSpec) (*stream, error) {
 
 	var refusal *ssh.OpenChannelError
 	isRefusal := errors.As(err, &refusal)
-	var judged chan verdict
+	var judged chan bool
 	p.mu.Lock()
 	fresh := c.opened == 0
 	if !isRefusal {
@@ -353,7 +348,7 @@ func (c *conn) openChannel(spec channelSpec) (*stream, error) {
 	}
 	c.used[spec.kind]--
 	if isRefusal && spec.kind == kindSession {
-		judged = make(chan verdict, 1)
+		judged = make(chan bool, 1)
 		c.refused = append(c.refused, judged)
 	}
 	c.settledLocked(spec.kind)
@@ -361,7 +356,7 @@ func (c *conn) openChannel(spec channelSpec) (*stream, error) {
 
 	switch {
 	case judged != nil:
-		if <-judged == tryAgain {
+		if tryAgain := <-judged; tryAgain {
 			return nil, errTryAgain
 		}
 		return nil, &Error{Layer: LayerSession, Reason: ReasonSessionRefused, Address: c.address, Err: refusal}
@@ -429,13 +424,10 @@ func forwardRefusal(r ssh.RejectionReason) Reason {
 // has used it for a while.
 func (c *conn) watch() {
 	o := c.pool.opts
-	keepAlive, stopKeepAlive := newTicker(o.KeepAliveInterval)
-	defer stopKeepAlive()
-	idle := time.NewTimer(max(o.IdleTimeout, 0))
+	keepAlive := time.NewTicker(o.KeepAliveInterval)
+	defer keepAlive.Stop()
+	idle := time.NewTimer(o.IdleTimeout)
 	defer idle.Stop()
-	if o.IdleTimeout < 0 {
-		idle.Stop()
-	}
 	answers := make(chan struct{}, 1)
 	var (
 		asked  bool
@@ -448,7 +440,7 @@ func (c *conn) watch() {
 			return
 		case <-answers:
 			asked, missed = false, 0
-		case <-keepAlive:
+		case <-keepAlive.C:
 			switch reads := c.wire.reads.Load(); {
 			case reads != heard:
 				heard, missed = reads, 0
@@ -479,7 +471,7 @@ func (c *conn) giveUp(missed int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	if c.cause == nil {
-		c.pool.counters.lost++
+		c.pool.stats.Lost++
 	}
 	c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address,
 		Err: fmt.Errorf("the host did not answer for %s", time.Duration(missed+1)*c.pool.opts.KeepAliveInterval)})
@@ -497,17 +489,8 @@ func (c *conn) closeIfIdle() time.Duration {
 		return left
 	}
 	if c.cause == nil {
-		c.pool.counters.idleClosed++
+		c.pool.stats.IdleClosed++
 		c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errIdle})
 	}
 	return 0
-}
-
-// newTicker returns the ticks of interval d; none if d is negative.
-func newTicker(d time.Duration) (ticks <-chan time.Time, stop func()) {
-	if d < 0 {
-		return nil, func() {}
-	}
-	t := time.NewTicker(d)
-	return t.C, t.Stop
 }

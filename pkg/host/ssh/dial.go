@@ -4,6 +4,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,30 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
-// progress tells a caller that gives up how far the dial it waits for has come.
-type progress struct{ layer atomic.Value }
+// progress is how far a dial has come, and what it has found out. The layer may be read by a
+// caller that gives up meanwhile, the rest only when the dial is over.
+type progress struct {
+	layer atomic.Value
+	// entered, if not nil, is called at the beginning of each layer.
+	entered func(Layer)
+	// withoutLogin ends the dial with errNoLogin once the host key was verified.
+	withoutLogin bool
 
-func (p *progress) set(l Layer) { p.layer.Store(l) }
+	addresses []netip.Addr
+	peer      netip.AddrPort
+	hostKey   ssh.PublicKey
+}
+
+func (p *progress) set(l Layer) {
+	p.layer.Store(l)
+	if p.entered != nil {
+		p.entered(l)
+	}
+}
 
 func (p *progress) get() Layer {
 	if l, ok := p.layer.Load().(Layer); ok {
@@ -28,15 +47,13 @@ func (p *progress) get() Layer {
 	return LayerConnect
 }
 
-// timeoutReasons names what not being answered means at a layer.
-var timeoutReasons = map[Layer]Reason{
-	LayerConnect:   ReasonConnectionTimedOut,
-	LayerHandshake: ReasonHandshakeTimedOut,
-}
-
+// timeoutReason says what not being answered means at a layer.
 func timeoutReason(l Layer) Reason {
-	if r, ok := timeoutReasons[l]; ok {
-		return r
+	switch l {
+	case LayerConnect:
+		return ReasonConnectionTimedOut
+	case LayerHandshake:
+		return ReasonHandshakeTimedOut
 	}
 	return ReasonTimedOut
 }
@@ -56,27 +73,42 @@ func (p *Pool) dialTCP(ctx context.Context, t Target, pr *progress) (net.Conn, e
 	defer cancel()
 
 	pr.set(LayerDNS)
-	addrs, err := p.resolve(dctx, t)
+	addrs, err := p.Resolve(dctx, t)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, gaveUp(ctx, LayerDNS, t.hostPort())
+			return nil, gaveUp(ctx, LayerDNS, t.Endpoint())
 		}
 		return nil, err
 	}
+	pr.addresses = addrs
 
 	pr.set(LayerConnect)
-	allowed, err := allowedAddresses(addrs, p.opts.AllowAddress)
-	if err != nil {
-		return nil, &Error{Layer: LayerConnect, Reason: ReasonAddressRefused, Address: t.hostPort(), Err: err}
-	}
-	conn, err := dialAny(dctx, allowed, t.port())
+	conn, err := dialAny(dctx, addrs, t.port())
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, gaveUp(ctx, LayerConnect, t.hostPort())
+			return nil, gaveUp(ctx, LayerConnect, t.Endpoint())
 		}
-		return nil, &Error{Layer: LayerConnect, Reason: connectReason(err), Address: t.hostPort(), Err: err}
+		return nil, &Error{Layer: LayerConnect, Reason: connectReason(err), Address: t.Endpoint(), Err: err}
 	}
+	pr.peer = conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 	return conn, nil
+}
+
+// Resolve returns the addresses that would be dialed for the target, in order. It
+// connects to none of them. The error is an *Error of LayerDNS, or of LayerConnect
+// with ReasonAddressRefused when Options.AllowAddress refuses every address.
+func (p *Pool) Resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.DialTimeout)
+	defer cancel()
+	addrs, err := p.resolve(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	allowed, err := allowedAddresses(addrs, p.opts.AllowAddress)
+	if err != nil {
+		return nil, &Error{Layer: LayerConnect, Reason: ReasonAddressRefused, Address: t.Endpoint(), Err: err}
+	}
+	return allowed, nil
 }
 
 func (p *Pool) resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
@@ -84,7 +116,7 @@ func (p *Pool) resolve(ctx context.Context, t Target) ([]netip.Addr, error) {
 		return []netip.Addr{a.Unmap()}, nil
 	}
 	fail := func(r Reason, err error) error {
-		return &Error{Layer: LayerDNS, Reason: r, Address: t.hostPort(), Err: err}
+		return &Error{Layer: LayerDNS, Reason: r, Address: t.Endpoint(), Err: err}
 	}
 	if t.host() == "" {
 		return nil, fail(ReasonNameNotResolved, errors.New("the target has no address"))
@@ -109,16 +141,7 @@ func preferIPv4(addrs []netip.Addr) []netip.Addr {
 	for _, a := range addrs {
 		ordered = append(ordered, a.Unmap())
 	}
-	slices.SortStableFunc(ordered, func(a, b netip.Addr) int {
-		switch {
-		case a.Is4() == b.Is4():
-			return 0
-		case a.Is4():
-			return -1
-		default:
-			return 1
-		}
-	})
+	slices.SortStableFunc(ordered, func(a, b netip.Addr) int { return cmp.Compare(a.BitLen(), b.BitLen()) })
 	return ordered
 }
 

@@ -83,9 +83,6 @@ const (
 	ReasonCanceled Reason = "Canceled"
 	// ReasonSessionClosed means that the caller closed the session before the command ended.
 	ReasonSessionClosed Reason = "SessionClosed"
-	// ReasonCommandNotFound is for callers that know what the shell of the host says
-	// about a missing program. This package never uses it: exit codes are not interpreted here.
-	ReasonCommandNotFound Reason = "CommandNotFound"
 	// ReasonLimitReached means that Options.MaxConns connections stayed in use until
 	// the context ended.
 	ReasonLimitReached Reason = "LimitReached"
@@ -126,7 +123,6 @@ var explanations = map[Reason]string{
 	ReasonTimedOut:            "timed out",
 	ReasonCanceled:            "canceled by the caller",
 	ReasonSessionClosed:       "the session was closed by the caller",
-	ReasonCommandNotFound:     "the command was not found",
 	ReasonLimitReached:        "the limit of open connections is reached",
 	ReasonPoolClosed:          "the connection pool is closed",
 }

@@ -53,17 +53,21 @@ func (p *Pool) connect(ctx context.Context, t Target, pr *progress) (*establishe
 	if err != nil {
 		return nil, err
 	}
-	h := handshake{pool: p, target: t, progress: pr}
+	h := handshake{pool: p, target: t, progress: pr, algorithms: pinnedAlgorithms(t.HostKeys)}
 	h.verify = func(k ssh.PublicKey) error { return checkHostKey(k, t.HostKeys) }
-	if h.algorithms = pinnedAlgorithms(t.HostKeys); len(h.algorithms) == 0 {
+	if len(h.algorithms) == 0 {
 		h.algorithms = hostKeyPreference
 	}
 	e, err := h.run(ctx, raw)
 	if len(t.HostKeys) > 0 && noCommonHostKey(err) {
+		pr.set(LayerHostKey) // they agree on everything else
 		return nil, p.explainMissingHostKey(ctx, t, pr, err)
 	}
 	return e, err
 }
+
+// errNoLogin ends a handshake of which only the host key was wanted.
+var errNoLogin = errors.New("the host key was verified")
 
 // noCommonHostKey reports whether a host has no key of a type that we asked for.
 func noCommonHostKey(err error) bool {
@@ -75,13 +79,13 @@ func noCommonHostKey(err error) bool {
 // so that the error can name it.
 func (p *Pool) explainMissingHostKey(ctx context.Context, t Target, pr *progress, cause error) error {
 	changed := &HostKeyError{Pinned: t.HostKeys}
-	e := &Error{Layer: LayerHostKey, Reason: ReasonHostKeyChanged, Address: t.hostPort(), Err: changed}
-	presented, err := p.learnHostKey(ctx, t, pr)
+	e := &Error{Layer: LayerHostKey, Reason: ReasonHostKeyChanged, Address: t.Endpoint(), Err: changed}
+	presented, err := p.learnHostKey(ctx, t)
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", changed, errors.Join(cause, err))
 		return e
 	}
-	changed.Presented = presented
+	changed.Presented, pr.hostKey = presented, presented
 	return e
 }
 
@@ -108,19 +112,23 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 		AuthCallback:      auth.next,
 		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
 			h.progress.set(LayerHostKey)
+			h.progress.hostKey = k
 			if err := h.verify(k); err != nil {
 				return err
+			}
+			if h.progress.withoutLogin {
+				return errNoLogin
 			}
 			h.progress.set(LayerAuth)
 			w.extend(h.pool.opts.HandshakeTimeout)
 			return nil
 		},
 	}
-	c, channels, requests, err := ssh.NewClientConn(w, h.target.hostPort(), config)
+	c, channels, requests, err := ssh.NewClientConn(w, h.target.Endpoint(), config)
 	canceled := !stop()
 	if err != nil {
 		if canceled {
-			return nil, gaveUp(ctx, h.progress.get(), h.target.hostPort())
+			return nil, gaveUp(ctx, h.progress.get(), h.target.Endpoint())
 		}
 		return nil, h.explain(err, w, len(auth.attempted) > 0)
 	}
@@ -139,7 +147,7 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // "ssh: handshake failed" says nothing that the layer does not
 	}
-	e := &Error{Layer: h.progress.get(), Address: h.target.hostPort(), Err: err}
+	e := &Error{Layer: h.progress.get(), Address: h.target.Endpoint(), Err: err}
 	var hostKey *HostKeyError
 	var refused *credentialsRefusedError
 	network := w.err()

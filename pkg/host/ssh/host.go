@@ -39,8 +39,7 @@ type host struct {
 
 // waiter is a caller that needs a channel.
 type waiter struct {
-	target Target
-	kind   kind
+	kind kind
 	// ready receives the one grant. It has room for it, so granting never blocks.
 	ready chan grant
 }
@@ -70,13 +69,13 @@ const redialPause = 5 * time.Second
 // followed by conn.openStream.
 func (p *Pool) acquire(ctx context.Context, t Target, k kind) (*conn, error) {
 	if ctx.Err() != nil {
-		return nil, contextError(ctx, LayerConnect, t.hostPort())
+		return nil, contextError(ctx, LayerConnect, t.Endpoint())
 	}
-	w := &waiter{target: t, kind: k, ready: make(chan grant, 1)}
+	w := &waiter{kind: k, ready: make(chan grant, 1)}
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.hostPort()}
+		return nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.Endpoint()}
 	}
 	h := p.hostLocked(t)
 	h.waiters = append(h.waiters, w)
@@ -97,7 +96,7 @@ func (p *Pool) acquire(ctx context.Context, t Target, k kind) (*conn, error) {
 		if g.conn != nil {
 			g.conn.unopened(k)
 		}
-		return nil, gaveUp(ctx, LayerSession, t.hostPort())
+		return nil, gaveUp(ctx, LayerSession, t.Endpoint())
 	}
 	err := h.whyWaitingLocked(ctx, t)
 	h.waiters = slices.Delete(h.waiters, i, i+1)
@@ -193,8 +192,8 @@ func (p *Pool) startDialLocked(h *host) {
 	h.dial = d
 	t := h.target
 	p.open++
-	p.dialing++
-	p.counters.dials++
+	p.stats.Dialing++
+	p.stats.Dials++
 	p.wg.Go(func() {
 		defer cancel()
 		p.runDial(h, d, t)
@@ -204,9 +203,10 @@ func (p *Pool) startDialLocked(h *host) {
 // runDial makes one connection, or fails those who wait for it.
 func (p *Pool) runDial(h *host, d *dial, t Target) {
 	e, err := p.connect(d.ctx, t, &d.progress)
+	failure, _ := AsError(err)
 
 	p.mu.Lock()
-	p.dialing--
+	p.stats.Dialing--
 	wanted := h.dial == d
 	if err == nil {
 		// Also if nobody wants it any more: the connection's own goroutine is the one that can
@@ -221,15 +221,17 @@ func (p *Pool) runDial(h *host, d *dial, t Target) {
 	}
 	p.open--
 	if wanted {
-		p.counters.dialFailures[reasonOf(err)]++
+		p.stats.DialFailures[failure.Reason]++
 	}
-	pause := wanted && len(h.conns) > 0 && len(h.waiters) > 0 && !decisive(err)
+	// A decisive failure would repeat: it is reported at once even if the host has working connections.
+	decisive := failure.Layer == LayerHostKey || failure.Reason == ReasonCredentialsRefused
+	pause := wanted && len(h.conns) > 0 && len(h.waiters) > 0 && !decisive
 	switch {
 	case pause:
 		d.failure = err
 	case wanted:
 		h.dial = nil
-		h.failLocked(func(*waiter) error { return err })
+		h.failLocked(err)
 	}
 	p.afterCloseLocked(h)
 	p.mu.Unlock()
@@ -251,23 +253,10 @@ func (p *Pool) runDial(h *host, d *dial, t Target) {
 	}
 }
 
-// decisive failures would repeat, and should be known at once even if the host has working connections.
-func decisive(err error) bool {
-	e, ok := AsError(err)
-	return ok && (e.Layer == LayerHostKey || e.Reason == ReasonCredentialsRefused)
-}
-
-func reasonOf(err error) Reason {
-	if e, ok := AsError(err); ok {
-		return e.Reason
-	}
-	return ReasonHandshakeFailed
-}
-
 // failLocked fails all waiters of the host.
-func (h *host) failLocked(err func(*waiter) error) {
+func (h *host) failLocked(err error) {
 	for _, w := range h.waiters {
-		w.ready <- grant{err: err(w)}
+		w.ready <- grant{err: err}
 	}
 	h.waiters = nil
 }
@@ -283,16 +272,16 @@ func (h *host) detachDialLocked() {
 
 // whyWaitingLocked is the error for a waiter whose context ended.
 func (h *host) whyWaitingLocked(ctx context.Context, t Target) error {
+	cause := context.Cause(ctx)
 	switch {
 	case h.dial != nil && h.dial.failure == nil:
-		return gaveUp(ctx, h.dial.progress.get(), t.hostPort())
+		return gaveUp(ctx, h.dial.progress.get(), t.Endpoint())
 	case slices.Contains(h.pool.hungry, h):
-		return &Error{Layer: LayerConnect, Reason: ReasonLimitReached, Address: t.hostPort(), Err: context.Cause(ctx)}
+		return &Error{Layer: LayerConnect, Reason: ReasonLimitReached, Address: t.Endpoint(), Err: cause}
 	case h.dial != nil:
-		return &Error{Layer: LayerSession, Reason: ReasonSessionLimitReached, Address: t.hostPort(), Err: errors.Join(context.Cause(ctx), h.dial.failure)}
-	default:
-		return &Error{Layer: LayerSession, Reason: ReasonSessionLimitReached, Address: t.hostPort(), Err: context.Cause(ctx)}
+		cause = errors.Join(cause, h.dial.failure)
 	}
+	return &Error{Layer: LayerSession, Reason: ReasonSessionLimitReached, Address: t.Endpoint(), Err: cause}
 }
 
 // makeRoomLocked closes the connections that have been idle for longest, one for each host that waits for
@@ -310,7 +299,7 @@ func (p *Pool) makeRoomLocked() {
 		if oldest == nil {
 			return
 		}
-		p.counters.idleClosed++
+		p.stats.IdleClosed++
 		oldest.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: oldest.address, Err: errEvicted})
 	}
 }

@@ -6,7 +6,6 @@ package ssh
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 
 	"golang.org/x/crypto/ssh"
@@ -45,17 +44,6 @@ func pinnedAlgorithms(pinned []ssh.PublicKey) []string {
 	return algorithms
 }
 
-// preferPinned are all accepted algorithms, those of pinned keys first.
-func preferPinned(pinned []ssh.PublicKey) []string {
-	algorithms := pinnedAlgorithms(pinned)
-	for _, a := range hostKeyPreference {
-		if !slices.Contains(algorithms, a) {
-			algorithms = append(algorithms, a)
-		}
-	}
-	return algorithms
-}
-
 func usesAlgorithm(k ssh.PublicKey, algorithm string) bool {
 	if k.Type() == ssh.KeyAlgoRSA {
 		return slices.Contains(rsaAlgorithms, algorithm)
@@ -82,9 +70,6 @@ func hostKeyReason(e *HostKeyError) Reason {
 	return ReasonHostKeyChanged
 }
 
-// errKeyLearned stops a handshake that was only made to learn the host key.
-var errKeyLearned = errors.New("the host key was learned")
-
 // HostKey returns the key that the host presents, without authenticating and without
 // comparing it with t.HostKeys. If the host has several, it is one of a pinned type
 // where possible, else the one that hostKeyPreference likes best. The user and the
@@ -95,22 +80,22 @@ func (p *Pool) HostKey(ctx context.Context, t Target) (ssh.PublicKey, error) {
 		return nil, err
 	}
 	defer done()
-	return p.learnHostKey(ctx, t, &progress{})
+	return p.learnHostKey(ctx, t)
 }
 
-func (p *Pool) learnHostKey(ctx context.Context, t Target, pr *progress) (ssh.PublicKey, error) {
+func (p *Pool) learnHostKey(ctx context.Context, t Target) (ssh.PublicKey, error) {
+	pr := &progress{withoutLogin: true}
 	raw, err := p.dialTCP(ctx, t, pr)
 	if err != nil {
 		return nil, err
 	}
-	h := handshake{pool: p, target: t, progress: pr, algorithms: preferPinned(t.HostKeys)}
-	var learned ssh.PublicKey
-	h.verify = func(k ssh.PublicKey) error {
-		learned = k
-		return errKeyLearned
-	}
-	if _, err := h.run(ctx, raw); learned == nil {
+	// All accepted algorithms, those of pinned keys first.
+	pinned := pinnedAlgorithms(t.HostKeys)
+	others := slices.DeleteFunc(slices.Clone(hostKeyPreference), func(a string) bool { return slices.Contains(pinned, a) })
+	h := handshake{pool: p, target: t, progress: pr, algorithms: slices.Concat(pinned, others)}
+	h.verify = func(ssh.PublicKey) error { return nil }
+	if _, err := h.run(ctx, raw); pr.hostKey == nil {
 		return nil, err
 	}
-	return learned, nil
+	return pr.hostKey, nil
 }

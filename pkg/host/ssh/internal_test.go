@@ -25,7 +25,7 @@ func TestHostPort(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.target.hostPort(); got != tt.want {
+			if got := tt.target.Endpoint(); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
@@ -88,7 +88,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		ReasonNameNotResolved, ReasonAddressRefused, ReasonConnectionRefused, ReasonConnectionTimedOut, ReasonHostUnreachable,
 		ReasonConnectionReset, ReasonHandshakeTimedOut, ReasonNotSSH, ReasonHandshakeFailed, ReasonHostKeyUnknown,
 		ReasonHostKeyChanged, ReasonCredentialsRefused, ReasonSessionRefused, ReasonSessionLimitReached, ReasonConnectionLost,
-		ReasonTimedOut, ReasonCanceled, ReasonSessionClosed, ReasonCommandNotFound, ReasonLimitReached, ReasonPoolClosed,
+		ReasonTimedOut, ReasonCanceled, ReasonSessionClosed, ReasonLimitReached, ReasonPoolClosed,
 	} {
 		if explanations[r] == "" {
 			t.Errorf("%s has no explanation", r)

@@ -4,6 +4,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -23,14 +24,13 @@ type Options struct {
 	// HandshakeTimeout bounds the SSH banner and key exchange together, then once more
 	// the authentication, and then the opening of each session. Default 10s.
 	HandshakeTimeout time.Duration
-	// KeepAliveInterval is how often a connection on which nothing was received is asked for a sign
-	// of life. Default 15s; negative means never.
+	// KeepAliveInterval is how often a connection on which nothing was received is sent a
+	// keepalive request. Default 15s.
 	KeepAliveInterval time.Duration
 	// KeepAliveMisses is how many of them in a row may stay unanswered before the
 	// connection is given up and its sessions end with ReasonConnectionLost. Default 3.
 	KeepAliveMisses int
-	// IdleTimeout is how long a connection without a session is kept. Default 5m;
-	// negative means until the pool is closed.
+	// IdleTimeout is how long a connection without a session is kept. Default 5m.
 	IdleTimeout time.Duration
 	// MaxSessionsPerConn is how many sessions are opened on one connection. A lower limit of
 	// the server is learned when it refuses one. Default 8, below the 10 that sshd
@@ -54,15 +54,15 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.DialTimeout, 10*time.Second)
-	setDefault(&o.HandshakeTimeout, 10*time.Second)
-	setDefault(&o.KeepAliveInterval, 15*time.Second)
-	setDefault(&o.KeepAliveMisses, 3)
-	setDefault(&o.IdleTimeout, 5*time.Minute)
-	setDefault(&o.MaxSessionsPerConn, 8)
-	setDefault(&o.MaxForwardsPerConn, 64)
-	setDefault(&o.MaxConnsPerHost, 4)
-	setDefault(&o.MaxConns, 1024)
+	o.DialTimeout = cmp.Or(o.DialTimeout, 10*time.Second)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 10*time.Second)
+	o.KeepAliveInterval = cmp.Or(o.KeepAliveInterval, 15*time.Second)
+	o.KeepAliveMisses = cmp.Or(o.KeepAliveMisses, 3)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 5*time.Minute)
+	o.MaxSessionsPerConn = cmp.Or(o.MaxSessionsPerConn, 8)
+	o.MaxForwardsPerConn = cmp.Or(o.MaxForwardsPerConn, 64)
+	o.MaxConnsPerHost = cmp.Or(o.MaxConnsPerHost, 4)
+	o.MaxConns = cmp.Or(o.MaxConns, 1024)
 	if o.AllowAddress == nil {
 		o.AllowAddress = func(netip.Addr) error { return nil }
 	}
@@ -70,11 +70,4 @@ func (o Options) withDefaults() Options {
 		o.Resolver = net.DefaultResolver
 	}
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -23,14 +23,13 @@ type Pool struct {
 	// mu guards everything below, all fields of host, and those fields of conn that say so.
 	// Nothing that can block is done while it is held: no I/O and no sending to a channel
 	// that may be full.
-	mu       sync.Mutex
-	closed   bool
-	hosts    map[key]*host
-	hungry   []*host // want another connection and wait for MaxConns
-	open     int     // connections being made, open or being closed
-	closing  int     // of those: being closed
-	dialing  int     // of those: being made
-	counters counters
+	mu      sync.Mutex
+	closed  bool
+	hosts   map[key]*host
+	hungry  []*host // want another connection and wait for MaxConns
+	open    int     // connections being made, open or being closed
+	closing int     // of those: being closed
+	stats   Stats   // its counters, and Dialing
 }
 
 // errPoolClosed is the cause of everything that Close ends.
@@ -39,7 +38,7 @@ var errPoolClosed = errors.New("the pool was closed")
 // New returns an empty pool. Close ends it.
 func New(o Options) *Pool {
 	p := &Pool{opts: o.withDefaults(), hosts: make(map[key]*host)}
-	p.counters.dialFailures = make(map[Reason]uint64)
+	p.stats.DialFailures = make(map[Reason]uint64)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	return p
 }
@@ -54,9 +53,7 @@ func (p *Pool) Close() error {
 		for _, c := range h.allConns() {
 			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonPoolClosed, Address: c.address})
 		}
-		h.failLocked(func(w *waiter) error {
-			return &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: w.target.hostPort()}
-		})
+		h.failLocked(&Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: h.target.Endpoint()})
 	}
 	p.mu.Unlock()
 	p.cancel(errPoolClosed)
@@ -96,7 +93,7 @@ func (p *Pool) begin(ctx context.Context, t Target) (_ context.Context, done fun
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.hostPort()}
+		return nil, nil, &Error{Layer: LayerConnect, Reason: ReasonPoolClosed, Address: t.Endpoint()}
 	}
 	p.wg.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -115,6 +112,6 @@ func (p *Pool) Ping(ctx context.Context, t Target) error {
 	if err != nil {
 		return err
 	}
-	s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: t.hostPort()})
+	s.closeByCaller()
 	return nil
 }

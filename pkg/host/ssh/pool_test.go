@@ -89,11 +89,11 @@ func start(t testing.TB, ctx context.Context, p *hostssh.Pool, target hostssh.Ta
 // alive checks that a "cat" answers.
 func alive(t testing.TB, proc *hostssh.Process) {
 	t.Helper()
-	if _, err := io.WriteString(proc.Stdin, "ping"); err != nil {
+	if _, err := io.WriteString(proc.Stdin(), "ping"); err != nil {
 		t.Fatalf("write: %v", err)
 	}
 	got := make([]byte, 4)
-	if _, err := io.ReadFull(proc.Stdout, got); err != nil || string(got) != "ping" {
+	if _, err := io.ReadFull(proc.Stdout(), got); err != nil || string(got) != "ping" {
 		t.Fatalf("read %q, %v", got, err)
 	}
 }
@@ -179,7 +179,7 @@ func TestManyRunsOverFewSessions(t *testing.T) {
 		wg.Go(func() {
 			want := fmt.Sprintf("run %d", i)
 			var out bytes.Buffer
-			if err := p.Run(ctx, s.target(), "cat", strings.NewReader(want), &out); err != nil || out.String() != want {
+			if err := p.Run(ctx, s.target(), "cat", []byte(want), &out); err != nil || out.String() != want {
 				if failed.Add(1) <= 3 {
 					t.Errorf("%s: got %q, %v", want, out.String(), err)
 				}
@@ -344,7 +344,7 @@ func TestContextEndsOnlyItsOwn(t *testing.T) {
 	}
 	read := make(chan error, 1)
 	go func() {
-		_, err := mine.Stdout.Read(make([]byte, 1))
+		_, err := mine.Stdout().Read(make([]byte, 1))
 		read <- err
 	}()
 	cancel()
@@ -352,7 +352,7 @@ func TestContextEndsOnlyItsOwn(t *testing.T) {
 	if err := <-read; !errors.Is(err, context.Canceled) {
 		t.Errorf("a read that waited got %v, want context.Canceled", err)
 	}
-	if _, err := mine.Stdin.Write([]byte("x")); !errors.Is(err, context.Canceled) {
+	if _, err := mine.Stdin().Write([]byte("x")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a write got %v, want context.Canceled", err)
 	}
 	alive(t, other)
@@ -438,7 +438,7 @@ func TestConnectionLost(t *testing.T) {
 
 	proc := start(t, t.Context(), p, s.target())
 	s.cut()
-	_, err = io.ReadAll(proc.Stdout)
+	_, err = io.ReadAll(proc.Stdout())
 	wantError(t, err, hostssh.LayerSession, hostssh.ReasonConnectionLost)
 	wantError(t, proc.Wait(), hostssh.LayerSession, hostssh.ReasonConnectionLost)
 	eventually(t, "the connection is gone", func() bool { return p.Stats().Connections == 0 })
@@ -546,10 +546,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	p := newPool(t, hostssh.Options{MaxSessionsPerConn: 1, MaxConnsPerHost: 1})
 	proc := start(t, t.Context(), p, s.target())
 	// Output that nobody reads must not keep Close waiting.
-	if _, err := io.WriteString(proc.Stdin, strings.Repeat("x", 1<<20)); err != nil {
+	if _, err := io.WriteString(proc.Stdin(), strings.Repeat("x", 1<<20)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := proc.Stdout.Read(make([]byte, 1)); err != nil {
+	if _, err := proc.Stdout().Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 3)

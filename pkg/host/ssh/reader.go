@@ -6,16 +6,15 @@ package ssh
 import (
 	"errors"
 	"io"
+	"sync"
 )
 
 // reader is the receiving half of a stream, or its standard error. A goroutine reads ahead by at most two chunks,
 // because a read of ssh.Channel cannot be interrupted. Beyond that the server is held
 // back by the window of the channel; other channels are not affected.
 type reader struct {
-	s        *stream
-	source   io.Reader     // of s.ch
-	turn     chan struct{} // held by the one Read or WriteTo in progress
-	deadline deadline
+	s      *stream
+	source io.Reader // of s.ch
 
 	full chan chunk  // read, in order
 	free chan []byte // to be read into
@@ -23,7 +22,7 @@ type reader struct {
 	// It is written before full is closed.
 	rest *chunk
 
-	// These belong to the holder of turn.
+	mu      sync.Mutex // held by the one Read or WriteTo in progress; guards what follows
 	started bool
 	direct  bool // the stream has ended: reads do not block, and need no goroutine
 	current []byte
@@ -44,28 +43,13 @@ const (
 )
 
 func newReader(s *stream, source io.Reader) *reader {
-	return &reader{s: s, source: source, turn: make(chan struct{}, 1), full: make(chan chunk, 1), free: make(chan []byte, 2)}
+	return &reader{s: s, source: source, full: make(chan chunk, 1), free: make(chan []byte, 2)}
 }
-
-func (r *reader) begin() error {
-	select {
-	case r.turn <- struct{}{}:
-		return nil
-	case <-r.s.closing:
-		return r.s.closedError()
-	case <-r.deadline.wait():
-		return errDeadline
-	}
-}
-
-func (r *reader) end() { <-r.turn }
 
 // Read implements io.Reader.
 func (r *reader) Read(p []byte) (int, error) {
-	if err := r.begin(); err != nil {
-		return 0, err
-	}
-	defer r.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -79,10 +63,8 @@ func (r *reader) Read(p []byte) (int, error) {
 
 // WriteTo implements io.WriterTo, which saves io.Copy a copy.
 func (r *reader) WriteTo(w io.Writer) (int64, error) {
-	if err := r.begin(); err != nil {
-		return 0, err
-	}
-	defer r.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var total int64
 	for {
 		if err := r.fill(); errors.Is(err, io.EOF) {
@@ -107,8 +89,6 @@ func (r *reader) fill() error {
 	select {
 	case <-r.s.closing:
 		return r.s.closedError()
-	case <-r.deadline.wait():
-		return errDeadline
 	default:
 	}
 	for len(r.current) == 0 {
@@ -152,8 +132,6 @@ func (r *reader) next() error {
 		return nil
 	case <-r.s.closing:
 		return r.s.closedError()
-	case <-r.deadline.wait():
-		return errDeadline
 	}
 }
 

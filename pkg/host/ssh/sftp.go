@@ -30,26 +30,19 @@ func (p *Pool) SFTP(ctx context.Context, t Target) (*SFTP, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.closeWith(ctx)
-	fail := func(err error) (*SFTP, error) {
-		s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: t.hostPort()})
+	if err := s.request(ctx, "subsystem", ssh.Marshal(struct{ Name string }{"sftp"}), LayerSession, errNoSFTP); err != nil {
+		s.closeByCaller()
 		return nil, err
-	}
-	ok, err := s.request(ctx, "subsystem", ssh.Marshal(struct{ Name string }{"sftp"}))
-	if err != nil {
-		return fail(err)
-	}
-	if !ok {
-		return fail(&Error{Layer: LayerSession, Reason: ReasonSessionRefused, Address: t.hostPort(), Err: errNoSFTP})
 	}
 	client, err := sftp.NewClientPipe(s.stdout, sftpInput{s},
 		sftp.UseConcurrentReads(true), sftp.UseConcurrentWrites(true))
 	if err != nil {
+		s.closeByCaller()
 		if ctx.Err() != nil {
-			return fail(contextError(ctx, LayerSession, t.hostPort()))
+			return nil, contextError(ctx, LayerSession, t.Endpoint())
 		}
-		return fail(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: t.hostPort(),
-			Err: fmt.Errorf("starting SFTP: %w", err)})
+		return nil, &Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: t.Endpoint(),
+			Err: fmt.Errorf("starting SFTP: %w", err)}
 	}
 	return &SFTP{Client: client, s: s}, nil
 }
@@ -57,7 +50,7 @@ func (p *Pool) SFTP(ctx context.Context, t Target) (*SFTP, error) {
 // Close ends the session and gives it back. Files that are open stay as they are. It may
 // be called more than once. The error is always nil.
 func (f *SFTP) Close() error {
-	f.s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: f.s.conn.address})
+	f.s.closeByCaller()
 	_ = f.Client.Close() // only reports that the session is over
 	return nil
 }
@@ -69,6 +62,6 @@ type sftpInput struct{ s *stream }
 func (i sftpInput) Write(b []byte) (int, error) { return i.s.stdin.Write(b) }
 
 func (i sftpInput) Close() error {
-	i.s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: i.s.conn.address})
+	i.s.closeByCaller()
 	return nil
 }

@@ -58,7 +58,7 @@ func TestSSHDCommands(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.command, func(t *testing.T) {
 			var out bytes.Buffer
-			err := p.Run(testContext(t), sshdTarget(s), tt.command, strings.NewReader(tt.stdin), &out)
+			err := p.Run(testContext(t), sshdTarget(s), tt.command, []byte(tt.stdin), &out)
 			var exit *hostssh.ExitError
 			switch {
 			case tt.exit == nil && err != nil:
@@ -125,7 +125,7 @@ func TestSSHDEndsCanceledCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(proc.Stdout, make([]byte, len("ready\n"))); err != nil {
+		if _, err := io.ReadFull(proc.Stdout(), make([]byte, len("ready\n"))); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -151,7 +151,7 @@ func TestSSHDCommandsThatDoNotEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		line := make([]byte, 16)
-		n, err := proc.Stdout.Read(line)
+		n, err := proc.Stdout().Read(line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestSSHDThatHangs(t *testing.T) {
 func TestSSHDClientAlive(t *testing.T) {
 	// sshd ends connections that do not answer it for two seconds.
 	s := opensshd.Start(t, opensshd.Options{Config: []string{"ClientAliveInterval 1", "ClientAliveCountMax 1"}})
-	p := newPool(t, hostssh.Options{KeepAliveInterval: -1})
+	p := newPool(t, hostssh.Options{KeepAliveInterval: time.Hour})
 	proc := start(t, testContext(t), p, sshdTarget(s))
 	var out bytes.Buffer
 	if err := p.Run(testContext(t), sshdTarget(s), "sleep 4; echo awake", nil, &out); err != nil || out.String() != "awake\n" {
@@ -288,14 +288,13 @@ func TestSSHDClientAlive(t *testing.T) {
 func TestSSHDRekey(t *testing.T) {
 	s := opensshd.Start(t, opensshd.Options{Config: []string{"RekeyLimit 1M"}})
 	p := newPool(t, hostssh.Options{})
-	const size = 64 << 20
-	sent, received := sha256.New(), sha256.New()
-	source := io.LimitReader(rand.NewChaCha8([32]byte{}), size)
-	err := p.Run(testContext(t), sshdTarget(s), "cat", io.TeeReader(source, sent), received)
+	sent, received := make([]byte, 64<<20), sha256.New()
+	_, _ = rand.NewChaCha8([32]byte{}).Read(sent) // it never fails
+	err := p.Run(testContext(t), sshdTarget(s), "cat", sent, received)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(sent.Sum(nil), received.Sum(nil)) {
+	if want := sha256.Sum256(sent); !bytes.Equal(want[:], received.Sum(nil)) {
 		t.Error("the stream was changed")
 	}
 	if n := len(s.Connections()); n != 1 {
@@ -385,7 +384,7 @@ func TestSSHDForward(t *testing.T) {
 	}()
 	session := start(t, testContext(t), p, sshdTarget(s)) // forwards are not limited by MaxSessions
 	for i := range 20 {
-		c, err := p.Dial(testContext(t), sshdTarget(s), l.Addr().(*net.TCPAddr).Port)
+		c, err := p.Dial(testContext(t), sshdTarget(s), uint16(l.Addr().(*net.TCPAddr).Port))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,7 +398,7 @@ func TestSSHDForward(t *testing.T) {
 	if n := len(s.Connections()); n != 1 {
 		t.Errorf("%d connections, want 1", n)
 	}
-	_, err = p.Dial(testContext(t), sshdTarget(s), closedPort())
+	_, err = p.Dial(testContext(t), sshdTarget(s), uint16(closedPort()))
 	wantError(t, err, hostssh.LayerSession, hostssh.ReasonConnectionRefused)
 
 	closed := opensshd.Start(t, opensshd.Options{Config: []string{"AllowTcpForwarding no"}})

@@ -35,25 +35,12 @@ type Stats struct {
 	LimitsLearned uint64
 }
 
-// counters are the part of Stats that is counted, guarded by Pool.mu.
-type counters struct {
-	dials, opened, lost, idleClosed, limitsLearned uint64
-	dialFailures                                   map[Reason]uint64
-}
-
 // Stats returns a snapshot.
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Stats{
-		Dialing:       p.dialing,
-		Dials:         p.counters.dials,
-		DialFailures:  maps.Clone(p.counters.dialFailures),
-		Opened:        p.counters.opened,
-		Lost:          p.counters.lost,
-		IdleClosed:    p.counters.idleClosed,
-		LimitsLearned: p.counters.limitsLearned,
-	}
+	s := p.stats
+	s.DialFailures = maps.Clone(s.DialFailures)
 	for _, h := range p.hosts {
 		s.Waiting += len(h.waiters)
 		for _, c := range h.conns {

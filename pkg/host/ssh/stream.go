@@ -35,8 +35,6 @@ type stream struct {
 	status *exitStatus
 	// running is set once the server was asked to run a command.
 	running bool
-	// forget ends the watch of the caller's context.
-	forget func() bool
 }
 
 // exitStatus is what the server said about the end of a command.
@@ -45,8 +43,9 @@ type exitStatus struct {
 	signal string
 }
 
-// newStream takes over an open channel. It is called by a goroutine of the connection.
-func newStream(c *conn, spec channelSpec, ch ssh.Channel, requests <-chan *ssh.Request) *stream {
+// newStream takes over an open channel until the end of ctx. It is called by a goroutine of
+// the connection.
+func newStream(ctx context.Context, c *conn, spec channelSpec, ch ssh.Channel, requests <-chan *ssh.Request) *stream {
 	s := &stream{
 		conn:    c,
 		kind:    spec.kind,
@@ -55,7 +54,6 @@ func newStream(c *conn, spec channelSpec, ch ssh.Channel, requests <-chan *ssh.R
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 		drained: make(chan struct{}),
-		forget:  func() bool { return true },
 	}
 	s.stdin = newWriter(s)
 	s.stdout = newReader(s, ch)
@@ -70,7 +68,11 @@ func newStream(c *conn, spec channelSpec, ch ssh.Channel, requests <-chan *ssh.R
 			_, _ = io.Copy(s.stderr, ch.Stderr())
 		})
 	}
-	c.wg.Go(func() { s.serve(requests) })
+	stop := context.AfterFunc(ctx, func() { s.close(contextError(ctx, LayerSession, c.address)) })
+	c.wg.Go(func() {
+		defer stop()
+		s.serve(requests)
+	})
 	return s
 }
 
@@ -135,19 +137,6 @@ func (s *stream) setStatus(e exitStatus) {
 	}
 }
 
-// closeWith makes the end of ctx close the stream.
-func (s *stream) closeWith(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { s.close(contextError(ctx, LayerSession, s.conn.address)) })
-	s.mu.Lock()
-	s.forget = stop
-	s.mu.Unlock()
-	select {
-	case <-s.ended:
-		stop()
-	default:
-	}
-}
-
 // close ends the stream on our side. It never blocks, and does nothing if the stream is closed.
 func (s *stream) close(cause *Error) {
 	s.mu.Lock()
@@ -165,6 +154,11 @@ func (s *stream) close(cause *Error) {
 	}
 	s.cause = cause
 	close(s.closing)
+}
+
+// closeByCaller ends the stream because whoever opened it has no more use for it.
+func (s *stream) closeByCaller() {
+	s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: s.conn.address})
 }
 
 // linger accounts for a channel that we closed and the server still has.
@@ -192,12 +186,7 @@ func (s *stream) hangUp() {
 
 // finish gives the channel back.
 func (s *stream) finish(lingering bool) {
-	close(s.ended) // before forget is read: see closeWith
-	s.mu.Lock()
-	forget := s.forget
-	s.mu.Unlock()
-	forget()
-
+	close(s.ended)
 	c := s.conn
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -208,8 +197,9 @@ func (s *stream) finish(lingering bool) {
 	c.releasedLocked()
 }
 
-// request sends a channel request that the server must answer, and waits for the answer or the end of ctx.
-func (s *stream) request(ctx context.Context, name string, payload []byte) (bool, error) {
+// request sends a channel request that the server must answer, and waits for the answer or
+// the end of ctx. A refusal is an error of the given layer with the given explanation.
+func (s *stream) request(ctx context.Context, name string, payload []byte, layer Layer, refusal error) error {
 	type answer struct {
 		ok  bool
 		err error
@@ -220,16 +210,19 @@ func (s *stream) request(ctx context.Context, name string, payload []byte) (bool
 		answers <- answer{ok, err}
 	}
 	if !s.conn.spawn(send) {
-		return false, s.conn.loss()
+		return s.conn.loss()
 	}
 	select {
 	case a := <-answers:
-		if a.err != nil {
-			return false, s.endError()
+		switch {
+		case a.err != nil:
+			return s.endError()
+		case !a.ok:
+			return &Error{Layer: layer, Reason: ReasonSessionRefused, Address: s.conn.address, Err: refusal}
 		}
-		return a.ok, nil
+		return nil
 	case <-ctx.Done():
-		return false, contextError(ctx, LayerSession, s.conn.address)
+		return contextError(ctx, LayerSession, s.conn.address)
 	}
 }
 

@@ -5,9 +5,9 @@ package ssh
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/rand"
+	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"net"
 	"slices"
 	"strconv"
@@ -58,82 +58,52 @@ func (t Target) host() string {
 	return t.Address
 }
 
-func (t Target) port() int {
-	if t.Port == 0 {
-		return DefaultPort
-	}
-	return t.Port
-}
+func (t Target) port() int { return cmp.Or(t.Port, DefaultPort) }
 
-// hostPort is how the target appears in errors.
-func (t Target) hostPort() string {
+// Endpoint is the address and the port, which identify the host whoever logs in to it. It is
+// also how the target appears in errors.
+func (t Target) Endpoint() string {
 	return net.JoinHostPort(t.host(), strconv.Itoa(t.port()))
 }
 
-// Endpoint is the address and the port, which identify the host whoever logs in to it.
-func (t Target) Endpoint() string { return t.hostPort() }
-
-// key tells whether two targets may share a connection. All of it is compared: a
+// key says whether two targets may share a connection. All of it is compared: a
 // connection that was verified against one set of host keys must not serve
 // somebody who pinned another.
 type key struct {
-	host       string
-	port       int
-	user       string
-	credential string
-	hostKeys   string
+	host string
+	port int
+	user string
+	// credential and hostKeys are digests.
+	credential, hostKeys [sha256.Size]byte
 }
 
 func (t Target) key() key {
+	credential := [][]byte{[]byte(t.Credential.ID)}
+	if t.Credential.ID == "" {
+		credential = append(credential, []byte(t.Credential.Password))
+		for _, s := range t.Credential.Signers {
+			credential = append(credential, s.PublicKey().Marshal())
+		}
+	}
+	hostKeys := make([][]byte, len(t.HostKeys))
+	for i, k := range t.HostKeys {
+		hostKeys[i] = k.Marshal()
+	}
+	slices.SortFunc(hostKeys, bytes.Compare)
 	return key{
 		host:       strings.ToLower(t.host()),
 		port:       t.port(),
 		user:       t.User,
-		credential: t.Credential.key(),
-		hostKeys:   hostKeysDigest(t.HostKeys),
+		credential: digest(credential),
+		hostKeys:   digest(slices.CompactFunc(hostKeys, bytes.Equal)),
 	}
 }
 
-// derivedIDSalt keeps the digests of passwords in derived IDs useless outside of this process.
-var derivedIDSalt = func() []byte {
-	salt := make([]byte, sha256.Size)
-	// It never fails: crypto/rand ends the program if there is no entropy.
-	_, _ = rand.Read(salt)
-	return salt
-}()
-
-func (c Credential) key() string {
-	if c.ID != "" {
-		return "id:" + c.ID
+// digest hashes each part with its length, so that parts cannot run into each other.
+func digest(parts [][]byte) [sha256.Size]byte {
+	var b []byte
+	for _, part := range parts {
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 	}
-	mac := hmac.New(sha256.New, derivedIDSalt)
-	for _, s := range c.Signers {
-		writeField(mac.Write, s.PublicKey().Marshal())
-	}
-	writeField(mac.Write, []byte(c.Password))
-	return "derived:" + string(mac.Sum(nil))
-}
-
-// hostKeysDigest does not depend on the order of the keys.
-func hostKeysDigest(keys []ssh.PublicKey) string {
-	if len(keys) == 0 {
-		return ""
-	}
-	blobs := make([][]byte, len(keys))
-	for i, k := range keys {
-		blobs[i] = k.Marshal()
-	}
-	slices.SortFunc(blobs, bytes.Compare)
-	blobs = slices.CompactFunc(blobs, bytes.Equal)
-	h := sha256.New()
-	for _, b := range blobs {
-		writeField(h.Write, b)
-	}
-	return string(h.Sum(nil))
-}
-
-// writeField writes b with its length, so that fields cannot run into each other.
-func writeField(write func([]byte) (int, error), b []byte) {
-	_, _ = write([]byte(strconv.Itoa(len(b)) + ":")) // a hash never fails
-	_, _ = write(b)
+	return sha256.Sum256(b)
 }

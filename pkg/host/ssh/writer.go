@@ -6,22 +6,20 @@ package ssh
 import (
 	"errors"
 	"io"
+	"sync"
 )
 
 // writer is the sending half of a stream. A goroutine does the writes, because a write of
 // ssh.Channel cannot be interrupted; it has a copy of the data, because the caller's
 // is only lent.
 type writer struct {
-	s        *stream
-	turn     chan struct{}
-	deadline deadline
+	s *stream
 
 	jobs    chan job
 	results chan error
 
-	// These belong to the holder of turn.
+	mu      sync.Mutex // held by the one Write or Close in progress; guards what follows
 	started bool
-	pending bool // a job of an interrupted write is still being done
 	closed  bool
 	buffer  []byte
 }
@@ -33,37 +31,18 @@ type job struct {
 }
 
 func newWriter(s *stream) *writer {
-	return &writer{s: s, turn: make(chan struct{}, 1), jobs: make(chan job), results: make(chan error, 1)}
+	return &writer{s: s, jobs: make(chan job), results: make(chan error, 1)}
 }
 
-func (w *writer) begin() error {
-	select {
-	case w.turn <- struct{}{}:
-		return nil
-	case <-w.s.closing:
-		return w.s.closedError()
-	case <-w.deadline.wait():
-		return errDeadline
-	}
-}
-
-func (w *writer) end() { <-w.turn }
-
-// Write implements io.Writer. After a write that was interrupted by a deadline it is
-// not known how much of the last 64 KiB was sent.
+// Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
-	if err := w.begin(); err != nil {
-		return 0, err
-	}
-	defer w.end()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.closed {
 		return 0, io.ErrClosedPipe
 	}
 	written := 0
 	for written < len(p) {
-		if err := w.settle(); err != nil {
-			return written, err
-		}
 		part := p[written:min(len(p), written+maxChunk)]
 		w.buffer = append(w.buffer[:0], part...)
 		if err := w.do(job{data: w.buffer}); err != nil {
@@ -76,15 +55,10 @@ func (w *writer) Write(p []byte) (int, error) {
 
 // Close tells the other side that no more data will come.
 func (w *writer) Close() error {
-	if err := w.begin(); err != nil {
-		return err
-	}
-	defer w.end()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.closed {
 		return nil
-	}
-	if err := w.settle(); err != nil {
-		return err
 	}
 	w.closed = true
 	if err := w.do(job{end: true}); !errors.Is(err, io.ErrClosedPipe) {
@@ -93,20 +67,10 @@ func (w *writer) Close() error {
 	return nil // the other side needs no more
 }
 
-// settle waits for the job of an interrupted write.
-func (w *writer) settle() error {
-	if !w.pending {
-		return nil
-	}
-	return w.wait()
-}
-
 func (w *writer) do(j job) error {
 	select {
 	case <-w.s.closing:
-		return w.s.closedError()
-	case <-w.deadline.wait():
-		return errDeadline // nothing is sent after it
+		return w.s.closedError() // nothing is sent any more
 	default:
 	}
 	if !w.started {
@@ -122,22 +86,14 @@ func (w *writer) do(j job) error {
 	case <-w.s.ended:
 		return w.endError()
 	}
-	w.pending = true
-	return w.wait()
-}
-
-func (w *writer) wait() error {
 	select {
 	case err := <-w.results:
-		w.pending = false
 		if err != nil {
 			return w.endError()
 		}
 		return nil
 	case <-w.s.closing:
 		return w.s.closedError()
-	case <-w.deadline.wait():
-		return errDeadline
 	}
 }
 

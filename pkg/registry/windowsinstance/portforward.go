@@ -6,7 +6,6 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -97,7 +96,7 @@ func (r *PortForwardREST) serve(w http.ResponseWriter, request *http.Request, in
 	}
 	defer over()
 	r.started(ctx, info, describePorts(info.Ports))
-	result := stream.ServePortForward(w, request, stream.Config{Drain: drain}, func(ctx context.Context, port int) (net.Conn, error) {
+	result := stream.ServePortForward(w, request, stream.Config{Drain: drain}, func(ctx context.Context, port int) (stream.Conn, error) {
 		if err := r.ports.check(port); err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -48,7 +47,7 @@ type SessionOpener interface {
 	// HTTP error; errors are [apierrors.StatusError]s. The session ends when ctx does.
 	OpenSession(ctx context.Context, instance *v1alpha1.WindowsInstance, options stream.ExecOptions) (stream.Session, error)
 	// DialPort connects to a port of the host itself. Its errors are shown to users.
-	DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (net.Conn, error)
+	DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (stream.Conn, error)
 }
 
 // SessionInfo says who does what where. What is typed is not part of it.
