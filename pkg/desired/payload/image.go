@@ -26,13 +26,7 @@ import (
 const (
 	ociLayoutName    = "oci-layout"
 	ociLayoutVersion = "1.0.0"
-	ociIndexName     = "index.json"
-	ociBlobs         = "blobs"
 )
-
-type ociLayout struct {
-	Version string `json:"imageLayoutVersion"`
-}
 
 // digestAlgorithm is the one that the digests of blobs must have.
 const digestAlgorithm = "sha256"
@@ -43,40 +37,40 @@ const imageDir = "payload"
 // image is an OCI image layout. The payload is in the directory payload/ of the image,
 // or at its root. Its files are unpacked, since what is in a layer may be replaced or removed by the next.
 type image struct {
-	directory
 	blobs  ocilayout.Path
 	layers []v1.Descriptor
 }
 
-func openImage(ctx context.Context, path string, tempDir func() (string, error)) (*image, error) {
+// openImage opens the image layout at path, and returns where its payload was unpacked.
+func (p *Payload) openImage(ctx context.Context, path string) (*image, string, error) {
 	if err := checkLayoutVersion(path); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	i := &image{blobs: ocilayout.Path(path)}
 	index, err := i.blobs.ImageIndex()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	chosen, err := i.choose(ctx, index, 0)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	manifest, err := chosen.Manifest()
 	if err != nil {
-		return nil, decodingError("the manifest of the image", err)
+		return nil, "", decodingError("the manifest of the image", err)
 	}
 	i.layers = manifest.Layers
 	for _, layer := range i.layers {
 		if err := i.checkLayer(ctx, layer); err != nil {
-			return nil, fmt.Errorf("layer %s: %w", layer.Digest, err)
+			return nil, "", fmt.Errorf("layer %s: %w", layer.Digest, err)
 		}
 	}
-	dir, err := tempDir()
+	dir, err := p.tempDir()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	i.directory.path, err = unpack(ctx, chosen, filepath.Join(dir, "image"))
-	return i, err
+	dir, err = unpack(ctx, chosen, filepath.Join(dir, "image"))
+	return i, dir, err
 }
 
 // checkLayoutVersion reads what the library does not.
@@ -85,7 +79,9 @@ func checkLayoutVersion(path string) error {
 	if err != nil {
 		return err
 	}
-	var l ociLayout
+	var l struct {
+		Version string `json:"imageLayoutVersion"`
+	}
 	if err := json.Unmarshal(b, &l); err != nil {
 		return fmt.Errorf("reading %s: %w", ociLayoutName, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,20 +24,15 @@ func (p *Payload) openOverride(ctx context.Context, f *File) (io.ReadSeekCloser,
 		}
 	}
 	path := filepath.Join(dir, "sha256-"+f.Override.SHA256)
-	opened, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := p.download(ctx, f, path); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		opened, err = os.Open(path)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Name, err)
-	}
-	return newVerified(f.Name, file{opened}, f.Override.Content)
+	return openVerified(f.Name, path, f.Override.Content)
 }
 
-// download gets an override. The file has its name only once its digest was found right.
+// download downloads an override. The file gets its name only when its digest is verified.
 func (p *Payload) download(ctx context.Context, f *File, path string) (err error) {
 	client := p.options.Client
 	if client == nil {
@@ -46,13 +42,14 @@ func (p *Payload) download(ctx context.Context, f *File, path string) (err error
 	if err != nil {
 		return fmt.Errorf("downloading the override: %w", err)
 	}
+	from := request.URL.Redacted()
 	response, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("downloading the override: %w", err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("downloading the override from %s: %s", request.URL.Redacted(), response.Status)
+		return fmt.Errorf("downloading the override from %s: %s", from, response.Status)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".download-")
 	if err != nil {
@@ -60,33 +57,24 @@ func (p *Payload) download(ctx context.Context, f *File, path string) (err error
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, tmp.Close(), os.Remove(tmp.Name()))
+			err = errors.Join(err, os.Remove(tmp.Name()))
 		}
 	}()
 	// One byte more than there should be shows that it is too long, however long it is.
-	if _, err := io.Copy(tmp, io.LimitReader(response.Body, f.Override.Size+1)); err != nil {
-		return fmt.Errorf("downloading the override from %s: %w", request.URL.Redacted(), err)
+	_, err = io.Copy(tmp, io.LimitReader(response.Body, f.Override.Size+1))
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("downloading the override from %s: %w", from, err)
 	}
-	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("storing the override: %w", err)
-	}
-	r, err := newVerified("what was downloaded from "+request.URL.Redacted(), unclosed{file{tmp}}, f.Override.Content)
+	r, err := openVerified("what was downloaded from "+from, tmp.Name(), f.Override.Content)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Copy(io.Discard, contextReader{ctx, r}); err != nil {
+	_, err = io.Copy(io.Discard, contextReader{ctx, r})
+	if err := errors.Join(err, r.Close()); err != nil {
 		return err
-	}
-	if err := tmp.Sync(); err != nil {
-		return fmt.Errorf("storing the override: %w", err)
 	}
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return fmt.Errorf("storing the override: %w", err)
 	}
-	return tmp.Close()
+	return nil
 }
-
-// unclosed is a content that somebody else closes.
-type unclosed struct{ file }
-
-func (unclosed) Close() error { return nil }

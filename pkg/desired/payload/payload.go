@@ -44,26 +44,13 @@ type Payload struct {
 	// Manifest is what is in it. Not to be changed.
 	Manifest Manifest
 
-	layout  layout
+	// dir has the manifest and the files. They were unpacked from image, unless that is nil.
+	dir     string
+	image   *image
 	options Options
 
 	mu     sync.Mutex
 	tmpDir string // made when first needed
-}
-
-// layout is where the files of a payload are.
-type layout interface {
-	// open returns a file of the payload, by its slash-separated path.
-	open(name string) (content, error)
-	// verify checks what the layout promises about itself.
-	verify(ctx context.Context) error
-	close() error
-}
-
-// content is a file that is read, before anything about it is verified.
-type content interface {
-	io.ReadSeekCloser
-	size() (int64, error)
 }
 
 // Open opens the payload at path: a directory with a manifest, or an OCI image layout.
@@ -77,24 +64,20 @@ func Open(ctx context.Context, path string, o Options) (*Payload, error) {
 }
 
 func (p *Payload) open(ctx context.Context, path string) error {
-	switch _, err := os.Stat(filepath.Join(path, ociLayoutName)); {
-	case err == nil:
-		l, err := openImage(ctx, path, p.tempDir)
-		if err != nil {
-			return err
-		}
-		p.layout = l
-	case errors.Is(err, fs.ErrNotExist):
-		p.layout = directory{path}
-	default:
+	p.dir = path
+	_, err := os.Stat(filepath.Join(path, ociLayoutName))
+	if err == nil {
+		p.image, p.dir, err = p.openImage(ctx, path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	c, err := p.layout.open(manifestName)
+	f, err := os.Open(filepath.Join(p.dir, manifestName))
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	b, err := readSmall(c)
+	defer f.Close()
+	b, err := readSmall(f)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", manifestName, err)
 	}
@@ -131,18 +114,11 @@ func (p *Payload) tempDir() (string, error) {
 
 // Close removes what is temporary. What is being read must be closed before.
 func (p *Payload) Close() error {
-	var errs []error
-	if p.layout != nil {
-		errs = append(errs, p.layout.close())
-	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	dir := p.tmpDir
 	p.tmpDir = ""
-	p.mu.Unlock()
-	if dir != "" {
-		errs = append(errs, os.RemoveAll(dir))
-	}
-	return errors.Join(errs...)
+	return os.RemoveAll(dir) // "" is nothing
 }
 
 // Open opens the effective content of a file: that of its override if it has one, which is then
@@ -155,7 +131,7 @@ func (p *Payload) Open(ctx context.Context, name string) (io.ReadSeekCloser, err
 	if f.Override != nil {
 		return p.openOverride(ctx, f)
 	}
-	return p.openStored(name, filesDir+"/"+name, f.Content)
+	return p.openStored(name, f.Content)
 }
 
 // OpenGzip opens the effective content of a file as compressed with gzip. It is an error
@@ -168,21 +144,21 @@ func (p *Payload) OpenGzip(name string) (io.ReadSeekCloser, error) {
 	if f.Compressed() == nil {
 		return nil, fmt.Errorf("%q, compressed: %w", name, ErrNoFile)
 	}
-	return p.openStored(name+gzipSuffix, filesDir+"/"+name+gzipSuffix, *f.Gzip)
+	return p.openStored(name+gzipSuffix, *f.Gzip)
 }
 
-func (p *Payload) openStored(name, path string, want Content) (io.ReadSeekCloser, error) {
-	c, err := p.layout.open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return newVerified(name, c, want)
+// openStored opens a file below filesDir.
+func (p *Payload) openStored(name string, want Content) (io.ReadSeekCloser, error) {
+	return openVerified(name, filepath.Join(p.dir, filesDir, name), want)
 }
 
 // Verify reads everything and reports all that is not as it should be, each file by its name. It
 // downloads overrides that were not downloaded before.
 func (p *Payload) Verify(ctx context.Context) error {
-	errs := []error{p.layout.verify(ctx)}
+	var errs []error
+	if p.image != nil {
+		errs = append(errs, p.image.verify(ctx))
+	}
 	check := func(r io.ReadSeekCloser, err error) {
 		if err == nil {
 			_, err = io.Copy(io.Discard, contextReader{ctx, r})
@@ -194,9 +170,9 @@ func (p *Payload) Verify(ctx context.Context) error {
 	}
 	for i := range p.Manifest.Files {
 		f := &p.Manifest.Files[i]
-		check(p.openStored(f.Name, filesDir+"/"+f.Name, f.Content))
+		check(p.openStored(f.Name, f.Content))
 		if f.Gzip != nil {
-			check(p.openStored(f.Name+gzipSuffix, filesDir+"/"+f.Name+gzipSuffix, *f.Gzip))
+			check(p.openStored(f.Name+gzipSuffix, *f.Gzip))
 		}
 		if f.Override != nil {
 			check(p.Open(ctx, f.Name))
@@ -219,33 +195,4 @@ func (c contextReader) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(b)
-}
-
-// directory is the layout of a plain directory.
-type directory struct{ path string }
-
-func (d directory) open(name string) (content, error) {
-	f, err := os.Open(filepath.Join(d.path, filepath.FromSlash(name)))
-	if err != nil {
-		return nil, err
-	}
-	return file{f}, nil
-}
-
-func (d directory) verify(context.Context) error { return nil }
-
-func (d directory) close() error { return nil }
-
-// file is a content with a file of its own.
-type file struct{ *os.File }
-
-func (f file) size() (int64, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !st.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is no regular file", f.Name())
-	}
-	return st.Size(), nil
 }

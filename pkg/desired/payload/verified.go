@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"os"
 )
 
 // DigestError means that a content is not what the manifest says.
@@ -31,31 +32,35 @@ func (e *DigestError) Error() string {
 
 // verified hashes what is read through it.
 type verified struct {
-	c    content
+	file *os.File
 	name string
 	want Content
 	hash hash.Hash
-	// hashed is how many bytes from the beginning went into hash, which is also where c stands.
+	// hashed is how many bytes from the beginning went into hash, which is also where file stands.
 	hashed int64
 	// at is where the next Read begins.
 	at     int64
 	failed error
 }
 
-// newVerified takes over c.
-func newVerified(name string, c content, want Content) (io.ReadSeekCloser, error) {
-	size, err := c.size()
-	if err == nil && size != want.Size {
-		err = &DigestError{Name: name, Want: want, Got: Content{Size: size}}
+// openVerified opens the file at path. The name is for errors.
+func openVerified(name, path string, want Content) (io.ReadSeekCloser, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is no regular file", path)
+	case info.Size() != want.Size:
+		err = &DigestError{Name: name, Want: want, Got: Content{Size: info.Size()}}
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	v := &verified{c: c, name: name, want: want, hash: sha256.New()}
-	if want.Size == 0 {
-		v.check()
-	}
-	return v, nil
+	return &verified{file: file, name: name, want: want, hash: sha256.New()}, nil
 }
 
 // Read returns a *[DigestError] in place of the last bytes if anything before or in them is wrong.
@@ -65,14 +70,14 @@ func (v *verified) Read(b []byte) (int, error) {
 	}
 	if v.at < v.hashed {
 		// Bytes that were hashed may have changed since, so reading them again starts over.
-		if _, err := v.c.Seek(0, io.SeekStart); err != nil {
+		if _, err := v.file.Seek(0, io.SeekStart); err != nil {
 			return 0, err
 		}
 		v.hash.Reset()
 		v.hashed = 0
 	}
 	if skip := min(v.at, v.want.Size) - v.hashed; skip > 0 {
-		n, err := io.CopyN(v.hash, v.c, skip)
+		n, err := io.CopyN(v.hash, v.file, skip)
 		v.hashed += n
 		if err != nil {
 			return 0, v.fail(err)
@@ -87,7 +92,7 @@ func (v *verified) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, err := v.c.Read(b[:min(int64(len(b)), v.want.Size-v.at)])
+	n, err := v.file.Read(b[:min(int64(len(b)), v.want.Size-v.at)])
 	v.hash.Write(b[:n])
 	v.hashed += int64(n)
 	v.at = v.hashed
@@ -138,4 +143,4 @@ func (v *verified) Seek(offset int64, whence int) (int64, error) {
 }
 
 // Close implements [io.Closer].
-func (v *verified) Close() error { return v.c.Close() }
+func (v *verified) Close() error { return v.file.Close() }
