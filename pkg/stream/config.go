@@ -4,6 +4,7 @@
 package stream
 
 import (
+	"cmp"
 	"io"
 	"time"
 )
@@ -69,7 +70,7 @@ const (
 // Config is how streams are served. The zero value has the defaults and no drain.
 type Config struct {
 	// IdleTimeout ends a session over which nothing was sent in either direction for
-	// that long. 0: DefaultIdleTimeout. Negative: never.
+	// that long. 0: DefaultIdleTimeout.
 	IdleTimeout time.Duration
 	// StreamCreationTimeout is how long a SPDY client gets to create the streams it
 	// has asked for. 0: DefaultStreamCreationTimeout.
@@ -91,21 +92,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = DefaultIdleTimeout
-	}
-	if c.StreamCreationTimeout <= 0 {
-		c.StreamCreationTimeout = DefaultStreamCreationTimeout
-	}
-	if c.KeepAlive <= 0 {
-		c.KeepAlive = DefaultKeepAlive
-	}
-	if c.Linger <= 0 {
-		c.Linger = DefaultLinger
-	}
-	if c.MaxForwards <= 0 {
-		c.MaxForwards = DefaultMaxForwards
-	}
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, DefaultIdleTimeout)
+	c.StreamCreationTimeout = cmp.Or(c.StreamCreationTimeout, DefaultStreamCreationTimeout)
+	c.KeepAlive = cmp.Or(c.KeepAlive, DefaultKeepAlive)
+	c.Linger = cmp.Or(c.Linger, DefaultLinger)
+	c.MaxForwards = cmp.Or(c.MaxForwards, DefaultMaxForwards)
 	return c
 }
 

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +33,7 @@ type execClient interface {
 	// sizes are the sizes of the terminal; those that come too fast are left out.
 	sizes() <-chan terminalSize
 	// gone is closed when the connection is over.
-	gone() <-chan struct{}
+	gone() <-chan bool
 	// hurry lets writes end within the linger time from now on.
 	hurry()
 	// finish sends the final status, closes the connection in good order, within the
@@ -56,7 +55,8 @@ func ServeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config, 
 		_ = s.Close()
 		return Result{End: EndNotUpgraded, Err: err}
 	}
-	run := &execRun{client: client, session: s, options: o, config: c, started: time.Now(), failed: make(chan Result, 3)}
+	run := &execRun{client: client, session: s, options: o, ended: make(chan Result, maxEnds)}
+	run.config, run.started = c, time.Now()
 	return run.serve(r.Context())
 }
 
@@ -70,20 +70,19 @@ func upgradeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config
 	return upgradeSPDYExec(w, r, o, c)
 }
 
+// maxEnds is how many goroutines may send to execRun.ended.
+const maxEnds = 4
+
 // execRun is one session between a client and a command.
 type execRun struct {
 	client  execClient
 	session Session
 	options ExecOptions
-	config  Config
-	started time.Time
+	activity
 
-	received, sent atomic.Int64
-	// active is when something was sent last, as the time since started.
-	active atomic.Int64
-	// failed takes what ends the session from outside of the command: at most one
+	// ended takes what ends the session: the end of the command, and at most one failure
 	// from each goroutine that copies output, and one from resizing.
-	failed chan Result
+	ended chan Result
 
 	recording sync.Mutex // guards calls of the recorder
 
@@ -105,7 +104,6 @@ func (e *execRun) serve(ctx context.Context) Result {
 	if e.options.TTY {
 		copies.Go(func() { e.resize(over) })
 	}
-	exited := make(chan Result, 1)
 	copies.Go(func() {
 		code, err := e.session.Wait()
 		outputs.Wait()
@@ -113,13 +111,13 @@ func (e *execRun) serve(ctx context.Context) Result {
 			err = e.readErr
 		}
 		if err != nil {
-			exited <- Result{End: EndFailed, Err: err}
+			e.ended <- Result{End: EndFailed, Err: err}
 			return
 		}
-		exited <- Result{End: EndExited, ExitCode: code}
+		e.ended <- Result{End: EndExited, ExitCode: code}
 	})
 
-	result := e.wait(ctx, exited)
+	result := e.wait(ctx, e.ended, e.client.gone())
 	close(over)
 	if result.End == EndClientGone {
 		e.client.abort()
@@ -141,39 +139,6 @@ func (e *execRun) serve(ctx context.Context) Result {
 	result.Received, result.Sent = e.received.Load(), e.sent.Load()
 	return result
 }
-
-// wait returns when something has ended the session.
-func (e *execRun) wait(ctx context.Context, exited <-chan Result) Result {
-	var idle <-chan time.Time
-	var timer *time.Timer
-	if e.config.IdleTimeout > 0 {
-		timer = time.NewTimer(e.config.IdleTimeout)
-		defer timer.Stop()
-		idle = timer.C
-	}
-	for {
-		select {
-		case result := <-exited:
-			return result
-		case result := <-e.failed:
-			return result
-		case <-e.client.gone():
-			return Result{End: EndClientGone}
-		case <-e.config.Drain:
-			return Result{End: EndDrained}
-		case <-ctx.Done():
-			return Result{End: EndCanceled, Err: context.Cause(ctx)}
-		case <-idle:
-			left := e.config.IdleTimeout - (time.Since(e.started) - time.Duration(e.active.Load()))
-			if left <= 0 {
-				return Result{End: EndIdle}
-			}
-			timer.Reset(left)
-		}
-	}
-}
-
-func (e *execRun) touch() { e.active.Store(int64(time.Since(e.started))) }
 
 // copyStdin sends what the client sends to the command. A command that does not
 // read its input is none of the client's business: the rest is thrown away, because
@@ -214,11 +179,11 @@ func (e *execRun) copyOutput(from io.Reader, to io.Writer) {
 		if n > 0 && to != nil {
 			e.touch()
 			if err := e.record(buffer[:n]); err != nil {
-				e.failed <- Result{End: EndRecordingFailed, Err: err}
+				e.ended <- Result{End: EndRecordingFailed, Err: err}
 				return
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {
-				e.failed <- Result{End: EndClientGone}
+				e.ended <- Result{End: EndClientGone}
 				return
 			}
 			e.sent.Add(int64(n))
@@ -259,7 +224,7 @@ func (e *execRun) resize(over <-chan struct{}) {
 			err := e.config.Recorder.Resize(size.Width, size.Height)
 			e.recording.Unlock()
 			if err != nil {
-				e.failed <- Result{End: EndRecordingFailed, Err: err}
+				e.ended <- Result{End: EndRecordingFailed, Err: err}
 				return
 			}
 		}

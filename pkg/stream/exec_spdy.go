@@ -23,19 +23,18 @@ type spdyExec struct {
 	options ExecOptions
 	linger  time.Duration
 
-	errors     httpstream.Stream
-	in         httpstream.Stream
-	out, err   httpstream.Stream
-	resizes    httpstream.Stream
-	box        sizeBox
-	clientGone chan struct{}
-	stop       chan struct{}
-	ended      sync.Once
-	wait       sync.WaitGroup
+	errors   httpstream.Stream
+	in       httpstream.Stream
+	out, err httpstream.Stream
+	resizes  httpstream.Stream
+	box      sizeBox
+	stop     chan struct{}
+	ended    sync.Once
+	wait     sync.WaitGroup
 }
 
 func upgradeSPDYExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config) (execClient, error) {
-	e := &spdyExec{options: o, linger: c.Linger, box: newSizeBox(), clientGone: make(chan struct{}), stop: make(chan struct{})}
+	e := &spdyExec{options: o, linger: c.Linger, box: newSizeBox(), stop: make(chan struct{})}
 	slots := e.slots()
 	expected := len(slots)
 	created := make(chan newStream, expected)
@@ -60,8 +59,9 @@ func upgradeSPDYExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Co
 		conn.abort()
 		return nil, err
 	}
-	e.wait.Go(e.watch)
-	e.wait.Go(func() { e.keepAlive(c.KeepAlive) })
+	e.wait.Go(func() {
+		conn.keepAlive(c.KeepAlive, e.stop, func() httpstream.Stream { return e.errors })
+	})
 	if e.resizes != nil {
 		e.wait.Go(e.readResizes)
 	}
@@ -104,38 +104,6 @@ func (e *spdyExec) awaitStreams(r *http.Request, created <-chan newStream, expec
 		}
 	}
 	return nil
-}
-
-// watch tells the end of the connection from that of the session.
-func (e *spdyExec) watch() {
-	select {
-	case <-e.conn.over():
-		close(e.clientGone)
-	case <-e.stop:
-	}
-}
-
-// keepAlive writes nothing to the client every now and then, in a frame of its own.
-// This finds out that the client is gone even while the command does not take its
-// input, when the end of the connection cannot be read because of what is in front
-// of it. Pings do not help there: the next one waits for the answer to the last.
-func (e *spdyExec) keepAlive(every time.Duration) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case <-e.conn.over():
-			return
-		case <-ticker.C:
-			if _, err := e.errors.Write([]byte{}); err != nil {
-				_ = e.conn.client.Close()
-				e.conn.resetAll() // or the connection's reader may wait for one of them
-				return
-			}
-		}
-	}
 }
 
 func (e *spdyExec) readResizes() {
@@ -212,7 +180,7 @@ func (o spdyOutput) Write(p []byte) (int, error) {
 }
 
 func (e *spdyExec) sizes() <-chan terminalSize { return e.box }
-func (e *spdyExec) gone() <-chan struct{}      { return e.clientGone }
+func (e *spdyExec) gone() <-chan bool          { return e.conn.over() }
 func (e *spdyExec) hurry()                     { e.conn.client.hurry(e.linger) }
 
 func (e *spdyExec) finish(status []byte) {

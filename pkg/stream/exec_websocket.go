@@ -107,7 +107,7 @@ type webSocketExec struct {
 	toIn    *io.PipeWriter
 	stalled atomic.Bool // the command does not take its input
 	box     sizeBox
-	over    chan struct{} // closed when the reader has ended
+	over    chan bool // closed when the reader has ended
 	stop    chan struct{}
 	ended   sync.Once
 	wait    sync.WaitGroup
@@ -122,7 +122,7 @@ func upgradeWebSocketExec(w http.ResponseWriter, r *http.Request, o ExecOptions,
 		conn: conn, net: client, options: o, linger: c.Linger,
 		halfClose: conn.Subprotocol() == remotecommand.StreamProtocolV5Name,
 		box:       newSizeBox(),
-		over:      make(chan struct{}), stop: make(chan struct{}),
+		over:      make(chan bool), stop: make(chan struct{}),
 	}
 	e.in, e.toIn = io.Pipe()
 	pinger := newPinger(conn, func() {
@@ -241,7 +241,7 @@ func (e *webSocketExec) writer(wanted bool, channel byte) io.Writer {
 }
 
 func (e *webSocketExec) sizes() <-chan terminalSize { return e.box }
-func (e *webSocketExec) gone() <-chan struct{}      { return e.over }
+func (e *webSocketExec) gone() <-chan bool          { return e.over }
 func (e *webSocketExec) hurry()                     { e.net.hurry(e.linger) }
 
 func (e *webSocketExec) finish(status []byte) {

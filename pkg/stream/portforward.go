@@ -41,7 +41,8 @@ type DialFunc func(ctx context.Context, port int) (Conn, error)
 // timeout. What dial opened is closed by then.
 func ServePortForward(w http.ResponseWriter, r *http.Request, c Config, dial DialFunc) Result {
 	c = c.withDefaults()
-	f := &forwarder{config: c, dial: dial, started: time.Now(), pairs: map[string]*streamPair{}, open: map[*streamPair]struct{}{}, ready: make(chan struct{})}
+	f := &forwarder{dial: dial, pairs: map[string]*streamPair{}, open: map[*streamPair]struct{}{}, ready: make(chan struct{})}
+	f.config, f.started = c, time.Now()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	f.ctx = ctx
@@ -53,8 +54,8 @@ func ServePortForward(w http.ResponseWriter, r *http.Request, c Config, dial Dia
 	close(f.ready)
 
 	var alive sync.WaitGroup
-	alive.Go(func() { f.keepAlive(ctx) })
-	result := f.wait(r.Context())
+	alive.Go(func() { conn.keepAlive(c.KeepAlive, ctx.Done(), f.anyErrors) })
+	result := f.wait(r.Context(), nil, conn.over())
 	if result.End == EndClientGone {
 		cancel()
 		conn.abort()
@@ -76,16 +77,12 @@ func ServePortForward(w http.ResponseWriter, r *http.Request, c Config, dial Dia
 // forwarder is one port forward: many connections over one of the client.
 type forwarder struct {
 	//nolint:containedctx // streams are made by the client, in callbacks without a context
-	ctx     context.Context
-	config  Config
-	dial    DialFunc
-	started time.Time
-	ready   chan struct{} // closed when conn is set
-	conn    *spdyConn
-
-	received, sent, connections atomic.Int64
-	// active is when something was sent last, as the time since started.
-	active atomic.Int64
+	ctx   context.Context
+	dial  DialFunc
+	ready chan struct{} // closed when conn is set
+	conn  *spdyConn
+	activity
+	connections atomic.Int64
 
 	mu       sync.Mutex // guards what follows
 	pairs    map[string]*streamPair
@@ -119,56 +116,6 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (*spdyConn, 
 	return conn, func() {}, err
 }
 
-// wait returns when something has ended the port forward.
-func (f *forwarder) wait(ctx context.Context) Result {
-	var idle <-chan time.Time
-	var timer *time.Timer
-	if f.config.IdleTimeout > 0 {
-		timer = time.NewTimer(f.config.IdleTimeout)
-		defer timer.Stop()
-		idle = timer.C
-	}
-	for {
-		select {
-		case <-f.conn.over():
-			return Result{End: EndClientGone}
-		case <-f.config.Drain:
-			return Result{End: EndDrained}
-		case <-ctx.Done():
-			return Result{End: EndCanceled, Err: context.Cause(ctx)}
-		case <-idle:
-			left := f.config.IdleTimeout - (time.Since(f.started) - time.Duration(f.active.Load()))
-			if left <= 0 {
-				return Result{End: EndIdle}
-			}
-			timer.Reset(left)
-		}
-	}
-}
-
-// keepAlive finds out that the client is gone although the end of its connection
-// cannot be read, as spdyExec.keepAlive does.
-func (f *forwarder) keepAlive(ctx context.Context) {
-	ticker := time.NewTicker(f.config.KeepAlive)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			pairs := f.answered()
-			if len(pairs) == 0 {
-				continue
-			}
-			if _, err := pairs[0].errors.Write([]byte{}); err != nil {
-				_ = f.conn.client.Close()
-				f.conn.resetAll()
-				return
-			}
-		}
-	}
-}
-
 // answered are the connections whose client can be told something.
 func (f *forwarder) answered() []*streamPair {
 	f.mu.Lock()
@@ -180,6 +127,14 @@ func (f *forwarder) answered() []*streamPair {
 		}
 	}
 	return pairs
+}
+
+// anyErrors is an error stream that may be written to, nil if there is none.
+func (f *forwarder) anyErrors() httpstream.Stream {
+	if pairs := f.answered(); len(pairs) > 0 {
+		return pairs[0].errors
+	}
+	return nil
 }
 
 // farewell tells the client on every open connection why it is over.
@@ -335,8 +290,6 @@ func (f *forwarder) forward(pair *streamPair, refused bool) {
 	_ = pair.errors.Close()
 }
 
-func (f *forwarder) touch() { f.active.Store(int64(time.Since(f.started))) }
-
 // copyBoth copies until both directions have ended, or one has broken. Each passes
 // its end on.
 func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream, host Conn) error {
@@ -346,7 +299,7 @@ func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream
 	sides.Go(func() {
 		defer close(fromHost)
 		var sendErr error
-		hostErr, sendErr = f.copy(hostOutput{client, f.conn.client}, host, &f.sent)
+		hostErr, sendErr = f.copy(spdyOutput{client, f.conn.client}, host, &f.sent)
 		if hostErr == nil && sendErr == nil {
 			// An error says that the client is gone.
 			_ = client.Close()
@@ -420,16 +373,4 @@ func (f *forwarder) copy(to io.Writer, from io.Reader, count *atomic.Int64) (rea
 			return err, nil
 		}
 	}
-}
-
-// hostOutput sends what a host sends to the client.
-type hostOutput struct {
-	httpstream.Stream
-	client *clientConn
-}
-
-// Write implements [io.Writer].
-func (o hostOutput) Write(p []byte) (int, error) {
-	o.client.owed.Store(true)
-	return o.Stream.Write(p)
 }

@@ -82,6 +82,34 @@ func upgradeSPDY(w http.ResponseWriter, r *http.Request, c Config, handler https
 // over is closed when the connection is.
 func (s *spdyConn) over() <-chan bool { return s.CloseChan() }
 
+// keepAlive writes nothing to a stream of the client every now and then, in a frame of its own.
+// This finds out that the client is gone even while a host does not take its input, when the
+// end of the connection cannot be read because of what is in front of it. Pings do not help
+// there: the next one waits for the answer to the last. stream returns nil if none can be
+// written to.
+func (s *spdyConn) keepAlive(every time.Duration, stop <-chan struct{}, stream func() httpstream.Stream) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-s.over():
+			return
+		case <-ticker.C:
+			to := stream()
+			if to == nil {
+				continue
+			}
+			if _, err := to.Write([]byte{}); err != nil {
+				_ = s.client.Close()
+				s.resetAll() // or the connection's reader may wait for one of them
+				return
+			}
+		}
+	}
+}
+
 // finish tells the client that the connection is over, waits for the linger time
 // until the client has closed it, and closes it.
 func (s *spdyConn) finish() {
@@ -168,7 +196,7 @@ func (s *spdyConn) answered(stream newStream) error {
 }
 
 // waitFor waits for a channel to be closed, at most that long, and says whether it is.
-func waitFor[T any](closed <-chan T, atMost time.Duration) bool {
+func waitFor(closed <-chan bool, atMost time.Duration) bool {
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	select {
