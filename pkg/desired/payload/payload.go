@@ -4,6 +4,7 @@
 package payload
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Names inside a payload.
@@ -150,6 +153,40 @@ func (p *Payload) OpenGzip(name string) (io.ReadSeekCloser, error) {
 // openStored opens a file below filesDir.
 func (p *Payload) openStored(name string, want Content) (io.ReadSeekCloser, error) {
 	return openVerified(name, filepath.Join(p.dir, filesDir, name), want)
+}
+
+// VerifyFile reads what OpenGzip hands out of a file, or what Open does if there is nothing
+// compressed, and makes sure that it is the effective content of the file.
+func (p *Payload) VerifyFile(ctx context.Context, name string) error {
+	r, err := p.OpenGzip(name)
+	if errors.Is(err, ErrNoFile) {
+		if r, err = p.Open(ctx, name); err == nil {
+			defer r.Close()
+			_, err = io.Copy(io.Discard, contextReader{ctx, r})
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	want := p.Manifest.File(name).Content
+	unpacked, err := gzip.NewReader(contextReader{ctx, r})
+	if err != nil {
+		return fmt.Errorf("unpacking it: %w", err)
+	}
+	digest, size, err := v1.SHA256(io.LimitReader(unpacked, want.Size+1))
+	if err == nil {
+		// What the manifest says of the compressed content is checked at its end.
+		_, err = io.Copy(io.Discard, contextReader{ctx, r})
+	}
+	if err != nil {
+		return err
+	}
+	if got := (Content{Size: size, SHA256: digest.Hex}); got != want {
+		return fmt.Errorf("it unpacks to something else than %d bytes with the digest %s", want.Size, want.SHA256)
+	}
+	return nil
 }
 
 // Verify reads everything and reports all that is not as it should be, each file by its name. It

@@ -107,19 +107,22 @@ func (a *Client) change(ctx context.Context, target ssh.Target, c change) (*api.
 			report(e)
 		}
 	}
-	result, err := a.changeOnce(ctx, target, c)
-	if !begun && mayBeGone(err) {
-		a.invalidate(target)
-		result, err = a.changeOnce(ctx, target, c)
-	}
-	return result, err
-}
-
-func (a *Client) changeOnce(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
-	program, err := a.ensureAgent(ctx, target)
+	var result *api.Result
+	var failed error
+	err := a.withAgent(ctx, target, func(program string) error {
+		result, failed = a.runChange(ctx, target, program, c)
+		if begun {
+			return nil // it is not repeated
+		}
+		return failed
+	})
 	if err != nil {
 		return nil, err
 	}
+	return result, failed
+}
+
+func (a *Client) runChange(ctx context.Context, target ssh.Target, program string, c change) (*api.Result, error) {
 	ctx, watch := newWatch(ctx, a.patience.silence, a.patience.change)
 	defer watch.end()
 	process, err := a.options.Pool.Start(ctx, target, program+" "+c.command)

@@ -427,7 +427,7 @@ func TestHostileProgress(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Asked once: the second time our agent would have been put there.
-			result, err := s.client.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandApply, input: encoded, bundle: &r.Bundle, report: func(api.Event) {}})
+			result, err := s.client.runChange(t.Context(), mustTarget(t, s), "hostile", change{command: api.CommandApply, input: encoded, bundle: &r.Bundle, report: func(api.Event) {}})
 			if tt.want == "" {
 				if err != nil || result.Outcome != api.OutcomeApplied {
 					t.Errorf("got %+v, %v", result, err)
@@ -490,8 +490,8 @@ func TestSecretsStay(t *testing.T) {
 	c.client.placed[host.Address(c.Instance).Endpoint()] = "hostile"
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
-		_, applied := c.client.changeOnce(t.Context(), target, change{command: api.CommandApply, input: input, bundle: &c.bundle})
-		_, planned := c.client.askOnce(t.Context(), target, question{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
+		_, applied := c.client.runChange(t.Context(), target, "hostile", change{command: api.CommandApply, input: input, bundle: &c.bundle})
+		_, planned := askProgram(t.Context(), c.Pool, target, "hostile", question{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
 		for _, err := range []error{applied, planned} {
 			if err == nil || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString(c.bundle.Secrets["bootstrap"])) || !strings.Contains(err.Error(), redacted) {
 				t.Errorf("got %v", err)

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,22 +48,13 @@ func (a *Client) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q 
 	return a.askTarget(ctx, target, q, into)
 }
 
-// askTarget is ask for who knows how to log in.
-func (a *Client) askTarget(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
-	times, err := a.askOnce(ctx, target, q, into)
-	if mayBeGone(err) {
-		a.invalidate(target)
-		times, err = a.askOnce(ctx, target, q, into)
-	}
+// askTarget is ask for callers that have the target already.
+func (a *Client) askTarget(ctx context.Context, target ssh.Target, q question, into any) (times answer.Exchange, err error) {
+	err = a.withAgent(ctx, target, func(program string) error {
+		times, err = askProgram(ctx, a.options.Pool, target, program, q, into)
+		return err
+	})
 	return times, err
-}
-
-func (a *Client) askOnce(ctx context.Context, target ssh.Target, q question, into any) (answer.Exchange, error) {
-	program, err := a.ensureAgent(ctx, target)
-	if err != nil {
-		return answer.Exchange{}, err
-	}
-	return askProgram(ctx, a.options.Pool, target, program, q, into)
 }
 
 // askProgram asks the agent that is on the host as program, over connections of the given pool.
@@ -81,7 +73,7 @@ func askProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program 
 	ran := pool.Run(ctx, target, program+" "+q.command, in.Bytes(), &out)
 	times.Answered = time.Now()
 	hide := redactorOf(q.bundle)
-	if failed := agentFailure(ran); isAgentError(failed) {
+	if failed, ok := errors.AsType[*Error](agentFailure(ran)); ok {
 		return times, hide.failure(failed)
 	}
 	// Whoever restarts a host may lose the connection after the answer and before the exit

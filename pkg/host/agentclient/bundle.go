@@ -17,11 +17,6 @@ const bundledAgent = "windows-node-agent.exe"
 
 // Bundle is the build of the agent that is put on hosts.
 type Bundle struct {
-	build agentBuild
-}
-
-// agentBuild is one build of the agent.
-type agentBuild struct {
 	path   string // on this machine
 	size   int64
 	sha256 string // lower-case hexadecimal
@@ -29,30 +24,26 @@ type agentBuild struct {
 
 // LoadBundle reads the build in dir, windows-node-agent.exe.
 func LoadBundle(dir string) (*Bundle, error) {
-	build, err := loadBuild(filepath.Join(dir, bundledAgent))
-	if err != nil {
-		return nil, fmt.Errorf("reading the agent: %w", err)
-	}
-	return &Bundle{build: build}, nil
-}
-
-func loadBuild(path string) (agentBuild, error) {
+	path := filepath.Join(dir, bundledAgent)
 	file, err := os.Open(path)
 	if err != nil {
-		return agentBuild{}, err
+		return nil, fmt.Errorf("reading the agent: %w", err)
 	}
 	defer file.Close()
 	h := sha256.New()
 	size, err := io.Copy(h, file)
 	if err != nil {
-		return agentBuild{}, err
+		return nil, fmt.Errorf("reading the agent: %w", err)
 	}
-	return agentBuild{path: path, size: size, sha256: hex.EncodeToString(h.Sum(nil))}, nil
+	return &Bundle{path: path, size: size, sha256: hex.EncodeToString(h.Sum(nil))}, nil
 }
 
-// Digest names the content of the build.
-func (b *Bundle) Digest() string { return b.build.shortDigest() }
+// Digest is as much of the SHA-256 digest as surely names one build and still fits into a
+// file name and a table.
+func (b *Bundle) Digest() string { return b.sha256[:16] }
 
-// shortDigest is as much of the digest as surely names one build and still fits
-// into a file name and a table.
-func (b agentBuild) shortDigest() string { return b.sha256[:16] }
+// command is the path of the agent on hosts, as their shells want it.
+func (b *Bundle) command() string { return commandPath(b.name()) }
+
+// name is that of the file on a host.
+func (b *Bundle) name() string { return "windows-node-agent-" + b.Digest() + ".exe" }

@@ -117,5 +117,5 @@ func (a *Client) AgentPath() string {
 	if a.options.Agents == nil {
 		return ""
 	}
-	return commandPath(a.options.Agents.build.name())
+	return a.options.Agents.command()
 }

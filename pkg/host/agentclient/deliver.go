@@ -4,10 +4,7 @@
 package agentclient
 
 import (
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -105,68 +102,38 @@ func (a *Client) item(ctx context.Context, f api.PayloadFile) (transfer.Item, er
 	if f.Path != api.PayloadPath(f.Digest) {
 		return transfer.Item{}, fmt.Errorf("and wants it at %q, where no file of the payload goes", f.Path)
 	}
-	open := func() (io.ReadSeekCloser, error) { return a.options.Payload.Open(ctx, f.Name) }
-	item := transfer.Item{Name: f.Name, HostPath: f.Path, SHA256: content.SHA256, Size: content.Size, Open: open}
-	if compressed := have.Compressed(); compressed != nil {
-		open = func() (io.ReadSeekCloser, error) { return a.options.Payload.OpenGzip(f.Name) }
-		item.Gzip = &transfer.Gzip{SHA256: compressed.SHA256, Size: compressed.Size, Open: open}
+	item := transfer.Item{
+		Name: f.Name, HostPath: f.Path, SHA256: content.SHA256, Size: content.Size,
+		Open: func() (io.ReadSeekCloser, error) { return a.options.Payload.Open(ctx, f.Name) },
 	}
-	if err := a.verify(ctx, content, open, item.Gzip != nil); err != nil {
+	if compressed := have.Compressed(); compressed != nil {
+		item.Gzip = &transfer.Gzip{
+			SHA256: compressed.SHA256, Size: compressed.Size,
+			Open: func() (io.ReadSeekCloser, error) { return a.options.Payload.OpenGzip(f.Name) },
+		}
+	}
+	if err := a.verify(ctx, have); err != nil {
 		return transfer.Item{}, fmt.Errorf("which cannot be read from the payload of this process: %w", err)
 	}
 	return item, nil
 }
 
-// verify reads what is about to be sent, once in the life of this process, and makes sure
-// that it is the content that it should be.
-func (a *Client) verify(ctx context.Context, want payload.Content, open func() (io.ReadSeekCloser, error), compressed bool) error {
+// verify reads what is about to be sent, once in the life of this process.
+func (a *Client) verify(ctx context.Context, f *payload.File) error {
+	digest := f.Effective().SHA256
 	a.mu.Lock()
-	known := a.verified[want.SHA256]
+	known := a.verified[digest]
 	a.mu.Unlock()
 	if known {
 		return nil
 	}
-	in, err := open()
-	if err != nil {
+	if err := a.options.Payload.VerifyFile(ctx, f.Name); err != nil {
 		return err
-	}
-	defer in.Close()
-	plain := io.Reader(contextReader{ctx, in})
-	if compressed {
-		if plain, err = gzip.NewReader(plain); err != nil {
-			return fmt.Errorf("unpacking it: %w", err)
-		}
-	}
-	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(plain, want.Size+1))
-	if err == nil {
-		// What the payload says of the compressed content is checked at its end.
-		_, err = io.Copy(io.Discard, contextReader{ctx, in})
-	}
-	if err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(h.Sum(nil)); n != want.Size || got != want.SHA256 {
-		return fmt.Errorf("it unpacks to something else than %d bytes with the digest %s", want.Size, want.SHA256)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.verified[want.SHA256] = true
+	a.verified[digest] = true
 	return nil
-}
-
-// contextReader ends with its context.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read implements [io.Reader].
-func (c contextReader) Read(b []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(b)
 }
 
 // remote does with the agent what a transfer needs done on a host.

@@ -79,14 +79,14 @@ func TestEndlessAnswers(t *testing.T) {
 	}
 	t.Run("logs", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		_, err := s.client.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
+		_, err := s.client.openLog(t.Context(), mustTarget(t, s), "hostile", api.LogRequest{})
 		if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "more than") {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("version", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		err := s.client.verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", agentBuild{})
+		err := verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", &Bundle{})
 		if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), "has more than 4096 bytes") {
 			t.Errorf("got %v", err)
 		}
@@ -97,11 +97,11 @@ func TestEndlessAnswers(t *testing.T) {
 func TestHostileAnswers(t *testing.T) {
 	// Asked once: the second time our agent would have been put there.
 	boot := func(s *site) error {
-		_, err := s.client.askOnce(t.Context(), mustTarget(t, s), question{command: api.CommandBoot}, &api.BootFacts{})
+		_, err := askProgram(t.Context(), s.Pool, mustTarget(t, s), "hostile", question{command: api.CommandBoot}, &api.BootFacts{})
 		return err
 	}
 	logs := func(s *site) error {
-		_, err := s.client.openLog(t.Context(), mustTarget(t, s), api.LogRequest{})
+		_, err := s.client.openLog(t.Context(), mustTarget(t, s), "hostile", api.LogRequest{})
 		return err
 	}
 	for _, tt := range []struct {

@@ -48,19 +48,15 @@ func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, r
 	if err != nil {
 		return nil, err
 	}
-	stream, err := a.openLog(ctx, target, request)
-	if mayBeGone(err) {
-		a.invalidate(target)
-		stream, err = a.openLog(ctx, target, request)
-	}
+	var stream *LogStream
+	err = a.withAgent(ctx, target, func(program string) error {
+		stream, err = a.openLog(ctx, target, program, request)
+		return err
+	})
 	return stream, err
 }
 
-func (a *Client) openLog(ctx context.Context, target ssh.Target, request api.LogRequest) (_ *LogStream, err error) {
-	command, err := a.ensureAgent(ctx, target)
-	if err != nil {
-		return nil, err
-	}
+func (a *Client) openLog(ctx context.Context, target ssh.Target, program string, request api.LogRequest) (_ *LogStream, err error) {
 	line, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the log request: %w", err)
@@ -71,7 +67,7 @@ func (a *Client) openLog(ctx context.Context, target ssh.Target, request api.Log
 			cancel()
 		}
 	}()
-	process, err := a.options.Pool.Start(ctx, target, command+" "+api.CommandLogs)
+	process, err := a.options.Pool.Start(ctx, target, program+" "+api.CommandLogs)
 	if err != nil {
 		return nil, err
 	}
@@ -120,17 +116,10 @@ func (s *LogStream) failure(noticed error) error {
 	_ = s.process.Stdin().Close()
 	timer := time.AfterFunc(failureGrace, func() { _ = s.process.Close() })
 	waited := s.process.Wait()
-	if !timer.Stop() {
+	if timedOut := !timer.Stop(); timedOut || waited == nil {
 		return &Error{Step: StepRun, Err: noticed}
 	}
-	var exit *ssh.ExitError
-	switch {
-	case errors.As(waited, &exit):
-		return &Error{Step: StepRun, Err: waited}
-	case waited != nil:
-		return waited
-	}
-	return &Error{Step: StepRun, Err: noticed}
+	return agentFailure(waited)
 }
 
 // Read implements [io.Reader]. At the end it is io.EOF only if the host said that
@@ -138,8 +127,8 @@ func (s *LogStream) failure(noticed error) error {
 func (s *LogStream) Read(p []byte) (int, error) {
 	n, err := s.reader.Read(p)
 	if errors.Is(err, io.EOF) {
-		if waited := s.process.Wait(); waited != nil {
-			return n, agentFailure(waited)
+		if failed := agentFailure(s.process.Wait()); failed != nil {
+			return n, failed
 		}
 	}
 	return n, err
@@ -149,9 +138,7 @@ func (s *LogStream) Read(p []byte) (int, error) {
 func (s *LogStream) WriteTo(w io.Writer) (int64, error) {
 	n, err := s.reader.WriteTo(w)
 	if err == nil {
-		if waited := s.process.Wait(); waited != nil {
-			err = agentFailure(waited)
-		}
+		err = agentFailure(s.process.Wait())
 	}
 	return n, err
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"strings"
@@ -75,45 +76,77 @@ func (a *Client) ensureAgent(ctx context.Context, target ssh.Target) (string, er
 
 // placeAgent looks for the agent on the host, and uploads it when it is not there.
 func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (string, error) {
-	client, err := a.options.Pool.SFTP(ctx, target)
+	client, err := openSFTP(ctx, a.options.Pool, target)
 	if err != nil {
 		return "", err
 	}
-	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	if err := checkWindows(client); err != nil {
-		return "", err
-	}
-	build := a.options.Agents.build
-	command := commandPath(build.name())
-	remote := overSFTP(command)
-
-	if info, err := client.Stat(remote); err == nil && info.Size() == build.size {
-		if a.verifyAgent(ctx, a.options.Pool, target, command, build) == nil {
-			return command, nil
-		}
+	build := a.options.Agents
+	if findAgent(ctx, a.options.Pool, target, client, build) == nil {
+		return build.command(), nil
 	}
 	if err := a.uploadAgent(ctx, target, client, build); err != nil {
 		return "", err
 	}
-	return command, nil
+	return build.command(), nil
 }
 
-// checkWindows fails on a host that is no Windows, before anything is put there.
-func checkWindows(client *ssh.SFTP) error {
-	home, err := client.RealPath(".")
+// openSFTP opens a session to read and write files. It fails on a host that does not run
+// Windows, before anything is changed there.
+func openSFTP(ctx context.Context, pool *ssh.Pool, target ssh.Target) (*ssh.SFTP, error) {
+	client, err := pool.SFTP(ctx, target)
 	if err != nil {
-		return &Error{Step: StepUpload, Err: fmt.Errorf("asking for the working directory over SFTP: %w", err)}
+		return nil, err
 	}
-	if !drivePath.MatchString(home) {
-		return &Error{Step: StepUpload, Err: errors.New("the host does not run Windows")}
+	home, err := client.RealPath(".")
+	switch {
+	case err != nil:
+		err = fmt.Errorf("reading the working directory over SFTP: %w", err)
+	case !drivePath.MatchString(home):
+		err = errors.New("the host does not run Windows")
+	default:
+		return client, nil
 	}
-	return nil
+	_ = client.Close()
+	return nil, &Error{Step: StepUpload, Err: err}
+}
+
+// findAgent verifies the agent on the host. An agent that does not exist is an [fs.ErrNotExist].
+func findAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, client *ssh.SFTP, build *Bundle) error {
+	command := build.command()
+	info, err := client.Stat(overSFTP(command))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fs.ErrNotExist
+	case err != nil:
+		return &Error{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", command, err)}
+	case info.Size() != build.size:
+		return &Error{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", command, info.Size(), build.size)}
+	}
+	return verifyAgent(ctx, pool, target, command, build)
+}
+
+// withAgent calls do with the path of the agent on the host, after putting it there if need
+// be. If do fails as it would without the agent, that is repeated once.
+func (a *Client) withAgent(ctx context.Context, target ssh.Target, do func(program string) error) error {
+	once := func() error {
+		program, err := a.ensureAgent(ctx, target)
+		if err != nil {
+			return err
+		}
+		return do(program)
+	}
+	err := once()
+	if mayBeGone(err) {
+		a.invalidate(target)
+		err = once()
+	}
+	return err
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its
 // digest, and only then gives it its name.
-func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build agentBuild) error {
+func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build *Bundle) error {
 	fail := func(doing string, err error) error {
 		return &Error{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
 	}
@@ -138,17 +171,14 @@ func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 	if err != nil {
 		return fail("creating a file in "+agentDir, err)
 	}
-	if _, err := file.ReadFrom(local); err != nil {
-		_ = file.Close()
+	_, err = file.ReadFrom(local)
+	if err := errors.Join(err, file.Close()); err != nil {
 		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDir), err)
 	}
-	if err := file.Close(); err != nil {
-		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDir), err)
-	}
-	if err := a.verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
+	if err := verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
 		return err
 	}
-	final := overSFTP(commandPath(build.name()))
+	final := overSFTP(build.command())
 	if err := client.PosixRename(remote, final); err != nil {
 		// Another replica was faster: a program that runs cannot be replaced on
 		// Windows, and need not be, as its name is that of its content.
@@ -162,7 +192,7 @@ func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 
 // verifyAgent has the agent at command compute the digest of its own file, over connections
 // of the given pool.
-func (a *Client) verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build agentBuild) error {
+func verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build *Bundle) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
@@ -188,26 +218,17 @@ func mayBeGone(err error) bool {
 	return errors.As(err, &failed) && failed.Step == StepRun && !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &tooLarge)
 }
 
-// agentFailure tells a broken connection from a program that failed.
+// agentFailure makes an [Error] of an error that is not about the connection: the program failed.
 func agentFailure(err error) error {
 	var exit *ssh.ExitError
 	var tooLarge *answer.TooLargeError
-	switch {
-	case errors.As(err, &exit):
-		return &Error{Step: StepRun, Err: err}
-	case errors.As(err, &tooLarge):
-		return &Error{Step: StepRun, Err: tooLarge}
+	if errors.As(err, &tooLarge) {
+		err = tooLarge
+	} else if !errors.As(err, &exit) {
+		return err
 	}
-	return err
+	return &Error{Step: StepRun, Err: err}
 }
-
-func isAgentError(err error) bool {
-	var failed *Error
-	return errors.As(err, &failed)
-}
-
-// name is that of the file on a host.
-func (b agentBuild) name() string { return "windows-node-agent-" + b.shortDigest() + ".exe" }
 
 // commandPath is the path of a file of ours as the shell of the host wants it.
 func commandPath(name string) string { return agentDir + `\` + name }

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 // Plan says what would be done to bring the host to what the bundle says, and does none of
@@ -48,30 +49,26 @@ func (a *Client) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 	if err != nil {
 		return nil, err
 	}
-	client, err := a.options.Pool.SFTP(ctx, target)
+	client, err := openSFTP(ctx, a.options.Pool, target)
 	if err != nil {
 		return nil, err
 	}
-	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	if err := checkWindows(client); err != nil {
+	build := a.options.Agents
+	change := &v1alpha1.PlannedChange{Kind: string(api.KindFile), Name: build.command(), Impact: v1alpha1.ImpactNone}
+	err = findAgent(ctx, a.options.Pool, target, client, build)
+	if err == nil {
+		return nil, nil //nolint:nilnil // nothing to do is what one hopes for
+	}
+	if _, broken := ssh.AsError(err); broken {
 		return nil, err
 	}
-	build := a.options.Agents.build
-	command := commandPath(build.name())
-	change := &v1alpha1.PlannedChange{Kind: string(api.KindFile), Name: command, Impact: v1alpha1.ImpactNone}
-	info, err := client.Stat(overSFTP(command))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		change.Action = string(api.ActionCreate)
-		change.Message = fmt.Sprintf("The agent with the digest %s, %d bytes, is not on the host.", build.shortDigest(), build.size)
-	case err != nil:
-		return nil, &Error{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", change.Name, err)}
-	case info.Size() != build.size || a.verifyAgent(ctx, a.options.Pool, target, command, build) != nil:
+		change.Message = fmt.Sprintf("The agent with the digest %s, %d bytes, is not on the host.", build.Digest(), build.size)
+	} else {
 		change.Action = string(api.ActionUpdate)
-		change.Message = fmt.Sprintf("What is there is not the agent with the digest %s: it has %d bytes of %d, or another digest.", build.shortDigest(), info.Size(), build.size)
-	default:
-		return nil, nil //nolint:nilnil // nothing to do is what one hopes for
+		change.Message = fmt.Sprintf("The file on the host is not the agent with the digest %s: %v.", build.Digest(), errors.Unwrap(err))
 	}
 	return change, nil
 }

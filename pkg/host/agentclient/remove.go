@@ -40,15 +40,11 @@ var (
 func (a *Client) removeAgent(ctx context.Context, target ssh.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout+a.patience.removal)
 	defer cancel()
-	client, err := a.options.Pool.SFTP(ctx, target)
+	client, err := openSFTP(ctx, a.options.Pool, target)
 	if err != nil {
 		return err
 	}
-	// Closing gives the session back; what it could report was reported before.
 	defer func() { _ = client.Close() }()
-	if err := checkWindows(client); err != nil {
-		return err
-	}
 	r := &remover{ctx: ctx, client: client, until: time.Now().Add(a.patience.removal)}
 	r.directory(api.PayloadDirectory, payloadFile)
 	r.directory(agentDir, agentFile)

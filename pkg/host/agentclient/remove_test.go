@@ -142,7 +142,7 @@ func TestCleanupReboot(t *testing.T) {
 	}
 	for _, outcome := range []api.Outcome{api.OutcomeApplied, api.OutcomeImpactExceeded, ""} {
 		s := newHostileSite(t, say(fmt.Sprintf(`{"result":{"outcome":%q}}`+"\n", outcome)))
-		_, err := s.client.changeOnce(t.Context(), mustTarget(t, s), change{command: api.CommandCleanup})
+		_, err := s.client.runChange(t.Context(), mustTarget(t, s), "hostile", change{command: api.CommandCleanup})
 		if failed := (*Error)(nil); !errors.As(err, &failed) {
 			t.Errorf("outcome %q of a cleanup: %v", outcome, err)
 		}
