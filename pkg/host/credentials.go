@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -127,7 +126,7 @@ func parseCredential(data map[string][]byte) (ssh.Credential, error) {
 // content are not used with a new one.
 func digest(data map[string][]byte) string {
 	h := sha256.New()
-	for _, key := range slices.Sorted(slices.Values([]string{keyPrivateKey, keyPassphrase, keyPassword})) {
+	for _, key := range []string{keyPassphrase, keyPassword, keyPrivateKey} {
 		// The length before each part keeps parts from running into each other.
 		fmt.Fprintf(h, "%d:", len(data[key]))
 		h.Write(data[key])

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,13 +278,7 @@ func (r *reader) decideServiceCIDRs() {
 
 // ipv4First orders addresses of IPv4, which hosts are nodes with, before others.
 func ipv4First(a, b netip.Addr) int {
-	rank := func(address netip.Addr) int {
-		if address.Is4() {
-			return 0
-		}
-		return 1
-	}
-	return rank(a) - rank(b)
+	return cmp.Compare(a.BitLen(), b.BitLen())
 }
 
 // splitList returns the elements of a list with commas, without spaces.

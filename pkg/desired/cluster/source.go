@@ -54,17 +54,17 @@ type Options struct {
 type Source struct {
 	o           Options
 	subscribers []chan event.GenericEvent
-	// reader has room for one: whoever is in it reads the cluster.
-	reader chan struct{}
-
-	mu sync.Mutex
-	// last is what was read last; nil before the first time.
-	last *reading
-	// changed: last differs from what subscribers were told of.
-	changed bool
-	// began is when the last read began, and failure how it ended if it found out nothing.
+	// reader has room for one: whoever is in it reads the cluster. It guards began, which is
+	// when the last read began, and failure, which is how it ended if it found out nothing.
+	reader  chan struct{}
 	began   time.Time
 	failure error
+
+	mu sync.Mutex // guards what follows
+	// last is what was read last; nil before the first time.
+	last *reading
+	// changed: last differs from what was sent to subscribers.
+	changed bool
 }
 
 // reading is a snapshot, or what is wrong with the cluster.
@@ -109,7 +109,7 @@ func (s *Source) Start(ctx context.Context) error {
 	defer ticker.Stop()
 	logged := ""
 	for {
-		err := s.refresh(ctx, 0)
+		_, err := s.refresh(ctx, 0)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -156,54 +156,49 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// refresh makes sure that the last read of the cluster began no longer ago than maxAge. One
-// reads at a time, and those who wait meanwhile have its result. The error says what is wrong
+// refresh returns a snapshot whose reading began no longer ago than maxAge. One caller reads
+// at a time, and those that wait meanwhile get its result. The error says what is wrong
 // with the cluster, or why it cannot be read.
-func (s *Source) refresh(ctx context.Context, maxAge time.Duration) error {
+func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, error) {
 	select {
 	case s.reader <- struct{}{}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	defer func() { <-s.reader }()
 	began := s.o.clock.Now()
-	if s.readSince(began.Add(-maxAge)) {
-		_, err := s.latest()
-		return err
+	if s.began.After(began.Add(-maxAge)) {
+		if s.failure != nil {
+			return nil, s.failure
+		}
+		return s.latest()
 	}
 	snapshot, err := Read(ctx, s.o.Live.Cluster, s.o.Live.Settings)
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // which says nothing to anybody else
+		return nil, context.Cause(ctx) // which says nothing to anybody else
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.began, s.failure = began, nil
 	var wrong *InputError
 	if err != nil && !errors.As(err, &wrong) {
 		// A cluster that does not answer does not make what was read before wrong.
-		s.failure = fmt.Errorf("reading what hosts are configured with: %w", err)
-		return s.failure
+		s.failure = fmt.Errorf("reading the cluster for the configuration of hosts: %w", err)
+		return nil, s.failure
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.last == nil || errorText(s.last.err) != errorText(err) || !reflect.DeepEqual(s.last.snapshot, snapshot) {
 		s.changed = true
 	}
 	s.last = &reading{snapshot: snapshot, err: err}
-	return err
+	return snapshot, err
 }
 
-// readSince says whether the last read began after a time.
-func (s *Source) readSince(t time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.began.After(t)
-}
-
-// latest is the result of the last read.
+// latest returns the last snapshot, or what was wrong with the cluster; nil before the first.
 func (s *Source) latest() (*Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failure != nil {
-		return nil, s.failure
+	if s.last == nil {
+		return nil, nil //nolint:nilnil // nothing was read yet
 	}
 	return s.last.snapshot, s.last.err
 }
@@ -231,21 +226,10 @@ func (s *Source) notify(ctx context.Context) {
 
 // current returns the last snapshot, and takes one if there is none.
 func (s *Source) current(ctx context.Context) (*Snapshot, error) {
-	s.mu.Lock()
-	last := s.last
-	s.mu.Unlock()
-	if last == nil {
-		return s.fresh(ctx)
+	if snapshot, err := s.latest(); snapshot != nil || err != nil {
+		return snapshot, err
 	}
-	return last.snapshot, last.err
-}
-
-// fresh returns a snapshot of now.
-func (s *Source) fresh(ctx context.Context) (*Snapshot, error) {
-	if err := s.refresh(ctx, freshFor); err != nil {
-		return nil, err
-	}
-	return s.latest()
+	return s.refresh(ctx, freshFor)
 }
 
 // Revision names the desired configuration of a host, and says which services wait and for
@@ -269,7 +253,7 @@ func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstanc
 // Build returns the desired configuration of a host, by what is in the cluster now. node is
 // its Node, nil if it has none. A host that joins gets a token for it, which Revoke revokes.
 func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, node *corev1.Node, join bool) (*document.Result, error) {
-	snapshot, err := s.fresh(ctx)
+	snapshot, err := s.refresh(ctx, freshFor)
 	if err != nil {
 		return nil, err
 	}

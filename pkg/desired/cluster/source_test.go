@@ -222,7 +222,7 @@ func TestInputsAreKeptCurrent(t *testing.T) {
 
 	// A cluster that does not answer makes nothing wrong.
 	c.setDown(apierrors.NewServiceUnavailable("away"))
-	if err := s.refresh(t.Context(), 0); err == nil {
+	if _, err := s.refresh(t.Context(), 0); err == nil {
 		t.Error("an API server that is away is no error")
 	}
 	if again, _, err := s.Revision(t.Context(), instance(), nil, nil); err != nil || again != first {
@@ -359,7 +359,7 @@ func TestChangeThatAnOperationNoticesIsTold(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.refresh(t.Context(), 0); err != nil {
+	if _, err := s.refresh(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	tick(t, clock)

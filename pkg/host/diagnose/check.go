@@ -24,7 +24,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// Layers of a check, in their order.
+// Layers of a check.
 const (
 	CheckResolve      = "Resolve"
 	CheckConnect      = "Connect"
@@ -36,29 +36,20 @@ const (
 	CheckPreflight    = "Preflight"
 )
 
-// checkLayers are the names of the layers in their order.
-var checkLayers = []string{CheckResolve, CheckConnect, CheckHandshake, CheckHostKey, CheckAuthenticate, CheckSession, CheckAgent, CheckPreflight}
-
-// traced are the layers of a trace by their names in a check.
-var traced = map[ssh.Layer]string{
-	ssh.LayerDNS:       CheckResolve,
-	ssh.LayerConnect:   CheckConnect,
-	ssh.LayerHandshake: CheckHandshake,
-	ssh.LayerHostKey:   CheckHostKey,
-	ssh.LayerAuth:      CheckAuthenticate,
-	ssh.LayerSession:   CheckSession,
-}
-
-// stageOf is what a layer is blamed on when its error says nothing.
-var stageOf = map[string]Stage{
-	CheckResolve:      StageResolve,
-	CheckConnect:      StageHostKey,
-	CheckHandshake:    StageHostKey,
-	CheckHostKey:      StageHostKey,
-	CheckAuthenticate: StageLogin,
-	CheckSession:      StageLogin,
-	CheckAgent:        StageFacts,
-	CheckPreflight:    StageFacts,
+// checkLayers are the layers in their order, which begins with that of [ssh.Trace], each with
+// the stage that is blamed when its error says nothing.
+var checkLayers = []struct {
+	name  string
+	stage Stage
+}{
+	{CheckResolve, StageResolve},
+	{CheckConnect, StageHostKey},
+	{CheckHandshake, StageHostKey},
+	{CheckHostKey, StageHostKey},
+	{CheckAuthenticate, StageLogin},
+	{CheckSession, StageLogin},
+	{CheckAgent, StageFacts},
+	{CheckPreflight, StageFacts},
 }
 
 // checkTimeout bounds a whole check: the API server answers requests within 34 seconds.
@@ -93,8 +84,8 @@ func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance)
 	defer cancel()
 	c := &check{instance: instance}
 	h.check(ctx, c)
-	for _, name := range checkLayers[len(c.status.Layers):] {
-		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: c.ended})
+	for _, l := range checkLayers[len(c.status.Layers):] {
+		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: l.name, Result: v1alpha1.CheckSkipped, Message: c.ended})
 	}
 	// A layer is skipped because one before it failed, or because the agent is not there yet:
 	// that is how a host begins, and nothing that anybody has to repair.
@@ -105,8 +96,8 @@ func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance)
 func (h *Checker) check(ctx context.Context, c *check) {
 	trace := h.hosts.Trace(ctx, c.instance)
 	defer trace.Close()
-	for _, step := range trace.Steps {
-		name := traced[step.Layer]
+	for i, step := range trace.Steps {
+		name := checkLayers[i].name
 		switch {
 		case name == CheckHostKey && trace.KeysErr != nil:
 			c.failed(name, step.Duration, v1alpha1.ReasonNotTried, fmt.Sprintf("No key is trusted: %s.", cause(trace.KeysErr)))
@@ -172,7 +163,7 @@ func (c *check) failed(name string, took time.Duration, reason, message string) 
 
 // diagnosed is failed by an error. The trace may be nil.
 func (c *check) diagnosed(name string, took time.Duration, err error, trace *host.Trace) {
-	d := Diagnose(stageOf[name], err, c.instance)
+	d := Diagnose(checkLayers[len(c.status.Layers)].stage, err, c.instance)
 	message := d.Message
 	if e, ok := ssh.AsError(err); ok && e.Reason == ssh.ReasonHostKeyUnknown && trace != nil && trace.HostKey != nil {
 		message = fmt.Sprintf("%s It presents %s.", message, host.KeyOf(trace.HostKey).Describe())

@@ -14,15 +14,15 @@ import (
 // collector is a [prometheus.Collector] of the numbers of a pool.
 type collector struct {
 	stats   func() ssh.Stats
-	gauges  []metric[int]
-	counts  []metric[uint64]
+	metrics []metric
 	failure *prometheus.Desc
 }
 
 // metric is one number of [ssh.Stats].
-type metric[T int | uint64] struct {
+type metric struct {
+	kind  prometheus.ValueType
 	desc  *prometheus.Desc
-	value func(*ssh.Stats) T
+	value func(*ssh.Stats) float64
 }
 
 // NewCollector shows the connections that stats is about, with names that begin with those
@@ -31,18 +31,17 @@ func NewCollector(program string, stats func() ssh.Stats) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(program+"_ssh_"+name, help, labels, nil)
 	}
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	return &collector{
 		stats: stats,
-		gauges: []metric[int]{
-			{desc("connections", "SSH connections to hosts that are open."), func(s *ssh.Stats) int { return s.Connections }},
-			{desc("idle_connections", "Those of them that nothing uses."), func(s *ssh.Stats) int { return s.Idle }},
-			{desc("sessions", "Sessions on these connections."), func(s *ssh.Stats) int { return s.Sessions }},
-			{desc("dials_in_flight", "SSH connections being made."), func(s *ssh.Stats) int { return s.Dialing }},
-			{desc("waiting", "Callers that wait for a session."), func(s *ssh.Stats) int { return s.Waiting }},
-		},
-		counts: []metric[uint64]{
-			{desc("dials_total", "SSH connections that were begun."), func(s *ssh.Stats) uint64 { return s.Dials }},
-			{desc("connections_lost_total", "SSH connections that ended without our doing."), func(s *ssh.Stats) uint64 { return s.Lost }},
+		metrics: []metric{
+			{gauge, desc("connections", "SSH connections to hosts that are open."), func(s *ssh.Stats) float64 { return float64(s.Connections) }},
+			{gauge, desc("idle_connections", "Open SSH connections without a session or a forwarded port."), func(s *ssh.Stats) float64 { return float64(s.Idle) }},
+			{gauge, desc("sessions", "Sessions on open SSH connections."), func(s *ssh.Stats) float64 { return float64(s.Sessions) }},
+			{gauge, desc("dials_in_flight", "SSH connections being made."), func(s *ssh.Stats) float64 { return float64(s.Dialing) }},
+			{gauge, desc("waiting", "Callers that wait for a session."), func(s *ssh.Stats) float64 { return float64(s.Waiting) }},
+			{counter, desc("dials_total", "SSH connections that were begun."), func(s *ssh.Stats) float64 { return float64(s.Dials) }},
+			{counter, desc("connections_lost_total", "SSH connections that ended without our doing."), func(s *ssh.Stats) float64 { return float64(s.Lost) }},
 		},
 		failure: desc("dial_failures_total", "SSH connections that could not be made, by reason.", "reason"),
 	}
@@ -50,11 +49,8 @@ func NewCollector(program string, stats func() ssh.Stats) prometheus.Collector {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, g := range c.gauges {
-		out <- g.desc
-	}
-	for _, n := range c.counts {
-		out <- n.desc
+	for _, m := range c.metrics {
+		out <- m.desc
 	}
 	out <- c.failure
 }
@@ -62,11 +58,8 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.stats()
-	for _, g := range c.gauges {
-		out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(g.value(&s)))
-	}
-	for _, n := range c.counts {
-		out <- prometheus.MustNewConstMetric(n.desc, prometheus.CounterValue, float64(n.value(&s)))
+	for _, m := range c.metrics {
+		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s))
 	}
 	for reason, n := range s.DialFailures {
 		out <- prometheus.MustNewConstMetric(c.failure, prometheus.CounterValue, float64(n), string(reason))
