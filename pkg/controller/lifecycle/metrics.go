@@ -4,10 +4,10 @@
 package lifecycle
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -36,8 +36,17 @@ type standings struct {
 	byName map[types.NamespacedName]standing
 }
 
-func newStandings() *standings {
-	return &standings{byName: map[types.NamespacedName]standing{}}
+// newStandings returns standings that nothing is known of, and registers their metrics.
+func newStandings(registerer prometheus.Registerer) *standings {
+	s := &standings{byName: map[types.NamespacedName]standing{}}
+	gauge := func(name, help string, is func(standing) bool) {
+		promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return s.count(is) })
+	}
+	gauge("windows_instance_configurations_waiting", "Hosts that are to be configured, for the first time or anew, and are not yet.", func(s standing) bool { return s.configurationWaits })
+	gauge("windows_instance_configurations_failed", "Hosts whose last operation to configure them failed or was canceled.", func(s standing) bool { return s.configurationFailed })
+	gauge("windows_instance_removals_waiting", "Hosts whose instance was deleted, and that are to be cleaned and are not yet.", func(s standing) bool { return s.removalWaits })
+	gauge("windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them failed or was canceled.", func(s standing) bool { return s.removalFailed })
+	return s
 }
 
 func (s *standings) set(key types.NamespacedName, to standing) {
@@ -60,24 +69,4 @@ func (s *standings) count(is func(standing) bool) float64 {
 		}
 	}
 	return float64(n)
-}
-
-// register adds the metrics to a registry.
-func (s *standings) register(r prometheus.Registerer) error {
-	for _, gauge := range []struct {
-		name, help string
-		is         func(standing) bool
-	}{
-		{"windows_instance_configurations_waiting", "Hosts that are to be set up, or set up anew, and are not yet.", func(s standing) bool { return s.configurationWaits }},
-		{"windows_instance_configurations_failed", "Hosts whose last operation to set them up failed or was canceled.", func(s standing) bool { return s.configurationFailed }},
-		{"windows_instance_removals_waiting", "Hosts whose instance was deleted, and that are to be cleaned and are not yet.", func(s standing) bool { return s.removalWaits }},
-		{"windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them failed or was canceled.", func(s standing) bool { return s.removalFailed }},
-	} {
-		err := r.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help},
-			func() float64 { return s.count(gauge.is) }))
-		if err != nil {
-			return fmt.Errorf("registering the metrics of the configuration controller: %w", err)
-		}
-	}
-	return nil
 }

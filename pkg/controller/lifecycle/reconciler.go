@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,18 +35,11 @@ type Reconciler struct {
 	client client.Client
 	// live reads from the API server what is not worth a cache.
 	live      client.Reader
+	clock     clock.PassiveClock
 	standings *standings
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
-
-func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the configuration controller: %w", err)
-	}
-	return &Reconciler{Options: o, client: c, live: live, standings: newStandings()}, nil
-}
 
 // Reconcile decides about one instance and writes what was decided.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

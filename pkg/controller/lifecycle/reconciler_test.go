@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 var theInstance = client.ObjectKey{Namespace: "ns", Name: "win-1"}
@@ -89,11 +90,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				return c.Delete(ctx, obj, opts...)
 			},
 		}).Build()
-	r, err := newReconciler(f, f, Options{Managed: true, Recorder: f.events, clock: f.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.r = r
+	f.r = &Reconciler{Options: Options{Managed: true, Recorder: f.events}, client: f, live: f, clock: f.clock, standings: newStandings(nil)}
 	return f
 }
 
@@ -206,7 +203,7 @@ func TestLifeOfAHost(t *testing.T) {
 	}
 	f.expectTold("FirstConfiguration")
 
-	f.r.standings = newStandings() // another process
+	f.r.standings = newStandings(nil) // another process
 	f.become(finish(succeeded, f.clock.Now()), has(revision1))
 	f.settle()
 	f.expectTold()
@@ -339,7 +336,7 @@ func TestPausedPool(t *testing.T) {
 	if f.get().Status.Operation != nil {
 		t.Error("a host of a paused pool is set up")
 	}
-	if got := f.r.membersOf(t.Context(), pool); len(got) != 1 || got[0].NamespacedName != theInstance {
+	if got := watch.MembersOf(f)(t.Context(), pool); len(got) != 1 || got[0].NamespacedName != theInstance {
 		t.Errorf("the pool has %v", got)
 	}
 	if err := f.Delete(t.Context(), pool); err != nil {
@@ -444,10 +441,8 @@ func TestMetrics(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.snapshot.instance, test.snapshot.managed, test.snapshot.now = test.instance, true, testNow
-			s, registry := newStandings(), prometheus.NewRegistry()
-			if err := s.register(registry); err != nil {
-				t.Fatal(err)
-			}
+			registry := prometheus.NewRegistry()
+			s := newStandings(registry)
 			s.set(theInstance, newStanding(test.snapshot, decide(test.snapshot)))
 			var got []string
 			families, err := registry.Gather()
@@ -465,31 +460,6 @@ func TestMetrics(t *testing.T) {
 			s.set(theInstance, standing{})
 			if s.count(func(standing) bool { return true }) != 0 {
 				t.Error("an instance that is gone is counted")
-			}
-		})
-	}
-}
-
-func TestOptions(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		options Options
-		want    string
-	}{
-		{"no recorder", Options{}, "Recorder is required"},
-		{"no workers", Options{Recorder: record.NewFakeRecorder(1), Workers: -1}, "Workers is -1, which is less than 1"},
-		{"defaults", Options{Recorder: record.NewFakeRecorder(1)}, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := test.options.complete()
-			if test.want == "" {
-				if err != nil || got.Workers != DefaultWorkers || got.clock == nil {
-					t.Errorf("got %+v, %v", got, err)
-				}
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}

@@ -4,16 +4,14 @@
 package lifecycle
 
 import (
-	"context"
 	"fmt"
 
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
@@ -21,6 +19,10 @@ import (
 
 // controllerName names the controller in logs, metrics and events.
 const controllerName = "windows-configuration"
+
+// workers is how many instances are decided about at the same time. Workers never wait for a
+// host, so a few are enough.
+const workers = 4
 
 // SetupWithManager adds the controller to a manager. It works while this process leads.
 //
@@ -34,28 +36,15 @@ const controllerName = "windows-configuration"
 //	(core)                nodes                    delete
 //	(core)                events                   create patch
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
-	if err != nil {
-		return err
-	}
-	if r.Registerer != nil {
-		if err := r.standings.register(r.Registerer); err != nil {
-			return err
-		}
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, standings: newStandings(o.Registerer)}
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}).
-		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the configuration controller: %w", err)
 	}
 	return nil
-}
-
-// membersOf maps a pool to its instances.
-func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return watch.MembersOf(ctx, r.client, pool)
 }

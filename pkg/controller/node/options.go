@@ -4,12 +4,7 @@
 package node
 
 import (
-	"errors"
-	"net"
-
 	"k8s.io/client-go/tools/record"
-
-	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
 // Options configure the controller.
@@ -19,21 +14,4 @@ type Options struct {
 	Version string
 	// Recorder takes the events. Required.
 	Recorder record.EventRecorder
-	// Resolver confirms names of Nodes. Default [net.DefaultResolver].
-	Resolver identity.Resolver
-}
-
-// complete fills in the defaults, or says everything that is wrong.
-func (o Options) complete() (Options, error) {
-	var errs []error
-	if o.Version == "" {
-		errs = append(errs, errors.New("Version is required"))
-	}
-	if o.Recorder == nil {
-		errs = append(errs, errors.New("Recorder is required"))
-	}
-	if o.Resolver == nil {
-		o.Resolver = net.DefaultResolver
-	}
-	return o, errors.Join(errs...)
 }

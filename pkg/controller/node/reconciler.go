@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,16 +45,14 @@ type Reconciler struct {
 
 	client   client.Client
 	reporter *message.Reporter
+	// resolver confirms names of Nodes.
+	resolver identity.Resolver
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-func newReconciler(c client.Client, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the Node controller: %w", err)
-	}
-	return &Reconciler{Options: o, client: c, reporter: message.NewReporter(o.Recorder, c.Scheme())}, nil
+func newReconciler(c client.Client, o Options) *Reconciler {
+	return &Reconciler{Options: o, client: c, reporter: message.NewReporter(o.Recorder, c.Scheme()), resolver: net.DefaultResolver}
 }
 
 // Reconcile makes the Node of an instance as it should be.
@@ -120,7 +119,7 @@ type problem struct{ reason, message string }
 
 // refusal says why it is not certain that the Node is that of the host. Nil: it is.
 func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInstance, nodeName string) (*problem, error) {
-	nodes := identity.Nodes{Reader: r.client, Resolver: r.Resolver}
+	nodes := identity.Nodes{Reader: r.client, Resolver: r.resolver}
 	verdict, err := nodes.Verify(ctx, instance, nodeName)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -95,11 +94,8 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 			return c.Apply(ctx, o, opts...)
 		},
 	}).Build()
-	var err error
-	s.Reconciler, err = newReconciler(c, Options{Version: testVersion, Recorder: s.events, Resolver: dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Reconciler = newReconciler(c, Options{Version: testVersion, Recorder: s.events})
+	s.resolver = dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}
 	return s
 }
 
@@ -435,12 +431,5 @@ func TestPredicates(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
-	}
-}
-
-func TestOptions(t *testing.T) {
-	_, err := Options{}.complete()
-	if err == nil || !strings.Contains(err.Error(), "Version is required\nRecorder is required") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -47,14 +47,11 @@ const (
 //	machine.openshift.io  machines                             get list watch
 //	windows.openshift.io  windowsinstances windowsnodepools    get list watch
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), o)
-	if err != nil {
-		return err
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	r := newReconciler(mgr.GetClient(), o)
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(instanceChanged)).
-		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
@@ -62,11 +59,6 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("adding the Node controller: %w", err)
 	}
 	return nil
-}
-
-// membersOf maps a pool to its instances.
-func (r *Reconciler) membersOf(ctx context.Context, pool client.Object) []reconcile.Request {
-	return watch.MembersOf(ctx, r.client, pool)
 }
 
 // hostsOf maps a Node to the instances that have it.

@@ -22,25 +22,12 @@ const fieldManager = "windows-controller-pool"
 
 // Reconciler keeps the status of pools. Its requests are pools by namespace and name.
 type Reconciler struct {
-	Options
-
 	client  client.Client
 	applier *apply.Applier
 	now     func() time.Time
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
-
-func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the pool controller: %w", err)
-	}
-	return &Reconciler{
-		Options: o, client: c, now: time.Now,
-		applier: &apply.Applier{Client: c, Live: live, FieldManager: fieldManager},
-	}, nil
-}
 
 // Reconcile makes one pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,10 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 )
 
-// controllerName names the controller in logs and metrics.
-const controllerName = "windows-pool"
+const (
+	// controllerName names the controller in logs and metrics.
+	controllerName = "windows-pool"
+	// workers is how many pools are worked on at the same time.
+	workers = 2
+)
 
 // SetupWithManager adds the controller to mgr. The cache of mgr must keep managed
 // fields of WindowsNodePools.
@@ -28,22 +34,18 @@ const controllerName = "windows-pool"
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
-	if err != nil {
-		return err
+	register(o.Registerer, o.Disruptions)
+	r := &Reconciler{
+		client: mgr.GetClient(), now: time.Now,
+		applier: &apply.Applier{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), FieldManager: fieldManager},
 	}
-	if r.Registerer != nil {
-		if err := register(r.Registerer, r.Disruptions); err != nil {
-			return err
-		}
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsNodePool{}).
 		// An instance that goes over to another pool concerns both: the handler maps
 		// the instance as it was and as it is.
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(poolOf)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the pool controller: %w", err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,10 @@ const (
 
 	// eventReplaced is the reason of the event about a ConfigMap that had other content.
 	eventReplaced = "ServicesReplaced"
+
+	// interval is how often the source is read without anything having changed that is
+	// watched: what the services follow from is all over the cluster.
+	interval = time.Minute
 )
 
 // Reconciler publishes. See the comment of the package. There is only one thing to do, so
@@ -41,14 +46,6 @@ type Reconciler struct {
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
-
-func newReconciler(c client.Client, live client.Reader, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the services controller: %w", err)
-	}
-	return &Reconciler{Options: o, live: live, client: c}, nil
-}
 
 // Reconcile makes the ConfigMap of this version what it should be, and removes those of
 // other versions that nobody needs.
@@ -68,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if err := r.removeOthers(ctx); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: r.Interval}, nil
+	return reconcile.Result{RequeueAfter: interval}, nil
 }
 
 // publish makes a ConfigMap, unless it is there already.

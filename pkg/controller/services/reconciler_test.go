@@ -68,10 +68,7 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 			return c.Delete(ctx, o, opts...)
 		},
 	}).Build()
-	options, err := Options{Source: s.source, Namespace: testNamespace, Version: "v2", Recorder: s.recorder}.complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	options := Options{Source: s.source, Namespace: testNamespace, Version: "v2", Recorder: s.recorder}
 	s.Reconciler = &Reconciler{Options: options, live: c, client: c}
 	return s
 }
@@ -84,7 +81,7 @@ func (s *setup) reconcile() []string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if result.RequeueAfter != DefaultInterval {
+	if result.RequeueAfter != interval {
 		s.Errorf("it is asked again after %s", result.RequeueAfter)
 	}
 	return s.writes
@@ -238,14 +235,5 @@ func TestVersionsChanged(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
-	}
-}
-
-func TestOptions(t *testing.T) {
-	_, err := Options{Version: "V 2"}.complete()
-	for _, part := range []string{"Source", "Namespace", "Recorder", `"V 2"`} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("the error does not name %s: %v", part, err)
-		}
 	}
 }

@@ -36,10 +36,7 @@ const controllerName = "windows-services"
 //	""  configmaps  get list watch create delete        in the namespace of the operator
 //	""  events      create patch                        in the namespace of the operator
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
-	if err != nil {
-		return err
-	}
+	r := &Reconciler{Options: o, live: mgr.GetAPIReader(), client: mgr.GetClient()}
 	published, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(),
 		Scheme:     mgr.GetScheme(),

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -33,8 +34,10 @@ func Requests(ctx context.Context, reader client.Reader, which func(*v1alpha1.Wi
 }
 
 // MembersOf are the requests for the instances of a pool; see [Requests].
-func MembersOf(ctx context.Context, reader client.Reader, pool client.Object) []reconcile.Request {
-	return Requests(ctx, reader, func(i *v1alpha1.WindowsInstance) bool {
-		return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
-	}, client.InNamespace(pool.GetNamespace()))
+func MembersOf(reader client.Reader) handler.MapFunc {
+	return func(ctx context.Context, pool client.Object) []reconcile.Request {
+		return Requests(ctx, reader, func(i *v1alpha1.WindowsInstance) bool {
+			return i.Spec.PoolRef != nil && i.Spec.PoolRef.Name == pool.GetName()
+		}, client.InNamespace(pool.GetNamespace()))
+	}
 }
