@@ -6,6 +6,7 @@ package csr
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,9 +17,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
@@ -30,6 +35,11 @@ import (
 // reconsiderInterval is how often a request that is refused is decided again
 // without an instance having changed: Machines, Nodes and DNS change, too.
 const reconsiderInterval = time.Minute
+
+// patience is how old a request must be before its refusal is reported. A node that just
+// joined requests its certificate before its instance knows of its Node, and where others
+// approve requests too, they need a moment.
+const patience = 10 * time.Second
 
 // reasonNodeNameUnknown is the reason of a refusal besides those of package policy, which
 // compares requests with instances. This one is about which instance it is: see
@@ -47,8 +57,12 @@ const bootstrapUserPrefix = "system:bootstrap:"
 type Reconciler struct {
 	Options
 
-	client  client.Client
-	metrics *metrics
+	client client.Client
+	// resolver confirms names of Nodes.
+	resolver identity.Resolver
+	clock    clock.PassiveClock
+	// decisions counts decisions, each request once for each of them.
+	decisions *prometheus.CounterVec
 
 	mu sync.Mutex // guards told
 	// told is what was last told about a request, by its name.
@@ -63,25 +77,28 @@ type told struct {
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
-func newReconciler(c client.Client, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the CSR controller: %w", err)
+func newReconciler(c client.Client, o Options) *Reconciler {
+	return &Reconciler{
+		Options: o, client: c, resolver: net.DefaultResolver, clock: clock.RealClock{}, told: map[string]told{},
+		decisions: promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
+			Name: "windows_instance_certificate_requests_total",
+			Help: "Certificate signing requests of hosts, by kind (KubeletClient, KubeletServing), by what was decided (Approve; Refuse, which leaves them pending) and why.",
+		}, []string{"kind", "decision", "reason"}),
 	}
-	return &Reconciler{Options: o, client: c, metrics: newMetrics(), told: map[string]told{}}, nil
+}
+
+// count counts a decision.
+func (r *Reconciler) count(d policy.Decision) {
+	r.decisions.WithLabelValues(string(d.Kind), string(d.Verdict), string(d.Reason)).Inc()
 }
 
 // Reconcile decides about a request.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	request := &certificatesv1.CertificateSigningRequest{}
-	if err := r.client.Get(ctx, req.NamespacedName, request); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(req.Name)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("reading the CSR: %w", err)
+	request, err := object.Get(ctx, r.client, req.NamespacedName, &certificatesv1.CertificateSigningRequest{})
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	if !concerns(request) || policy.Decided(request) {
+	if request == nil || !isPending(request) {
 		r.forget(req.Name)
 		return reconcile.Result{}, nil
 	}
@@ -188,7 +205,7 @@ func (r *Reconciler) hostsOf(ctx context.Context, nodeName string) ([]*identity.
 	if err := r.client.List(ctx, &instances, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the instances: %w", err)
 	}
-	nodes := identity.Nodes{Reader: r.client, Resolver: r.Resolver}
+	nodes := identity.Nodes{Reader: r.client, Resolver: r.resolver}
 	var hosts []*identity.Host
 	for i := range instances.Items {
 		instance := &instances.Items[i]
@@ -251,19 +268,19 @@ func (r *Reconciler) approve(ctx context.Context, request *certificatesv1.Certif
 	case err != nil:
 		return fmt.Errorf("approving the CSR: %w", err)
 	}
-	r.metrics.decided(d)
+	r.count(d)
 	log.FromContext(ctx).Info("CSR approved", "instance", d.Instance, "node", d.NodeName, "kind", d.Kind, "requester", request.Spec.Username)
 	return nil
 }
 
 // refuse says once why a request is not approved, and when to decide again.
 func (r *Reconciler) refuse(ctx context.Context, request *certificatesv1.CertificateSigningRequest, d policy.Decision, hosts []*identity.Host) reconcile.Result {
-	if rest := r.Patience - r.clock.Since(request.CreationTimestamp.Time); rest > 0 {
+	if rest := patience - r.clock.Since(request.CreationTimestamp.Time); rest > 0 {
 		return reconcile.Result{RequeueAfter: rest}
 	}
 	refusal := refusalMessage(request, d)
 	if r.isNew(request, refusal) {
-		r.metrics.decided(d)
+		r.count(d)
 		log.FromContext(ctx).Info("CSR refused, it stays pending", "reason", d.Reason, "cause", d.Message, "node", d.NodeName, "kind", d.Kind, "requester", request.Spec.Username)
 		for _, h := range concerned(d, hosts) {
 			r.Recorder.Event(h.Object, corev1.EventTypeWarning, string(d.Reason), message.EventNote(refusal))

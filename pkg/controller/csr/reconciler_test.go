@@ -110,12 +110,8 @@ func newSetup(t *testing.T, objects ...client.Object) *setup {
 			}
 		}
 	}
-	var err error
-	s.Reconciler, err = newReconciler(ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
-		Options{Kube: s.kube, Recorder: s.events, Resolver: dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}, clock: s.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Reconciler = newReconciler(ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), Options{Kube: s.kube, Recorder: s.events})
+	s.Reconciler.resolver, s.Reconciler.clock = dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5"}, s.clock
 	return s
 }
 
@@ -211,7 +207,7 @@ func servingAs(t *testing.T, nodeName string, names ...string) *certificatesv1.C
 func renewal(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	return &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: testRequest, UID: "u1", CreationTimestamp: metav1.NewTime(testNow.Add(-DefaultPatience))},
+		ObjectMeta: metav1.ObjectMeta{Name: testRequest, UID: "u1", CreationTimestamp: metav1.NewTime(testNow.Add(-patience))},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
 			Username:   "system:node:" + testNode, Groups: []string{"system:nodes", "system:authenticated"},
@@ -442,7 +438,7 @@ func TestApprovalThatComesTooLate(t *testing.T) {
 	if sent != "7" {
 		t.Errorf("the approval is for version %q, want that which was decided about", sent)
 	}
-	if n := testutil.CollectAndCount(s.metrics.total); n != 0 {
+	if n := testutil.CollectAndCount(s.decisions); n != 0 {
 		t.Errorf("%d decisions are counted", n)
 	}
 }
@@ -483,7 +479,7 @@ func TestRefusalIsReconsidered(t *testing.T) {
 	instance := host1(func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil })
 	s := newSetup(t, instance, request)
 
-	if got, want := s.reconcile(t).RequeueAfter, DefaultPatience-time.Second; got != want {
+	if got, want := s.reconcile(t).RequeueAfter, patience-time.Second; got != want {
 		t.Errorf("a new request is decided again after %s, want %s", got, want)
 	}
 	if got := s.events.take(); len(got) > 0 {
@@ -506,7 +502,7 @@ func TestRefusalIsReconsidered(t *testing.T) {
 			t.Errorf("got events %q, want %q", events, reason)
 		}
 	}
-	s.clock.SetTime(testNow.Add(DefaultPatience))
+	s.clock.SetTime(testNow.Add(patience))
 	expect("NodeMissing")
 	expect("")
 	update(func(i *v1alpha1.WindowsInstance) {
@@ -520,11 +516,11 @@ func TestRefusalIsReconsidered(t *testing.T) {
 		t.Errorf("it is not approved: %v", got)
 	}
 	for reason, want := range map[string]float64{"NodeMissing": 1, "AddressNotOfInstance": 1} {
-		if got := testutil.ToFloat64(s.metrics.total.WithLabelValues("KubeletServing", "Refuse", reason)); got != want {
+		if got := testutil.ToFloat64(s.decisions.WithLabelValues("KubeletServing", "Refuse", reason)); got != want {
 			t.Errorf("%s is counted %v times, want %v", reason, got, want)
 		}
 	}
-	if got := testutil.ToFloat64(s.metrics.total.WithLabelValues("KubeletServing", "Approve", "HostCertificateApproved")); got != 1 {
+	if got := testutil.ToFloat64(s.decisions.WithLabelValues("KubeletServing", "Approve", "HostCertificateApproved")); got != 1 {
 		t.Errorf("approvals are counted %v times, want once", got)
 	}
 }
@@ -612,14 +608,5 @@ func TestStrip(t *testing.T) {
 				t.Errorf("stripped of (-given +kept)\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestOptions(t *testing.T) {
-	_, err := newReconciler(nil, Options{Patience: -1})
-	for _, want := range []string{"Kube", "Recorder", "Patience"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want it to name %s", err, want)
-		}
 	}
 }

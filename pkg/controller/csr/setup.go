@@ -51,7 +51,7 @@ func strip(object any) (any, error) {
 		return object, nil
 	}
 	request.ManagedFields = nil
-	if concerns(request) && !policy.Decided(request) {
+	if isPending(request) {
 		return request, nil
 	}
 	request.Annotations = nil
@@ -76,16 +76,8 @@ func strip(object any) (any, error) {
 //	machine.openshift.io  machines                             get list watch
 //	windows.openshift.io  windowsinstances                     get list watch
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), o)
-	if err != nil {
-		return err
-	}
-	if r.Registerer != nil {
-		if err := r.metrics.register(r.Registerer); err != nil {
-			return err
-		}
-	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	r := newReconciler(mgr.GetClient(), o)
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&certificatesv1.CertificateSigningRequest{}, builder.WithPredicates(pending)).
 		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.pendingRequests), builder.WithPredicates(identityChanged)).

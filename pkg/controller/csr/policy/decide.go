@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"net/netip"
@@ -202,17 +203,12 @@ func refuse(reason Reason, format string, values ...any) *problem {
 
 // check compares everything that a request says with what it must say.
 func (p profile) check(request *certificatesv1.CertificateSigningRequest, parsed *x509.CertificateRequest, nodeName string, instance *Instance) *problem {
-	for _, check := range []func() *problem{
-		func() *problem { return p.checkSubject(parsed) },
-		func() *problem { return p.checkUsages(request.Spec.Usages) },
-		func() *problem { return p.checkRequester(request, nodeName, instance) },
-		func() *problem { return p.checkNames(parsed, instance) },
-	} {
-		if problem := check(); problem != nil {
-			return problem
-		}
-	}
-	return nil
+	return cmp.Or(
+		p.checkSubject(parsed),
+		p.checkUsages(request.Spec.Usages),
+		p.checkRequester(request, nodeName, instance),
+		p.checkNames(parsed, instance),
+	)
 }
 
 // checkSubject wants one organization and one common name, and nothing else: the

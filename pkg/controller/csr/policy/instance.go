@@ -21,7 +21,7 @@ type Instance struct {
 	// Names that the host has: see [HostNames]. The name of its Node is one of them.
 	Names []string
 	// Addresses that the host has: those it is reached at, and those that its
-	// platform gave it.
+	// platform gave it. They are unmapped and have no zone, as in a certificate.
 	Addresses []netip.Addr
 	// Node is the name of the Node of the host. Empty: it has none yet.
 	Node string
@@ -68,8 +68,5 @@ func (i *Instance) hasName(name string) bool {
 
 // hasAddress says whether the host has the address.
 func (i *Instance) hasAddress(address netip.Addr) bool {
-	return slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool {
-		// The zone of an address is not in a certificate.
-		return a.Unmap().WithZone("") == address.Unmap()
-	})
+	return slices.Contains(i.Addresses, address.Unmap())
 }

@@ -13,6 +13,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
+// LookupFunc returns the IP addresses of a DNS name. It must return when ctx ends
+// and be safe for concurrent use.
+type LookupFunc func(ctx context.Context, name string) ([]netip.Addr, error)
+
 // resolver resolves DNS names in the background and remembers what came out, so
 // that nobody ever waits for DNS.
 type resolver struct {

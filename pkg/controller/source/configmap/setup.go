@@ -6,6 +6,8 @@ package configmap
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +33,16 @@ import (
 // controllerName names the controller in events, logs and metrics.
 const controllerName = "windows-configmap"
 
-// lookupDelay collects the outcomes of many lookups into one pass.
-const lookupDelay = time.Second
+const (
+	// lookupDelay collects the outcomes of many lookups into one pass.
+	lookupDelay = time.Second
+	// lookupTimeout bounds one lookup.
+	lookupTimeout = 5 * time.Second
+	// lookupInterval is the time after which a name is looked up again.
+	lookupInterval = 3 * time.Minute
+	// lookupWorkers is how many names are looked up at the same time.
+	lookupWorkers = 16
+)
 
 // SetupWithManager adds the controller to mgr. The cache of mgr must keep managed
 // fields of WindowsInstances and WindowsNodePools.
@@ -46,14 +56,13 @@ const lookupDelay = time.Second
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
 //	windows.openshift.io  windowshostkeys           trust
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	o, err := o.complete()
-	if err != nil {
-		return fmt.Errorf("options of the ConfigMap controller: %w", err)
-	}
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 
 	lookups := make(chan event.GenericEvent, 1)
-	resolver := newResolver(o.Lookup, o.LookupTimeout, o.LookupInterval, o.LookupWorkers, func() {
+	lookup := func(ctx context.Context, name string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	}
+	resolver := newResolver(lookup, lookupTimeout, lookupInterval, lookupWorkers, func() {
 		select {
 		case lookups <- event.GenericEvent{}:
 		default: // one that was not picked up yet says the same
@@ -81,7 +90,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		pool, ok := obj.(*v1alpha1.WindowsNodePool)
 		return ok && (pool.Spec.Source.ConfigMap != nil || client.ObjectKeyFromObject(pool) == configMap)
 	})
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&corev1.ConfigMap{}, builder.WithPredicates(inNamespace, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == o.Name }))).
 		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(ofConfigMap, watch.DesiredStateChanged())).
@@ -101,7 +110,6 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 // CacheByObject returns what a manager should keep of ConfigMaps when nothing else
 // of it reads any: only the one that o names.
 func CacheByObject(o Options) map[client.Object]cache.ByObject {
-	o = o.withDefaults()
 	return map[client.Object]cache.ByObject{
 		&corev1.ConfigMap{}: {
 			Namespaces: map[string]cache.Config{o.Namespace: {}},

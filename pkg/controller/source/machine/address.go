@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"cmp"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,26 +25,15 @@ func Address(addresses []corev1.NodeAddress) string {
 			switch {
 			case err != nil, addr.IsLinkLocalUnicast(), addr.IsMulticast(), addr.IsUnspecified():
 			case addr.Is4() || addr.Is4In6():
-				setFirst(&ipv4, addr.Unmap().String())
+				ipv4 = cmp.Or(ipv4, addr.Unmap().String())
 			case addr.IsGlobalUnicast():
-				setFirst(&ipv6, addr.String())
+				ipv6 = cmp.Or(ipv6, addr.String())
 			}
 		case corev1.NodeInternalDNS:
-			setFirst(&dns, address.Address)
+			dns = cmp.Or(dns, address.Address)
 		case corev1.NodeHostName:
-			setFirst(&hostname, address.Address)
+			hostname = cmp.Or(hostname, address.Address)
 		}
 	}
-	for _, address := range []string{ipv4, ipv6, dns, hostname} {
-		if address != "" {
-			return address
-		}
-	}
-	return ""
-}
-
-func setFirst(target *string, value string) {
-	if *target == "" {
-		*target = value
-	}
+	return cmp.Or(ipv4, ipv6, dns, hostname)
 }

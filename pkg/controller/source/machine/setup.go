@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,14 @@ const (
 	setController     = "windows-machineset"
 )
 
+const (
+	// workers is how many Machines, and how many MachineSets, are worked on at the same time.
+	workers = 4
+	// pollInterval is how often it is checked whether the Machine API is installed, as long
+	// as it is not.
+	pollInterval = 30 * time.Second
+)
+
 // SetupWithManager adds the controllers to mgr. They start as soon as the Machine
 // API is installed. The scheme of mgr must know machine.openshift.io/v1beta1 and
 // config.openshift.io/v1, and its cache must keep managed fields of
@@ -48,11 +57,7 @@ const (
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	o, err := o.complete()
-	if err != nil {
-		return fmt.Errorf("options of the Machine controllers: %w", err)
-	}
-	if err := mgr.Add(&starter{mgr: mgr, options: o}); err != nil {
+	if err := mgr.Add(&starter{mgr: mgr, recorder: o.Recorder}); err != nil {
 		return fmt.Errorf("adding the Machine controllers: %w", err)
 	}
 	return nil
@@ -60,8 +65,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // starter adds the controllers once the Machine API is there.
 type starter struct {
-	mgr     ctrl.Manager
-	options Options
+	mgr      ctrl.Manager
+	recorder record.EventRecorder
 }
 
 var _ manager.LeaderElectionRunnable = &starter{}
@@ -84,7 +89,7 @@ func (s *starter) Start(ctx context.Context) error {
 		}
 		return found, nil
 	}
-	if wait.PollUntilContextCancel(ctx, s.options.PollInterval, true, check) != nil {
+	if wait.PollUntilContextCancel(ctx, pollInterval, true, check) != nil {
 		return nil //nolint:nilerr // the manager ends, and so does the wait
 	}
 	if err := s.addMachines(); err != nil {
@@ -112,7 +117,7 @@ func (s *starter) addMachines() error {
 	r := &Reconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
-		conflicts: message.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
+		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
 	}
 	// The pool of a Machine depends on its MachineSet and on pools in its way.
@@ -126,7 +131,7 @@ func (s *starter) addMachines() error {
 		Watches(&v1alpha1.WindowsInstance{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&machinev1beta1.MachineSet{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&v1alpha1.WindowsNodePool{}, toMachinesOfSet, builder.WithPredicates(watch.DesiredStateChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the Machine controller: %w", err)
@@ -154,14 +159,14 @@ func (s *starter) addSets() error {
 	r := &SetReconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: poolManager},
-		conflicts: message.NewReporter(s.options.Recorder, s.mgr.GetScheme()),
+		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		now:       time.Now,
 	}
 	err := ctrl.NewControllerManagedBy(s.mgr).
 		Named(setController).
 		For(&machinev1beta1.MachineSet{}, builder.WithPredicates(watch.DesiredStateChanged())).
 		Watches(&v1alpha1.WindowsNodePool{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(watch.DesiredStateChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: s.options.Workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("adding the MachineSet controller: %w", err)
