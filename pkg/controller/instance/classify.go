@@ -11,45 +11,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
-
-// failure is an error in the words of the API: which condition it concerns, and
-// what somebody can do about it.
-type failure struct {
-	condition string
-	status    metav1.ConditionStatus
-	reason    string
-	message   string
-}
-
-// stages say what was being tried in a step.
-var stages = map[step]diagnose.Stage{
-	stepResolve: diagnose.StageResolve,
-	stepAdmit:   diagnose.StageResolve,
-	stepHostKey: diagnose.StageHostKey,
-	stepLogin:   diagnose.StageLogin,
-	stepFacts:   diagnose.StageFacts,
-}
 
 // classify puts the error of a step into the words of the API. The message is the
 // same as long as the cause is the same, so that a host that keeps failing in the
 // same way causes no writes.
-func classify(at step, err error, instance *v1alpha1.WindowsInstance) failure {
+func classify(at diagnose.Stage, err error, instance *v1alpha1.WindowsInstance) diagnose.Diagnosis {
 	if _, ok := errors.AsType[*unusableKeyError](err); ok {
-		return failure{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried,
-			fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), "."))}
+		return diagnose.Diagnosis{
+			Condition: v1alpha1.ConditionHostKeyTrusted, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonNotTried,
+			Message: fmt.Sprintf("The host was not contacted: %s.", strings.TrimRight(err.Error(), ".")),
+		}
 	}
-	return failureOf(diagnose.Diagnose(stages[at], err, instance))
-}
-
-func hostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.WindowsInstance) failure {
-	return failureOf(diagnose.HostKeyChanged(presented, pinned, instance))
-}
-
-func failureOf(d diagnose.Diagnosis) failure {
-	return failure{d.Condition, d.Status, d.Reason, d.Message}
+	return diagnose.Diagnose(at, err, instance)
 }
 
 // isTimeout says whether a reason stands for a host that did not answer in time.
@@ -63,8 +38,8 @@ func isTimeout(reason string) bool {
 
 // hung says whether the error of a step means that the host did not answer in
 // time, so that probing it again may take as long again.
-func hung(at step, err error, instance *v1alpha1.WindowsInstance) bool {
-	return diagnose.IsTimeout(err) || isTimeout(classify(at, err, instance).reason)
+func hung(at diagnose.Stage, err error, instance *v1alpha1.WindowsInstance) bool {
+	return diagnose.IsTimeout(err) || isTimeout(classify(at, err, instance).Reason)
 }
 
 // maxCause bounds how much of what others say gets into a message.

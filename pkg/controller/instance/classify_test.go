@@ -22,24 +22,23 @@ func TestClassify(t *testing.T) {
 	boom := errors.New("boom")
 	for _, test := range []struct {
 		name string
-		at   step
+		at   diagnose.Stage
 		err  error
 		want string // condition=status/reason
 	}{
-		{"resolve", stepResolve, boom, "Resolved=False/NameNotResolved"},
-		{"admit", stepAdmit, boom, "Resolved=False/NameNotResolved"},
-		{"host key", stepHostKey, boom, "Reachable=False/HandshakeFailed"},
-		{"login", stepLogin, boom, "Authenticated=False/CredentialsMissing"},
-		{"facts", stepFacts, boom, "PreflightPassed=Unknown/AgentFailed"},
-		{"pin that cannot be read", stepHostKey, &unusableKeyError{boom}, "HostKeyTrusted=Unknown/NotTried"},
+		{"resolve", diagnose.StageResolve, boom, "Resolved=False/NameNotResolved"},
+		{"host key", diagnose.StageHostKey, boom, "Reachable=False/HandshakeFailed"},
+		{"login", diagnose.StageLogin, boom, "Authenticated=False/CredentialsMissing"},
+		{"facts", diagnose.StageFacts, boom, "PreflightPassed=Unknown/AgentFailed"},
+		{"pin that cannot be read", diagnose.StageHostKey, &unusableKeyError{boom}, "HostKeyTrusted=Unknown/NotTried"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := classify(test.at, test.err, newInstance("win-1", "10.1.42.1"))
-			if text := fmt.Sprintf("%s=%s/%s", got.condition, got.status, got.reason); text != test.want {
+			if text := fmt.Sprintf("%s=%s/%s", got.Condition, got.Status, got.Reason); text != test.want {
 				t.Errorf("got %s, want %s", text, test.want)
 			}
-			if !strings.Contains(got.message, "boom") {
-				t.Errorf("message %q does not say why", got.message)
+			if !strings.Contains(got.Message, "boom") {
+				t.Errorf("message %q does not say why", got.Message)
 			}
 		})
 	}
@@ -59,7 +58,7 @@ func TestHung(t *testing.T) {
 		{"DNS is silent", &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonTimedOut}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := hung(stepLogin, test.err, newInstance("win-1", "10.1.42.1")); got != test.want {
+			if got := hung(diagnose.StageLogin, test.err, newInstance("win-1", "10.1.42.1")); got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
@@ -68,8 +67,8 @@ func TestHung(t *testing.T) {
 
 func TestReasonsAreFitForConditions(t *testing.T) {
 	for _, reason := range []ssh.Reason{ssh.ReasonConnectionRefused, ssh.ReasonNotSSH, ssh.ReasonCredentialsRefused} {
-		f := classify(stepLogin, &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}, newInstance("win-1", "10.1.42.1"))
-		if f.status == metav1.ConditionTrue || f.reason == "" || f.message == "" {
+		f := classify(diagnose.StageLogin, &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}, newInstance("win-1", "10.1.42.1"))
+		if f.Status == metav1.ConditionTrue || f.Reason == "" || f.Message == "" {
 			t.Errorf("%s: got %+v", reason, f)
 		}
 	}

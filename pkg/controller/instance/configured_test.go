@@ -25,6 +25,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -60,7 +61,7 @@ func reconfigured(t *testing.T, current string, phase v1alpha1.OperationPhase) *
 
 func TestEvaluateConfigured(t *testing.T) {
 	ready := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
-	unreachable := &observation{started: testNow, finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
+	unreachable := &observation{started: testNow, finished: testNow, addresses: []string{"10.1.42.1"}, failed: diagnose.StageLogin,
 		err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}
 	missing := errors.New("there is no ConfigMap kube-root-ca.crt: create it")
 	old := setUpWith("", revision1)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
@@ -70,7 +71,7 @@ type evaluation struct {
 	status     v1alpha1.WindowsInstanceStatus
 	generation int64
 	// failure is why the probe failed. Nil: it did not.
-	failure *failure
+	failure *diagnose.Diagnosis
 	// waitsFor is the first condition of the chain that does not hold.
 	waitsFor string
 }
@@ -171,10 +172,10 @@ func (e *evaluation) addresses() {
 		if !sameElements(e.status.Addresses, o.addresses) {
 			e.status.Addresses = slices.Clone(o.addresses)
 		}
-	case e.failure != nil && e.failure.condition == v1alpha1.ConditionResolved:
+	case e.failure != nil && e.failure.Condition == v1alpha1.ConditionResolved:
 		// A name server that fails for a while does not make the addresses wrong. Those
 		// of an earlier spec, and those that are refused, are.
-		if e.failure.reason == v1alpha1.ReasonAddressRefused || e.instance.Status.ObservedGeneration != e.instance.Generation {
+		if e.failure.Reason == v1alpha1.ReasonAddressRefused || e.instance.Status.ObservedGeneration != e.instance.Generation {
 			e.status.Addresses = nil
 		}
 	}
@@ -227,9 +228,9 @@ func (e *evaluation) chain() {
 		switch {
 		case o == nil || e.paused != "":
 			e.keep(condition)
-		case e.failure != nil && e.failure.condition == condition:
+		case e.failure != nil && e.failure.Condition == condition:
 			// Also when an earlier one could not be found out because of it.
-			e.set(condition, e.failure.status, e.failure.reason, e.failure.message)
+			e.set(condition, e.failure.Status, e.failure.Reason, e.failure.Message)
 		case e.waitsFor != "":
 			e.wait(condition)
 		default:
@@ -278,8 +279,8 @@ func (e *evaluation) trusted() {
 	case verdictUnusable, verdictAsk, verdictRecord:
 		e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key has not been recorded yet.")
 	case verdictChanged:
-		f := hostKeyChanged(e.observation.presented, decision.keys, e.instance)
-		e.set(f.condition, f.status, f.reason, f.message)
+		d := diagnose.HostKeyChanged(e.observation.presented, decision.keys, e.instance)
+		e.set(d.Condition, d.Status, d.Reason, d.Message)
 	case verdictVerify, verdictMatch:
 		if decision.verdict == verdictVerify && !e.observation.verified {
 			e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key is verified when the host is logged in to.")
@@ -430,7 +431,7 @@ func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
 		case c == nil || c.Status == metav1.ConditionTrue:
 		case c.Reason != v1alpha1.ReasonNotTried:
 			return c
-		case waiting == nil || e.failure != nil && e.failure.condition == condition:
+		case waiting == nil || e.failure != nil && e.failure.Condition == condition:
 			waiting = c
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -54,7 +55,7 @@ func operated(t *testing.T, kind v1alpha1.OperationType, phase v1alpha1.Operatio
 
 func TestEvaluate(t *testing.T) {
 	readyNode := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
-	refused := &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin,
+	refused := &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: diagnose.StageLogin,
 		err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}
 
 	for _, test := range []struct {
@@ -133,7 +134,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "agent does not run",
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, verified: true, loggedIn: true,
-				failed: stepFacts, err: &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}}},
+				failed: diagnose.StageFacts, err: &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=True/FirstUse", "Authenticated=True/LoggedIn", "PreflightPassed=Unknown/AgentNotInstalled",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/AgentNotInstalled"},
 			wantPhase: v1alpha1.InstanceFailed,
@@ -141,7 +142,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "no credentials, and whose key it is could not be verified without",
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newRSAKey(t),
-				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
+				failed: diagnose.StageLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=Unknown/NotTried", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/CredentialsMissing"},
 			wantPhase: v1alpha1.InstanceFailed,
@@ -149,7 +150,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "no credentials, and another host key",
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, contacted: true, presented: newKey(t, "other"),
-				failed: stepLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
+				failed: diagnose.StageLogin, err: &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=True/SSHAnswers", "HostKeyTrusted=False/HostKeyChanged", "Authenticated=False/CredentialsMissing", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=False/HostKeyChanged"},
 			wantPhase: v1alpha1.InstanceFailed,
@@ -157,7 +158,7 @@ func TestEvaluate(t *testing.T) {
 		{
 			name: "pin that cannot be read",
 			snapshot: snapshot{instance: known(t), observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"},
-				failed: stepHostKey, err: &unusableKeyError{errors.New("spec.hostKeys[0] is not a public key")}}},
+				failed: diagnose.StageHostKey, err: &unusableKeyError{errors.New("spec.hostKeys[0] is not a public key")}}},
 			want: []string{"Resolved=True/AddressResolved", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=False/NoNode", "Ready=Unknown/NotTried"},
 			wantPhase: v1alpha1.InstanceConnecting,
@@ -277,9 +278,9 @@ func TestEvaluateHostKeys(t *testing.T) {
 		{"first use", nil, nil, &observation{finished: testNow, presented: ours, contacted: true},
 			[]string{"SHA256 of host by FirstUse now"}},
 		{"kept", nil, firstUse, healthy(), []string{"SHA256 of host by FirstUse an hour ago"}},
-		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: stepLogin, err: verifyAs(other, known(t))},
+		{"changed: kept", nil, firstUse, &observation{finished: testNow, failed: diagnose.StageLogin, err: verifyAs(other, known(t))},
 			[]string{"SHA256 of host by FirstUse an hour ago"}},
-		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil},
+		{"pinned and never reached: not recorded", []string{ours.String()}, nil, &observation{finished: testNow, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}}, nil},
 		{"pinned and verified", []string{ours.String()}, nil, healthy(), []string{"SHA256 of host by Spec now"}},
 		{"pinned after first use", []string{ours.String()}, firstUse, healthy(), []string{"SHA256 of host by Spec an hour ago"}},
 		{"pinned anew and verified", []string{other.String()}, firstUse, healthy(), []string{"SHA256 of other by Spec now"}},
@@ -305,8 +306,8 @@ func TestEvaluateHostKeys(t *testing.T) {
 }
 
 func TestEvaluateAddresses(t *testing.T) {
-	unresolved := &observation{finished: testNow, failed: stepResolve, err: &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonNameNotResolved}}
-	forbidden := &observation{finished: testNow, failed: stepResolve, err: &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonAddressRefused}}
+	unresolved := &observation{finished: testNow, failed: diagnose.StageResolve, err: &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonNameNotResolved}}
+	forbidden := &observation{finished: testNow, failed: diagnose.StageResolve, err: &ssh.Error{Layer: ssh.LayerDNS, Reason: ssh.ReasonAddressRefused}}
 	for _, test := range []struct {
 		name        string
 		observation *observation
@@ -358,7 +359,7 @@ func TestTransitions(t *testing.T) {
 	failing := func(reason ssh.Reason) v1alpha1.WindowsInstanceStatus {
 		instance := known(t)
 		instance.Status = well
-		return status(snapshot{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: stepLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}}})
+		return status(snapshot{instance: instance, observation: &observation{finished: testNow, addresses: []string{"10.1.42.1"}, failed: diagnose.StageLogin, err: &ssh.Error{Layer: ssh.LayerConnect, Reason: reason}}})
 	}
 	refused, timedOut := failing(ssh.ReasonConnectionRefused), failing(ssh.ReasonConnectionTimedOut)
 	paused := known(t)

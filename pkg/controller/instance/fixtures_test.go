@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -143,7 +144,7 @@ func (j *journal) take() []string {
 type scriptedHost struct {
 	key       host.Key
 	addresses []string
-	fail      map[step]error
+	fail      map[diagnose.Stage]error
 	facts     *api.Facts
 	// hang has every step but Resolve wait for the end of its context.
 	hang bool
@@ -175,13 +176,13 @@ func (s *scriptedHosts) set(address string, change func(*scriptedHost)) {
 	defer s.mu.Unlock()
 	h, ok := s.byAddress[address]
 	if !ok {
-		h = &scriptedHost{addresses: []string{address}, fail: map[step]error{}, facts: goodFacts()}
+		h = &scriptedHost{addresses: []string{address}, fail: map[diagnose.Stage]error{}, facts: goodFacts()}
 		s.byAddress[address] = h
 	}
 	change(h)
 }
 
-func (s *scriptedHosts) begin(ctx context.Context, at step, instance *v1alpha1.WindowsInstance) (scriptedHost, error) {
+func (s *scriptedHosts) begin(ctx context.Context, at diagnose.Stage, instance *v1alpha1.WindowsInstance) (scriptedHost, error) {
 	s.journal.add(string(at) + " " + instance.Name)
 	s.mu.Lock()
 	h, ok := s.byAddress[instance.Spec.Address]
@@ -191,7 +192,7 @@ func (s *scriptedHosts) begin(ctx context.Context, at step, instance *v1alpha1.W
 	}
 	copied, err := *h, h.fail[at]
 	s.mu.Unlock()
-	if copied.hang && at != stepResolve {
+	if copied.hang && at != diagnose.StageResolve {
 		s.entered <- instance.Spec.Address
 		<-ctx.Done()
 		reason := hostssh.ReasonCanceled
@@ -204,7 +205,7 @@ func (s *scriptedHosts) begin(ctx context.Context, at step, instance *v1alpha1.W
 }
 
 func (s *scriptedHosts) Resolve(ctx context.Context, instance *v1alpha1.WindowsInstance) ([]netip.Addr, error) {
-	h, err := s.begin(ctx, stepResolve, instance)
+	h, err := s.begin(ctx, diagnose.StageResolve, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -216,12 +217,12 @@ func (s *scriptedHosts) Resolve(ctx context.Context, instance *v1alpha1.WindowsI
 }
 
 func (s *scriptedHosts) HostKey(ctx context.Context, instance *v1alpha1.WindowsInstance) (host.Key, error) {
-	h, err := s.begin(ctx, stepHostKey, instance)
+	h, err := s.begin(ctx, diagnose.StageHostKey, instance)
 	return h.key, err
 }
 
 func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
-	h, err := s.begin(ctx, stepLogin, instance)
+	h, err := s.begin(ctx, diagnose.StageLogin, instance)
 	if err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (s *scriptedHosts) Login(ctx context.Context, instance *v1alpha1.WindowsIns
 }
 
 func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
-	h, err := s.begin(ctx, stepFacts, instance)
+	h, err := s.begin(ctx, diagnose.StageFacts, instance)
 	if err != nil {
 		return nil, err
 	}

@@ -15,19 +15,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
-)
-
-// step is a step of a probe.
-type step string
-
-// The steps of a probe in their order.
-const (
-	stepResolve step = "Resolve"
-	stepAdmit   step = "Admit"
-	stepHostKey step = "HostKey"
-	stepLogin   step = "Login"
-	stepFacts   step = "Facts"
 )
 
 // observation is what one probe saw of a host. It is not changed once the probe has ended.
@@ -55,7 +44,7 @@ type observation struct {
 	duplicate bool
 	// failed and err are the step that failed and why. A probe that ended early on
 	// purpose has neither.
-	failed step
+	failed diagnose.Stage
 	err    error
 	// hung: it failed because the host did not answer in time.
 	hung bool
@@ -121,14 +110,7 @@ func contactDigest(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNod
 	return hex.EncodeToString(sum[:])
 }
 
-// pinsOf names the host keys that an instance trusts, in the form of spec.hostKeys.
+// pinsOf names the host keys that an instance trusts.
 func pinsOf(instance *v1alpha1.WindowsInstance) string {
-	if len(instance.Spec.HostKeys) > 0 {
-		return strings.Join(instance.Spec.HostKeys, "\n")
-	}
-	lines := make([]string, 0, len(instance.Status.HostKeys))
-	for _, key := range instance.Status.HostKeys {
-		lines = append(lines, key.Type+" "+key.Key)
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(trustedKeys(instance.Spec.HostKeys, instance.Status.HostKeys), "\n")
 }

@@ -4,13 +4,10 @@
 package instance
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
@@ -19,15 +16,10 @@ const (
 	DefaultConcurrentProbes     = 64
 	DefaultConcurrentSlowProbes = 32
 	DefaultProbeTimeout         = 4 * time.Minute
-	DefaultRecheckInterval      = defaultRecheck
-	DefaultWorkers              = 4
-
-	// defaultPatience is longer than a login to a host that is well takes, also over
-	// a slow network, and shorter than a connection that is not answered.
-	defaultPatience = 3 * time.Second
+	DefaultRecheckInterval      = 5 * time.Minute
 )
 
-// Options configure the controller. A zero field has the default that its comment names.
+// Options configure the controller. Numbers and times are positive.
 type Options struct {
 	// Hosts is the way to hosts. Required.
 	Hosts Hosts
@@ -54,55 +46,6 @@ type Options struct {
 	// RecheckInterval is how often a host with which all is well is looked at, give or
 	// take a fifth. Default [DefaultRecheckInterval].
 	RecheckInterval time.Duration
-	// Workers is how many instances are reconciled at the same time. Workers never wait for
-	// a host, so a few are enough. Default [DefaultWorkers].
-	Workers int
 	// Registerer takes the metrics. Default: there are none.
 	Registerer prometheus.Registerer
-
-	// clock and patience are set in tests. patience is after how long a probe gives
-	// its place in the fast lane back.
-	clock    clock.WithDelayedExecution
-	patience time.Duration
-}
-
-// complete fills in the defaults, or says everything that is wrong.
-func (o Options) complete() (Options, error) {
-	var errs []error
-	if o.Hosts == nil {
-		errs = append(errs, errors.New("Hosts is required"))
-	}
-	if o.Recorder == nil {
-		errs = append(errs, errors.New("Recorder is required"))
-	}
-	if o.Namespace == "" {
-		errs = append(errs, errors.New("Namespace is required"))
-	}
-	setDefault(&o.ConcurrentProbes, DefaultConcurrentProbes)
-	setDefault(&o.ConcurrentSlowProbes, DefaultConcurrentSlowProbes)
-	setDefault(&o.ProbeTimeout, DefaultProbeTimeout)
-	setDefault(&o.RecheckInterval, DefaultRecheckInterval)
-	setDefault(&o.Workers, DefaultWorkers)
-	setDefault(&o.patience, defaultPatience)
-	if o.clock == nil {
-		o.clock = clock.RealClock{}
-	}
-	for name, n := range map[string]int{"ConcurrentProbes": o.ConcurrentProbes, "ConcurrentSlowProbes": o.ConcurrentSlowProbes, "Workers": o.Workers} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("%s is %d, which is less than 1", name, n))
-		}
-	}
-	for name, d := range map[string]time.Duration{"ProbeTimeout": o.ProbeTimeout, "RecheckInterval": o.RecheckInterval} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s is %s, which is negative", name, d))
-		}
-	}
-	return o, errors.Join(errs...)
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

@@ -9,23 +9,16 @@ import (
 	"errors"
 	"net/netip"
 
-	"k8s.io/utils/clock"
-
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
-// admitFunc says whether the host behind the addresses may be contacted for an
-// instance: it may not when another instance stands for it.
-type admitFunc func(ctx context.Context, instance *v1alpha1.WindowsInstance, addresses []string) (bool, error)
-
 // attempt is one walk through the steps of a probe.
 type attempt struct {
-	hosts    Hosts
+	*Reconciler
+
 	instance *v1alpha1.WindowsInstance
-	admit    admitFunc
-	clock    clock.PassiveClock
 	seen     *observation
 }
 
@@ -34,14 +27,14 @@ var errStop = errors.New("stop")
 
 // probeSteps each go one layer further. The first error ends the attempt.
 var probeSteps = []struct {
-	name step
-	run  func(*attempt, context.Context) error
+	stage diagnose.Stage
+	run   func(*attempt, context.Context) error
 }{
-	{stepResolve, (*attempt).resolve},
-	{stepAdmit, (*attempt).admitted},
-	{stepHostKey, (*attempt).hostKey},
-	{stepLogin, (*attempt).login},
-	{stepFacts, (*attempt).facts},
+	{diagnose.StageResolve, (*attempt).resolve},
+	{diagnose.StageResolve, (*attempt).admitted},
+	{diagnose.StageHostKey, (*attempt).hostKey},
+	{diagnose.StageLogin, (*attempt).login},
+	{diagnose.StageFacts, (*attempt).facts},
 }
 
 // run walks through the steps.
@@ -53,7 +46,7 @@ func (a *attempt) run(ctx context.Context) *observation {
 			break
 		}
 		if err != nil {
-			a.seen.failed, a.seen.err = cmp.Or(a.seen.failed, s.name), err
+			a.seen.failed, a.seen.err = cmp.Or(a.seen.failed, s.stage), err
 			break
 		}
 	}
@@ -65,7 +58,7 @@ func (a *attempt) run(ctx context.Context) *observation {
 
 // resolve finds the addresses of the host.
 func (a *attempt) resolve(ctx context.Context) error {
-	addresses, err := a.hosts.Resolve(ctx, a.instance)
+	addresses, err := a.Hosts.Resolve(ctx, a.instance)
 	if err != nil {
 		return err
 	}
@@ -75,11 +68,11 @@ func (a *attempt) resolve(ctx context.Context) error {
 
 // admitted keeps a second instance off a host, now that the addresses are known.
 func (a *attempt) admitted(ctx context.Context) error {
-	ok, err := a.admit(ctx, a.instance, a.seen.addresses)
+	other, err := findDuplicate(ctx, a.client, a.instance, a.seen.addresses, a.Namespace)
 	if err != nil {
 		return err
 	}
-	if !ok {
+	if other != nil {
 		a.seen.duplicate = true
 		return errStop
 	}
@@ -104,7 +97,7 @@ func (a *attempt) hostKey(ctx context.Context) error {
 }
 
 func (a *attempt) askHostKey(ctx context.Context) error {
-	key, err := a.hosts.HostKey(ctx, a.instance)
+	key, err := a.Hosts.HostKey(ctx, a.instance)
 	if err != nil {
 		return err
 	}
@@ -114,7 +107,7 @@ func (a *attempt) askHostKey(ctx context.Context) error {
 
 // login verifies the host key and logs in.
 func (a *attempt) login(ctx context.Context) error {
-	err := a.hosts.Login(ctx, a.instance)
+	err := a.Hosts.Login(ctx, a.instance)
 	if err == nil {
 		a.seen.contacted, a.seen.verified, a.seen.loggedIn = true, true, true
 		return nil
@@ -124,7 +117,7 @@ func (a *attempt) login(ctx context.Context) error {
 		// Something was missing to try it, for example the Secret. Whether the host can
 		// be reached is worth knowing all the same, and comes first.
 		if askErr := a.askHostKey(ctx); askErr != nil {
-			a.seen.failed = stepHostKey
+			a.seen.failed = diagnose.StageHostKey
 			return askErr
 		}
 		return err
@@ -143,7 +136,7 @@ func (e *unusableKeyError) Unwrap() error { return e.err }
 // facts looks at the host.
 func (a *attempt) facts(ctx context.Context) error {
 	asked := a.clock.Now()
-	facts, err := a.hosts.Facts(ctx, a.instance)
+	facts, err := a.Hosts.Facts(ctx, a.instance)
 	if err != nil {
 		return err
 	}

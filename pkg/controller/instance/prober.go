@@ -5,7 +5,6 @@ package instance
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -26,12 +25,14 @@ const (
 	laneSlow lane = "slow"
 )
 
+// patience is after how long a probe gives its worker of the fast lane back: longer than a
+// login to a host that is well takes, also over a slow network, and shorter than a connection
+// that is not answered.
+const patience = 3 * time.Second
+
 // demotedPerWorker bounds, per worker of the fast lane, how many probes may be
 // outside of the lanes because they hang.
 const demotedPerWorker = 8
-
-// errProbeCanceled is the cause with which the context of a canceled probe ends.
-var errProbeCanceled = errors.New("the probe is not needed any more")
 
 // probeFunc probes a host. It must end soon after its context does.
 type probeFunc func(ctx context.Context) *observation
@@ -69,8 +70,8 @@ func newProber(o proberOptions) *prober {
 	return &prober{proberOptions: o, Pool: workpool.New(limits)}
 }
 
-// submit has a host probed, unless that is under way already.
-func (p *prober) submit(key types.NamespacedName, l lane, run probeFunc) {
+// probe has a host probed, unless that is under way already.
+func (p *prober) probe(key types.NamespacedName, l lane, run probeFunc) {
 	useful := false
 	p.Submit(workpool.Work{
 		Key: key, Lane: l,
@@ -92,12 +93,6 @@ func (p *prober) submit(key types.NamespacedName, l lane, run probeFunc) {
 		},
 	})
 }
-
-// busy says whether a probe of the host waits or runs.
-func (p *prober) busy(key types.NamespacedName) bool { return p.Busy(key) }
-
-// cancel ends the probe of a host, if there is one. It does not wait for the end.
-func (p *prober) cancel(key types.NamespacedName) { p.Cancel(key, errProbeCanceled) }
 
 // load says how many probes run and wait in a lane. Those that were taken out of
 // the fast lane because they hang count as running in the slow one.

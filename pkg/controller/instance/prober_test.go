@@ -5,6 +5,7 @@ package instance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
 // testDeadline ends a test that waits for something that does not happen.
@@ -94,7 +97,7 @@ func hang(entered chan<- string, name string) probeFunc {
 	return func(ctx context.Context) *observation {
 		entered <- name
 		<-ctx.Done()
-		return &observation{finished: testNow, failed: stepHostKey, err: ctx.Err()}
+		return &observation{finished: testNow, failed: diagnose.StageHostKey, err: ctx.Err()}
 	}
 }
 
@@ -102,10 +105,10 @@ func TestProberBoundsEachLane(t *testing.T) {
 	entered := make(chan string, 100)
 	p, _ := startProber(t, proberOptions{workers: map[lane]int{laneFast: 3, laneSlow: 2}})
 	for i := range 20 {
-		p.submit(hostKeyOf(i), laneSlow, hang(entered, "slow"))
+		p.probe(hostKeyOf(i), laneSlow, hang(entered, "slow"))
 	}
 	for i := range 20 {
-		p.submit(hostKeyOf(100+i), laneFast, hang(entered, "fast"))
+		p.probe(hostKeyOf(100+i), laneFast, hang(entered, "fast"))
 	}
 	got := map[string]int{}
 	for range 5 {
@@ -136,10 +139,10 @@ func TestProberHangingHostsDoNotDelayOthers(t *testing.T) {
 		notify:  func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})
 	for i := range hanging {
-		p.submit(hostKeyOf(i), laneSlow, hang(entered, "hanging"))
+		p.probe(hostKeyOf(i), laneSlow, hang(entered, "hanging"))
 	}
 	for i := range good {
-		p.submit(hostKeyOf(1000+i), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
+		p.probe(hostKeyOf(1000+i), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
 	}
 	for range good {
 		receive(t, finished, "every good host")
@@ -156,10 +159,10 @@ func TestProberDemotesHostsThatTurnOutToHang(t *testing.T) {
 		notify: func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})
 	for i := range hanging {
-		p.submit(hostKeyOf(i), laneFast, hang(entered, "hanging"))
+		p.probe(hostKeyOf(i), laneFast, hang(entered, "hanging"))
 	}
 	for i := range good {
-		p.submit(hostKeyOf(1000+i), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
+		p.probe(hostKeyOf(1000+i), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
 	}
 	for range hanging / workers {
 		for range workers {
@@ -182,7 +185,7 @@ func TestProberNeverHasMoreHangingProbesThanItMay(t *testing.T) {
 	entered := make(chan string, 100)
 	p, _ := startProber(t, proberOptions{workers: map[lane]int{laneFast: workers, laneSlow: 1}, clock: clock, patience: time.Second})
 	for i := range 50 {
-		p.submit(hostKeyOf(i), laneFast, hang(entered, "hanging"))
+		p.probe(hostKeyOf(i), laneFast, hang(entered, "hanging"))
 	}
 	const most = workers + demotedPerWorker*workers
 	for range most {
@@ -218,17 +221,17 @@ func TestProberProbesAHostOnceAtATime(t *testing.T) {
 		entered <- "second"
 		return &observation{finished: testNow}
 	}
-	p.submit(hostKeyOf(1), laneFast, stubborn)
+	p.probe(hostKeyOf(1), laneFast, stubborn)
 	if got := receive(t, entered, "the first probe"); got != "first" {
 		t.Fatalf("got %s", got)
 	}
-	p.submit(hostKeyOf(1), laneFast, second)
-	p.cancel(hostKeyOf(1))
-	if p.busy(hostKeyOf(1)) {
+	p.probe(hostKeyOf(1), laneFast, second)
+	p.Cancel(hostKeyOf(1))
+	if p.Busy(hostKeyOf(1)) {
 		t.Error("a canceled probe keeps the host busy")
 	}
-	p.submit(hostKeyOf(1), laneFast, second) // waits for the first to end
-	if !p.busy(hostKeyOf(1)) || len(entered) > 0 {
+	p.probe(hostKeyOf(1), laneFast, second) // waits for the first to end
+	if !p.Busy(hostKeyOf(1)) || len(entered) > 0 {
 		t.Error("the second probe does not wait")
 	}
 	close(leave)
@@ -249,21 +252,21 @@ func TestProberCancel(t *testing.T) {
 		workers: map[lane]int{laneFast: 1, laneSlow: 1},
 		record:  func(key types.NamespacedName, _ *observation) { recorded <- key },
 	})
-	p.submit(hostKeyOf(1), laneFast, func(ctx context.Context) *observation {
+	p.probe(hostKeyOf(1), laneFast, func(ctx context.Context) *observation {
 		entered <- "running"
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return &observation{finished: testNow, err: ctx.Err()}
 	})
 	receive(t, entered, "the first probe")
-	p.submit(hostKeyOf(2), laneFast, hang(entered, "waiting"))
-	p.submit(hostKeyOf(3), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
+	p.probe(hostKeyOf(2), laneFast, hang(entered, "waiting"))
+	p.probe(hostKeyOf(3), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
 
-	p.cancel(hostKeyOf(2)) // never runs
-	p.cancel(hostKeyOf(1))
-	p.cancel(hostKeyOf(9)) // is not known
+	p.Cancel(hostKeyOf(2)) // never runs
+	p.Cancel(hostKeyOf(1))
+	p.Cancel(hostKeyOf(9)) // is not known
 
-	if cause := receive(t, causes, "the end of the first probe"); cause != errProbeCanceled { //nolint:errorlint // the very value
+	if cause := receive(t, causes, "the end of the first probe"); !errors.Is(cause, context.Canceled) {
 		t.Errorf("got cause %v", cause)
 	}
 	if got := receive(t, recorded, "the third probe"); got != hostKeyOf(3) {
@@ -281,13 +284,13 @@ func TestProberStopWaitsForItsProbes(t *testing.T) {
 		workers: map[lane]int{laneFast: 1, laneSlow: 1},
 		record:  func(key types.NamespacedName, _ *observation) { told <- key },
 	})
-	p.submit(hostKeyOf(1), laneFast, func(ctx context.Context) *observation {
+	p.probe(hostKeyOf(1), laneFast, func(ctx context.Context) *observation {
 		entered <- "running"
 		<-ctx.Done()
 		close(left)
 		return &observation{finished: testNow}
 	})
-	p.submit(hostKeyOf(2), laneFast, hang(entered, "waiting"))
+	p.probe(hostKeyOf(2), laneFast, hang(entered, "waiting"))
 	receive(t, entered, "the first probe")
 	stop()
 	select {
@@ -295,7 +298,7 @@ func TestProberStopWaitsForItsProbes(t *testing.T) {
 	default:
 		t.Error("Start returned before its probe had ended")
 	}
-	p.submit(hostKeyOf(3), laneFast, hang(entered, "late"))
+	p.probe(hostKeyOf(3), laneFast, hang(entered, "late"))
 	if len(entered) > 0 || len(told) > 0 {
 		t.Error("a probe ran or was recorded after the stop")
 	}
@@ -309,7 +312,7 @@ func TestProberKeepsProbesUntilItIsStarted(t *testing.T) {
 		record: func(types.NamespacedName, *observation) {},
 		notify: func(_ context.Context, key types.NamespacedName) { finished <- key },
 	})
-	p.submit(hostKeyOf(1), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
+	p.probe(hostKeyOf(1), laneFast, func(context.Context) *observation { return &observation{finished: testNow} })
 	if running, waiting := p.load(laneFast); running != 0 || waiting != 1 {
 		t.Fatalf("%d run and %d wait", running, waiting)
 	}
@@ -321,7 +324,7 @@ func TestProberKeepsProbesUntilItIsStarted(t *testing.T) {
 	if err := receive(t, stopped, "the stop"); err != nil {
 		t.Error(err)
 	}
-	if p.busy(hostKeyOf(1)) {
+	if p.Busy(hostKeyOf(1)) {
 		t.Error("the host is still busy")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,6 +22,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
 const (
@@ -38,6 +40,7 @@ type Reconciler struct {
 	Options
 
 	client  client.Client
+	clock   clock.WithDelayedExecution
 	tracker *tracker
 	prober  *prober
 	metrics *metrics
@@ -48,44 +51,41 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // newReconciler wires a reconciler. The caller runs its prober and reads wake.
-func newReconciler(c client.Client, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the instance controller: %w", err)
-	}
+func newReconciler(c client.Client, now clock.WithDelayedExecution, o Options) *Reconciler {
 	r := &Reconciler{
 		Options: o,
 		client:  c,
+		clock:   now,
 		tracker: newTracker(),
-		metrics: newMetrics(),
 		wake:    make(chan event.GenericEvent),
 	}
 	r.prober = newProber(proberOptions{
 		workers:  map[lane]int{laneFast: o.ConcurrentProbes, laneSlow: o.ConcurrentSlowProbes},
-		patience: o.patience,
+		patience: patience,
 		timeout:  o.ProbeTimeout,
-		clock:    o.clock,
+		clock:    now,
 		record:   r.probed,
-		notify:   r.wakeUp,
+		notify:   func(ctx context.Context, key types.NamespacedName) { watch.Wake(ctx, r.wake, key) },
 	})
-	return r, nil
+	r.metrics = newMetrics(o.Registerer, r.prober)
+	return r
 }
 
 // Reconcile brings the status of one instance in line with what is known, and has
 // its host looked at when it is time. It never waits for a host.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance := &v1alpha1.WindowsInstance{}
-	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if instance == nil {
+		r.forget(req.NamespacedName)
+		return reconcile.Result{}, nil
 	}
 	if !instance.DeletionTimestamp.IsZero() {
 		return r.leave(ctx, req.NamespacedName, instance)
 	}
-	pool, err := r.pool(ctx, instance)
+	pool, err := object.PoolOf(ctx, r.client, instance)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -117,28 +117,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // its host is to be cleaned: what is known of the host, and the connections to it, are
 // needed for that. The end of the object brings the last pass.
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance) (reconcile.Result, error) {
-	r.prober.cancel(key)
+	r.prober.Cancel(key)
 	_, err := r.writeStatus(ctx, instance, leaving(instance, r.clock.Now()))
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
 	return reconcile.Result{}, client.IgnoreNotFound(err)
-}
-
-// pool returns the pool of an instance, nil if it names none or one that is not there.
-func (r *Reconciler) pool(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
-	ref := instance.Spec.PoolRef
-	if ref == nil {
-		return nil, nil //nolint:nilnil // no pool is an ordinary answer
-	}
-	pool := &v1alpha1.WindowsNodePool{}
-	if err := r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // as if it had none; hosts are known to come before their pool
-		}
-		return nil, fmt.Errorf("reading pool %s: %w", ref.Name, err)
-	}
-	return pool, nil
 }
 
 // remember notes the object and drops what was known of a host that is now to be
@@ -151,7 +135,7 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.Windo
 		return restore(instance, r.RecheckInterval, r.clock.Now(), rand.Float64()) //nolint:gosec // spreads load, guards nothing
 	})
 	if replaced != nil {
-		r.prober.cancel(key)
+		r.prober.Cancel(key)
 		r.Hosts.Forget(replaced)
 	}
 	return known
@@ -235,18 +219,18 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 // instance is the object as it is stored, with everything that was recorded.
 func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, w snapshot, known remembered, before *v1alpha1.WindowsInstanceStatus) reconcile.Result {
 	if w.paused != "" {
-		r.prober.cancel(key)
+		r.prober.Cancel(key)
 		r.tracker.renew(key) // it is looked at as soon as the pause ends
 		return reconcile.Result{}
 	}
 	if w.duplicate != "" && isLiteral(instance.Spec.Address) {
 		// What decides can only change with one of the two objects, which wakes the
 		// reconciler. The addresses of a name may change by themselves.
-		r.prober.cancel(key)
+		r.prober.Cancel(key)
 		r.tracker.renew(key)
 		return reconcile.Result{}
 	}
-	if r.prober.busy(key) {
+	if r.prober.Busy(key) {
 		return reconcile.Result{} // its end wakes the reconciler
 	}
 	now := r.clock.Now()
@@ -289,17 +273,8 @@ func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instan
 	}
 	logger := log.FromContext(ctx)
 	//nolint:contextcheck // a probe lives as long as the prober, not as long as this pass
-	r.prober.submit(key, l, func(ctx context.Context) *observation {
-		a := &attempt{
-			hosts:    r.Hosts,
-			instance: instance,
-			clock:    r.clock,
-			admit: func(ctx context.Context, instance *v1alpha1.WindowsInstance, addresses []string) (bool, error) {
-				other, err := findDuplicate(ctx, r.client, instance, addresses, r.Namespace)
-				return other == nil, err
-			},
-			seen: &observation{uid: instance.UID, contact: known.contact, pins: pinsOf(instance)},
-		}
+	r.prober.probe(key, l, func(ctx context.Context) *observation {
+		a := &attempt{Reconciler: r, instance: instance, seen: &observation{uid: instance.UID, contact: known.contact, pins: pinsOf(instance)}}
 		o := a.run(ctx)
 		if o.err != nil {
 			// The status has it in other words; the cause as it came is for those who debug.
@@ -316,20 +291,9 @@ func (r *Reconciler) probed(key types.NamespacedName, o *observation) {
 	r.tracker.observe(key, o, rand.Float64()) //nolint:gosec // spreads load, guards nothing
 }
 
-// wakeUp has an instance reconciled.
-func (r *Reconciler) wakeUp(ctx context.Context, key types.NamespacedName) {
-	e := event.GenericEvent{Object: &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-	}}
-	select {
-	case r.wake <- e:
-	case <-ctx.Done():
-	}
-}
-
 // forget ends what is under way for an instance that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.prober.cancel(key)
+	r.prober.Cancel(key)
 	if instance := r.tracker.forget(key); instance != nil {
 		r.Hosts.Forget(instance)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -101,13 +102,11 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	}
 	f.client = builder.Build()
 	f.hosts = newScriptedHosts(f.journal, f.clock.Now)
-	r, err := newReconciler(f.client, Options{
+	r := newReconciler(f.client, f.clock, Options{
 		Recorder: journalRecorder{journal: f.journal},
-		Hosts:    f.hosts, Namespace: homeNamespace, clock: f.clock, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
+		Hosts:    f.hosts, Namespace: homeNamespace, ConcurrentProbes: 4, ConcurrentSlowProbes: 4,
+		ProbeTimeout: DefaultProbeTimeout, RecheckInterval: DefaultRecheckInterval,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	f.r = r
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan error, 1)
@@ -140,7 +139,7 @@ func (f *fixture) settle(name string) reconcile.Result {
 	f.t.Helper()
 	for range 20 {
 		result := f.reconcile(name)
-		if !f.r.prober.busy(types.NamespacedName{Namespace: testNamespace, Name: name}) {
+		if !f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: name}) {
 			if result.RequeueAfter > 0 || !f.awoken() {
 				return result
 			}
@@ -247,7 +246,7 @@ func TestReconcileDoesNothingMoreWhenTheKeyCannotBeRecorded(t *testing.T) {
 		if isConflict := apierrors.IsConflict(fail); (err == nil) != isConflict {
 			t.Errorf("%v: got error %v", fail, err)
 		}
-		if f.r.prober.busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {
+		if f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {
 			t.Errorf("%v: the host is contacted although its key was not recorded", fail)
 		}
 		f.expectJournal()
@@ -313,25 +312,25 @@ func TestReconcileFailures(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name      string
-		at        step
+		at        diagnose.Stage
 		err       error
 		want      string
 		wantPhase v1alpha1.WindowsInstancePhase
 		wantCalls []string
 	}{
-		{"DNS", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonNameNotResolved), "Resolved=False/NameNotResolved", v1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
-		{"address policy", stepResolve, sshErr(ssh.LayerDNS, ssh.ReasonAddressRefused), "Resolved=False/AddressRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1"}},
-		{"refused", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"timed out", stepLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"no SSH", stepLogin, sshErr(ssh.LayerHandshake, ssh.ReasonNotSSH), "Reachable=False/NotSSH", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"another host key", stepLogin, verifyAs(newKey(t, "other"), known(t)), "HostKeyTrusted=False/HostKeyChanged", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"no Secret", stepLogin, &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
-		{"credentials refused", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"silent while logging in", stepLogin, sshErr(ssh.LayerAuth, ssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
-		{"no session", stepLogin, sshErr(ssh.LayerSession, ssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
-		{"lost", stepFacts, sshErr(ssh.LayerSession, ssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"no agent", stepFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
-		{"agent failed", stepFacts, &agentclient.Error{Step: agentclient.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"DNS", diagnose.StageResolve, sshErr(ssh.LayerDNS, ssh.ReasonNameNotResolved), "Resolved=False/NameNotResolved", v1alpha1.InstanceUnreachable, []string{"Resolve win-1"}},
+		{"address policy", diagnose.StageResolve, sshErr(ssh.LayerDNS, ssh.ReasonAddressRefused), "Resolved=False/AddressRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1"}},
+		{"refused", diagnose.StageLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionRefused), "Reachable=False/ConnectionRefused", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"timed out", diagnose.StageLogin, sshErr(ssh.LayerConnect, ssh.ReasonConnectionTimedOut), "Reachable=False/ConnectionTimedOut", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no SSH", diagnose.StageLogin, sshErr(ssh.LayerHandshake, ssh.ReasonNotSSH), "Reachable=False/NotSSH", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"another host key", diagnose.StageLogin, verifyAs(newKey(t, "other"), known(t)), "HostKeyTrusted=False/HostKeyChanged", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"no Secret", diagnose.StageLogin, &host.CredentialsError{Secret: "a/b", Err: errors.New("not found")}, "Authenticated=False/CredentialsMissing", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "HostKey win-1"}},
+		{"credentials refused", diagnose.StageLogin, sshErr(ssh.LayerAuth, ssh.ReasonCredentialsRefused), "Authenticated=False/CredentialsRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"silent while logging in", diagnose.StageLogin, sshErr(ssh.LayerAuth, ssh.ReasonTimedOut), "Authenticated=False/AuthenticationTimedOut", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1"}},
+		{"no session", diagnose.StageLogin, sshErr(ssh.LayerSession, ssh.ReasonSessionRefused), "Authenticated=False/SessionRefused", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1"}},
+		{"lost", diagnose.StageFacts, sshErr(ssh.LayerSession, ssh.ReasonConnectionLost), "Authenticated=False/ConnectionLost", v1alpha1.InstanceUnreachable, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"no agent", diagnose.StageFacts, &agentclient.Error{Step: agentclient.StepUpload, Err: errors.New("disk full")}, "PreflightPassed=Unknown/AgentNotInstalled", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
+		{"agent failed", diagnose.StageFacts, &agentclient.Error{Step: agentclient.StepRun, Err: &ssh.ExitError{Code: 1}}, "PreflightPassed=Unknown/AgentFailed", v1alpha1.InstanceFailed, []string{"Resolve win-1", "Login win-1", "Facts win-1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t, newInstance("win-1", "10.1.42.1"))
@@ -359,7 +358,7 @@ func TestReconcileFailures(t *testing.T) {
 			}
 
 			// It recovers.
-			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.fail = map[step]error{} })
+			f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.fail = map[diagnose.Stage]error{} })
 			f.clock.Step(second.RequeueAfter)
 			if third := f.settle("win-1"); third.RequeueAfter < 4*time.Minute {
 				t.Errorf("a host that is well is looked at again after %s", third.RequeueAfter)
@@ -496,7 +495,7 @@ func TestReconcileDeletionEndsTheProbe(t *testing.T) {
 
 			f.reconcile("win-1")
 
-			if f.r.prober.busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {
+			if f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: "win-1"}) {
 				t.Error("the probe goes on")
 			}
 			if got := f.hosts.takeForgotten(); len(got) != 1 || got[0] != "10.1.42.1" {
@@ -555,7 +554,7 @@ func TestReconcileHangingHostsDoNotDelayOthers(t *testing.T) {
 		for range 4 {
 			receive(t, f.hosts.entered, "a host that hangs")
 		}
-		f.clock.Step(defaultPatience)
+		f.clock.Step(patience)
 	}
 	for connected := 0; connected < all-hanging; {
 		name := receive(t, f.r.wake, "a good host").Object.GetName()
@@ -571,7 +570,7 @@ func TestReconcileHungHostGoesToTheSlowLane(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
 		h.key = newKey(t, "host")
-		h.fail[stepHostKey] = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionTimedOut}
+		h.fail[diagnose.StageHostKey] = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionTimedOut}
 	})
 	f.clock.Step(f.settle("win-1").RequeueAfter)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.hang = true })
@@ -616,10 +615,7 @@ func TestReconcileAfterRestart(t *testing.T) {
 	f.settle("win-1")
 	f.journal.take()
 
-	restarted, err := newReconciler(f.client, f.r.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	restarted := newReconciler(f.client, f.clock, f.r.Options)
 	result, err := restarted.Reconcile(context.Background(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: "win-1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -636,7 +632,7 @@ func TestReconcileOurOwnLimitsSayNothingAboutAHost(t *testing.T) {
 	f.settle("win-1")
 	f.journal.take()
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) {
-		h.fail[stepLogin] = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}
+		h.fail[diagnose.StageLogin] = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonLimitReached}
 	})
 	f.clock.Step(10 * time.Minute)
 	result := f.settle("win-1")
@@ -690,9 +686,7 @@ func TestMetrics(t *testing.T) {
 	f := newFixture(t, newInstance("win-1", "10.1.42.1"))
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
 	registry := prometheus.NewPedanticRegistry()
-	if err := f.r.metrics.register(registry, f.r.prober); err != nil {
-		t.Fatal(err)
-	}
+	f.r.metrics = newMetrics(registry, f.r.prober)
 	f.settle("win-1")
 	families, err := registry.Gather()
 	if err != nil {

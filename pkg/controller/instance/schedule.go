@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// defaultRecheck is how often a host with which all is well is looked at.
-	defaultRecheck = 5 * time.Minute
 	// attentionInterval is how often a host is looked at that answers and about which
 	// somebody has to do something. Somebody who does wants to see it soon.
 	attentionInterval = time.Minute

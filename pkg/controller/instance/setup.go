@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,24 +28,21 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
-// controllerName names the controller in logs, metrics and events.
-const controllerName = "windows-instance"
+const (
+	// controllerName names the controller in logs, metrics and events.
+	controllerName = "windows-instance"
+	// workers is how many instances are reconciled at the same time. Workers never wait for a
+	// host, so a few are enough.
+	workers = 4
+)
 
 // SetupWithManager adds the controller to a manager: its indexes, its watches and
 // the runnable that does the I/O with hosts.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), o)
-	if err != nil {
-		return err
-	}
+	r := newReconciler(mgr.GetClient(), clock.RealClock{}, o)
 	for _, index := range indexes() {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), index.object, index.field, index.extract); err != nil {
 			return fmt.Errorf("adding index %s: %w", index.field, err)
-		}
-	}
-	if r.Registerer != nil {
-		if err := r.metrics.register(r.Registerer, r.prober); err != nil {
-			return err
 		}
 	}
 	if err := mgr.Add(r.prober); err != nil {
@@ -57,7 +55,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if r.Changed != nil {
 		b = b.WatchesRawSource(crsource.Channel(r.Changed, handler.EnqueueRequestsFromMapFunc(r.everyone)))
 	}

@@ -50,31 +50,25 @@ type trustDecision struct {
 // first key that the host presents. presented is none when it is not known.
 func trust(spec []string, status []v1alpha1.HostKeyStatus, presented host.Key) trustDecision {
 	var d trustDecision
+	field := "spec.hostKeys"
 	switch {
 	case len(spec) > 0:
 		d.by = v1alpha1.TrustedBySpec
-		for i, line := range spec {
-			key, err := host.ParseKey(line)
-			if err != nil {
-				return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("spec.hostKeys[%d] is not a public key of the form \"type base64\": %w", i, err)}
-			}
-			d.keys = append(d.keys, key)
-		}
 	case len(status) > 0:
-		d.by = status[0].TrustedBy
-		for i, recorded := range status {
-			key, err := host.ParseKey(recorded.Type + " " + recorded.Key)
-			if err != nil {
-				return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("status.hostKeys[%d] is not a public key: %w", i, err)}
-			}
-			d.keys = append(d.keys, key)
-		}
+		field, d.by = "status.hostKeys", status[0].TrustedBy
 	case presented.IsZero():
 		d.verdict = verdictAsk
 		return d
 	default:
 		d.verdict = verdictRecord
 		return d
+	}
+	for i, line := range trustedKeys(spec, status) {
+		key, err := host.ParseKey(line)
+		if err != nil {
+			return trustDecision{verdict: verdictUnusable, err: fmt.Errorf("%s[%d] is not a public key of the form \"type base64\": %w", field, i, err)}
+		}
+		d.keys = append(d.keys, key)
 	}
 	switch {
 	case presented.IsZero(),
@@ -86,6 +80,18 @@ func trust(spec []string, status []v1alpha1.HostKeyStatus, presented host.Key) t
 		d.verdict = verdictChanged
 	}
 	return d
+}
+
+// trustedKeys are the host keys that are trusted, in the form of spec.hostKeys.
+func trustedKeys(spec []string, status []v1alpha1.HostKeyStatus) []string {
+	if len(spec) > 0 {
+		return spec
+	}
+	lines := make([]string, 0, len(status))
+	for _, key := range status {
+		lines = append(lines, key.Type+" "+key.Key)
+	}
+	return lines
 }
 
 // recordKeys returns the host keys as the status keeps them. A key that was

@@ -5,7 +5,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,9 +18,6 @@ const (
 	// laneShort is for those that take no time, and need none.
 	laneShort workpool.Lane = "short"
 )
-
-// errDropped is the cause with which the context of an execution ends whose instance is gone.
-var errDropped = errors.New("the instance is gone")
 
 // runner carries executions out: at most one for each instance, and a limited number
 // at the same time. It is a runnable of the manager, as its pool is.
@@ -114,7 +110,7 @@ func (r *runner) drop(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.ended, key)
-	if r.Cancel(key, errDropped) {
+	if r.Cancel(key) {
 		delete(r.tasks, key)
 	}
 }

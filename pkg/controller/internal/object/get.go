@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // Get reads into obj and returns it, or nil when there is no such object.
@@ -20,6 +22,28 @@ func Get[T client.Object](ctx context.Context, reader client.Reader, key client.
 		return none, fmt.Errorf("read %T %s: %w", obj, key, err)
 	}
 	return obj, nil
+}
+
+// PoolOf reads the pool of an instance, nil if it names none, or one that does not exist:
+// instances may be created before their pool, and be deleted after it.
+func PoolOf(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
+	ref := instance.Spec.PoolRef
+	if ref == nil {
+		return nil, nil //nolint:nilnil // no pool is an ordinary answer
+	}
+	return Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &v1alpha1.WindowsNodePool{})
+}
+
+// PausedBy names the field that has the host of an instance left alone, empty if none does.
+// pool is its pool, nil if there is none.
+func PausedBy(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
+	switch {
+	case instance.Spec.Paused:
+		return "spec.paused"
+	case pool != nil && pool.Spec.Paused:
+		return "spec.paused of pool " + pool.Name
+	}
+	return ""
 }
 
 // Delete deletes exactly obj, not another object that took its name since. That it

@@ -6,7 +6,11 @@ package watch
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -31,6 +35,16 @@ func Requests(ctx context.Context, reader client.Reader, which func(*v1alpha1.Wi
 		}
 	}
 	return out
+}
+
+// Wake sends an event about an instance to a channel that a controller watches, unless ctx
+// ends before it is received.
+func Wake(ctx context.Context, to chan<- event.GenericEvent, key types.NamespacedName) {
+	e := event.GenericEvent{Object: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+	select {
+	case to <- e:
+	case <-ctx.Done():
+	}
 }
 
 // MembersOf are the requests for the instances of a pool; see [Requests].

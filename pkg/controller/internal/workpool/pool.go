@@ -60,7 +60,7 @@ type lane struct {
 // job is a piece of work that waits or runs.
 type job struct {
 	Work
-	cancel   context.CancelCauseFunc // nil while it waits
+	cancel   context.CancelFunc // nil while it waits
 	canceled bool
 	detached bool
 	// successor waits for canceled work to end, so that there is never more than one piece
@@ -134,9 +134,9 @@ func (p *Pool) Busy(key types.NamespacedName) bool {
 	return ok && (!j.canceled || j.successor != nil)
 }
 
-// Cancel ends the work about an object, if there is any, with a cause. It does not wait
-// for the end. It returns whether the work had not begun, and so never will.
-func (p *Pool) Cancel(key types.NamespacedName, cause error) (never bool) {
+// Cancel ends the work about an object, if there is any. It does not wait for the end. It
+// returns whether the work had not begun, and so never will.
+func (p *Pool) Cancel(key types.NamespacedName) (never bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	j, ok := p.jobs[key]
@@ -150,7 +150,7 @@ func (p *Pool) Cancel(key types.NamespacedName, cause error) (never bool) {
 	}
 	j.successor = nil
 	j.canceled = true
-	j.cancel(cause)
+	j.cancel()
 	return false
 }
 
@@ -196,11 +196,11 @@ func (p *Pool) dispatchLocked(l *lane) {
 }
 
 func (p *Pool) beginLocked(l *lane, j *job) {
-	ctx, cancel := context.WithCancelCause(p.ctx)
+	ctx, cancel := context.WithCancel(p.ctx)
 	j.cancel = cancel
 	l.running++
 	p.wg.Go(func() {
-		defer cancel(nil)
+		defer cancel()
 		j.Run(ctx, func() bool { return p.detach(l, j) }) //nolint:contextcheck // what gets the worker lives as long as the pool
 		p.end(l, j)                                       //nolint:contextcheck // likewise
 	})

@@ -121,7 +121,7 @@ func TestOneAtATime(t *testing.T) {
 		t.Error("there can be work twice")
 	}
 	receive(t, s.began, "the first work")
-	if p.Cancel(keyOf(1), errors.New("test")) || p.Busy(keyOf(1)) {
+	if p.Cancel(keyOf(1)) || p.Busy(keyOf(1)) {
 		t.Error("work that was canceled keeps the object busy")
 	}
 	if !p.Submit(s.work(1, narrow)) || p.Submit(s.work(1, narrow)) || !p.Busy(keyOf(1)) || len(s.began) > 0 {
@@ -143,7 +143,6 @@ func TestCancel(t *testing.T) {
 	s := newScript()
 	p := New(map[Lane]Limits{narrow: {Workers: 1}})
 	start(t, p)
-	reason := errors.New("test")
 	causes := make(chan error, 1)
 	p.Submit(Work{Key: keyOf(1), Lane: narrow, Run: func(ctx context.Context, _ func() bool) {
 		s.began <- "1"
@@ -153,10 +152,10 @@ func TestCancel(t *testing.T) {
 	receive(t, s.began, "the first work")
 	p.Submit(s.work(2, narrow))
 	p.Submit(s.work(3, narrow))
-	if !p.Cancel(keyOf(2), reason) || p.Cancel(keyOf(9), reason) || p.Cancel(keyOf(1), reason) {
+	if !p.Cancel(keyOf(2)) || p.Cancel(keyOf(9)) || p.Cancel(keyOf(1)) {
 		t.Error("it is not known what has not begun")
 	}
-	if got := receive(t, causes, "the end of the first work"); !errors.Is(got, reason) {
+	if got := receive(t, causes, "the end of the first work"); !errors.Is(got, context.Canceled) {
 		t.Errorf("got cause %v", got)
 	}
 	if got := receive(t, s.began, "the third work"); got != "3" || len(s.began) > 0 {
@@ -241,7 +240,7 @@ func TestManyAtOnce(t *testing.T) {
 				}})
 				switch n % 5 {
 				case 0:
-					p.Cancel(keyOf(i), errors.New("test"))
+					p.Cancel(keyOf(i))
 				case 1:
 					p.Move(keyOf(i), wide)
 				case 2:
