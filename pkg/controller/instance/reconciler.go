@@ -143,7 +143,10 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.Windo
 
 // snapshot gathers what decides about the status. It reads the cache only.
 func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
-	w := snapshot{instance: instance, paused: pauseOf(instance, pool), now: r.clock.Now()}
+	w := snapshot{instance: instance, now: r.clock.Now()}
+	if field := object.PausedBy(instance, pool); field != "" {
+		w.paused = fmt.Sprintf("The host is left alone as %s is true.", field)
+	}
 	if known.last != nil && applies(known.last, instance) {
 		w.observation = known.last
 	}
@@ -185,17 +188,6 @@ func applies(o *observation, instance *v1alpha1.WindowsInstance) bool {
 	}
 	return o.outcome() == outcomeRecorded && !o.presented.IsZero() &&
 		trust(instance.Spec.HostKeys, instance.Status.HostKeys, o.presented).verdict == verdictMatch
-}
-
-// pauseOf says why the host is to be left alone, empty if it is not.
-func pauseOf(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
-	switch {
-	case instance.Spec.Paused:
-		return "The host is left alone as spec.paused is true."
-	case pool != nil && pool.Spec.Paused:
-		return fmt.Sprintf("The host is left alone as spec.paused of pool %s is true.", pool.Name)
-	}
-	return ""
 }
 
 // writeStatus records a status if it differs from the recorded one. It fails with

@@ -24,17 +24,14 @@ const (
 	eventRetried            = "ConfigurationRetried"
 )
 
-// Pauses between the end of an operation that set the host up and the next one of ours.
-const (
-	// configureRetryFirst and configureRetryLongest bound the pause after failures, which
-	// doubles with each of them.
-	configureRetryFirst   = time.Minute
-	configureRetryLongest = 30 * time.Minute
-	// changedPause is the pause where the failure says nothing about what is to be set up
-	// now. It is there so that the status has the failure before it is decided by, and that
-	// an operation and a status that never agree about a revision do not keep a host busy.
-	changedPause = 10 * time.Second
-)
+// configureBackoff is between the end of an operation that configured the host and the next
+// one that the controller records, after failures.
+var configureBackoff = wait.Backoff{Duration: time.Minute, Factor: 2, Cap: 30 * time.Minute}
+
+// changedPause takes the place of configureBackoff if the failure says nothing about the
+// present configuration. The status must have the failure before the next decision, and an
+// operation and a status that never agree about a revision must not keep a host busy.
+const changedPause = 10 * time.Second
 
 // snapshot has everything that decides about an instance.
 type snapshot struct {
@@ -173,10 +170,10 @@ func (w snapshot) due() time.Time {
 	case changed, respecified:
 		pause = changedPause
 	case last.Phase == v1alpha1.OperationCanceled:
-		pause = configureRetryLongest // somebody does not want it now
+		pause = configureBackoff.Cap // somebody does not want it now
 	default:
 		// After a success too: the host is looked at again before it is known what it brought.
-		pause = pauseAfter(attempts(status, last), configureRetryFirst, configureRetryLongest)
+		pause = backoff.After(configureBackoff, attempts(status, last))
 	}
 	return last.FinishedAt.Add(pause)
 }
@@ -214,10 +211,4 @@ func attempts(status *v1alpha1.WindowsInstanceStatus, last *v1alpha1.Operation) 
 		}
 	}
 	return max(n, 1)
-}
-
-// pauseAfter is the pause after n failures in a row: the first one, then twice as long each
-// time, up to the longest one.
-func pauseAfter(n int, first, longest time.Duration) time.Duration {
-	return backoff.After(wait.Backoff{Duration: first, Factor: 2, Cap: longest}, n)
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
 const (
@@ -384,7 +385,7 @@ func TestBackoff(t *testing.T) {
 		{0, time.Minute}, {1, time.Minute}, {2, 2 * time.Minute}, {3, 4 * time.Minute}, {5, 16 * time.Minute}, {6, 30 * time.Minute}, {1000, 30 * time.Minute},
 	} {
 		t.Run(fmt.Sprint(test.n), func(t *testing.T) {
-			if got := pauseAfter(test.n, time.Minute, 30*time.Minute); got != test.want {
+			if got := backoff.After(configureBackoff, test.n); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

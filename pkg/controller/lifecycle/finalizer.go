@@ -6,16 +6,16 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // held says whether the object has our finalizer.
 func (w snapshot) held() bool {
-	return slices.Contains(w.instance.Finalizers, v1alpha1.HostFinalizer)
+	return controllerutil.ContainsFinalizer(w.instance, v1alpha1.HostFinalizer)
 }
 
 // patchFinalizers changes our finalizer of the object that was decided about, and of no other.

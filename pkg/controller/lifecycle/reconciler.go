@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // conflictDelay is when to try again after somebody else has changed the object. The
@@ -43,13 +45,13 @@ var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // Reconcile decides about one instance and writes what was decided.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance := &v1alpha1.WindowsInstance{}
-	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.standings.set(req.NamespacedName, standing{})
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if instance == nil {
+		r.standings.set(req.NamespacedName, standing{})
+		return reconcile.Result{}, nil
 	}
 	w, err := r.snapshot(ctx, instance)
 	if err != nil {
@@ -73,20 +75,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // snapshot gathers what decides.
 func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance) (snapshot, error) {
-	w := snapshot{instance: instance, managed: r.Managed, now: r.clock.Now()}
-	if instance.Spec.Paused {
-		w.paused = "spec.paused"
-	} else if ref := instance.Spec.PoolRef; ref != nil {
-		pool := &v1alpha1.WindowsNodePool{}
-		// One that is not there is as if it were not named: hosts are known to come before
-		// their pool, and to go after it.
-		if err := client.IgnoreNotFound(r.client.Get(ctx, types.NamespacedName{Namespace: instance.Namespace, Name: ref.Name}, pool)); err != nil {
-			return snapshot{}, fmt.Errorf("reading pool %s: %w", ref.Name, err)
-		}
-		if pool.Spec.Paused {
-			w.paused = "spec.paused of pool " + pool.Name
-		}
+	pool, err := object.PoolOf(ctx, r.client, instance)
+	if err != nil {
+		return snapshot{}, err
 	}
+	w := snapshot{instance: instance, managed: r.Managed, paused: object.PausedBy(instance, pool), now: r.clock.Now()}
 	if !instance.DeletionTimestamp.IsZero() && w.held() {
 		namespace := &corev1.Namespace{}
 		if err := r.live.Get(ctx, types.NamespacedName{Name: instance.Namespace}, namespace); err != nil {
@@ -132,9 +125,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, w snapshot, a action) (boo
 	var err error
 	switch a.do {
 	case doRecord:
-		err = recordOperation(&changed.Status, a.operation, w.now)
+		o := v1alpha1.NewOperation(a.operation, rand.String(v1alpha1.OperationIDLength), v1alpha1.OriginController, v1alpha1.ControllerRequester, w.now)
+		if a.operation == v1alpha1.OperationReconfigure {
+			// Known before it begins, so that one that does not get far counts as an attempt at it.
+			o.Revision = changed.Status.DesiredRevision
+		}
+		err = changed.Status.Record(o)
 	case doCancel:
-		err = cancelOperation(&changed.Status, w.now)
+		err = changed.Status.Cancel(changed.Status.Operation.ID, v1alpha1.ControllerRequester, w.now)
 	}
 	if err != nil {
 		return false, err

@@ -233,14 +233,14 @@ func TestLifeOfAHost(t *testing.T) {
 	}
 	f.expectTold("Removing")
 	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
-	if got := f.settle().RequeueAfter; got != removeRetryFirst {
+	if got := f.settle().RequeueAfter; got != removeBackoff.Duration {
 		t.Errorf("tried again after %s", got)
 	}
 	f.expectTold("RemovalFailed")
 	if c := meta.FindStatusCondition(f.get().Status.Conditions, v1alpha1.ConditionRemoved); c == nil || c.Reason != v1alpha1.ReasonRemovalFailed || c.ObservedGeneration != 1 || c.LastTransitionTime.IsZero() {
 		t.Errorf("got condition %+v", c)
 	}
-	f.clock.Step(removeRetryFirst)
+	f.clock.Step(removeBackoff.Duration)
 	f.settle()
 	f.expectTold("Removing")
 	f.become(finish(succeeded, f.clock.Now()))

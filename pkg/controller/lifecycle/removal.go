@@ -9,8 +9,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
@@ -22,12 +24,8 @@ const (
 	eventLeft      = "HostLeft"
 )
 
-// removeRetryFirst and removeRetryLongest bound the pause after an attempt to clean a
-// host that failed, which doubles with each of them.
-const (
-	removeRetryFirst   = 30 * time.Second
-	removeRetryLongest = 10 * time.Minute
-)
+// removeBackoff is between attempts to clean a host that fail.
+var removeBackoff = wait.Backoff{Duration: 30 * time.Second, Factor: 2, Cap: 10 * time.Minute}
 
 // remove decides about a host whose instance was deleted.
 func (w snapshot) remove() action {
@@ -45,10 +43,12 @@ func (w snapshot) remove() action {
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
 	case last.Active() && last.Type == v1alpha1.OperationRemove:
 		return action{do: doNothing, removed: w.removing("%s", progress(last))}
-	case last.Active() && last.CancelRequestedAt == nil:
-		return action{do: doCancel, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
 	case last.Active():
-		return action{do: doNothing, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
+		ending := action{do: doNothing, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
+		if last.CancelRequestedAt == nil {
+			ending.do = doCancel
+		}
+		return ending
 	}
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
 	switch {
@@ -134,9 +134,9 @@ func (w snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 		return time.Time{}
 	}
 	if last.Phase == v1alpha1.OperationCanceled {
-		return last.FinishedAt.Add(removeRetryLongest) // somebody does not want it now
+		return last.FinishedAt.Add(removeBackoff.Cap) // somebody does not want it now
 	}
-	return last.FinishedAt.Add(pauseAfter(attempts(&w.instance.Status, last), removeRetryFirst, removeRetryLongest))
+	return last.FinishedAt.Add(backoff.After(removeBackoff, attempts(&w.instance.Status, last)))
 }
 
 // untouched says whether nothing was ever put on the host: it has no revision, and no

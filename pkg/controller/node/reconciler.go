@@ -103,13 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // template returns that of the pool of an instance, nil if it is in none. False: there is
 // no such pool at the moment, and what came of it stays.
 func (r *Reconciler) template(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.PoolTemplate, bool, error) {
-	ref := instance.Spec.PoolRef
-	if ref == nil {
-		return nil, true, nil
-	}
-	pool, err := object.Get(ctx, r.client, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &v1alpha1.WindowsNodePool{})
+	pool, err := object.PoolOf(ctx, r.client, instance)
 	if err != nil || pool == nil {
-		return nil, false, err
+		return nil, instance.Spec.PoolRef == nil, err
 	}
 	return &pool.Spec.Template, true, nil
 }
