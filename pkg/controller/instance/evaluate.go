@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
@@ -386,7 +387,7 @@ func (e *evaluation) nodeReady() {
 		return
 	}
 	e.status.Node = &v1alpha1.NodeReference{Name: e.node.Name, UID: e.node.UID}
-	ready := nodeCondition(e.node, corev1.NodeReady)
+	ready := object.NodeReady(e.node)
 	switch {
 	case ready == nil:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s does not say whether it is ready.", e.node.Name)
@@ -528,13 +529,4 @@ func shortDigest(digest, revision string) string {
 
 func sameElements(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
-}
-
-func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
-	for i := range node.Status.Conditions {
-		if node.Status.Conditions[i].Type == kind {
-			return &node.Status.Conditions[i]
-		}
-	}
-	return nil
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
@@ -134,7 +135,7 @@ var nodeChanged = predicate.Funcs{
 		if !okBefore || !okAfter {
 			return false
 		}
-		was, is := nodeCondition(before, corev1.NodeReady), nodeCondition(after, corev1.NodeReady)
+		was, is := object.NodeReady(before), object.NodeReady(after)
 		if (was == nil) != (is == nil) || was != nil && (was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message) {
 			return true
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
-	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // conclude records the end of the operation, and sends the event about it.
@@ -102,22 +101,14 @@ func (e *execution) leaveChanged(ctx context.Context) (string, error) {
 
 // isolate cordons the Node of the host, if there is one by now, and says so.
 func (e *execution) isolate(ctx context.Context) (string, error) {
-	node := e.operation().Node
-	if node == nil {
-		if err := e.load(ctx); err != nil {
-			return "", err
-		}
-		found, err := e.findNode(ctx)
-		if err != nil || found == nil {
-			return "", err
-		}
-		node = found
+	if err := e.load(ctx); err != nil {
+		return "", err
 	}
-	var found drain.Cordoned
-	err := e.onNode(ctx, func() (err error) {
-		found, err = drain.Cordon(ctx, e.kube, node.Name, node.UID, markOf(e.operation()))
-		return err
-	})
+	node := e.nodeReference()
+	if node == nil {
+		return "", nil
+	}
+	found, err := e.cordonNode(ctx, node.Name, node.UID)
 	switch {
 	case apierrors.IsNotFound(err):
 		return "", nil

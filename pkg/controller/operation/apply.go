@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -47,21 +46,24 @@ const mebibyte = 1 << 20
 // build returns the desired configuration of the host now, with the revision that it has in the
 // end. Trouble with the API server passes.
 func (e *execution) build(ctx context.Context) (*document.Result, error) {
-	if e.configuration == nil {
+	if e.Configuration == nil {
 		return nil, errors.New("this controller has no payload to set hosts up with, see its flag --payload")
 	}
-	node, err := e.liveNode(ctx)
-	if err != nil {
-		return nil, err
-	}
+	var node *corev1.Node
 	join := e.joins()
+	if !join {
+		var err error
+		if node, err = e.readNode(ctx, e.operation().Node.Name); err != nil {
+			return nil, err
+		}
+	}
 	var built *document.Result
-	err = retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
-		if built, err = e.configuration.Build(ctx, e.instance, node, join); err != nil || !join {
+	err := retryAPI(ctx, e.clock, "Finding out the desired configuration of the host", func(err error) bool { return !isTransientAPI(err) }, func() (err error) {
+		if built, err = e.Configuration.Build(ctx, e.instance, node, join); err != nil || !join {
 			return err
 		}
 		// The credentials to join are on the host for minutes. Revisions are compared without.
-		lasting, err := e.configuration.Build(ctx, e.instance, node, false)
+		lasting, err := e.Configuration.Build(ctx, e.instance, node, false)
 		if err != nil {
 			return err
 		}
@@ -79,22 +81,6 @@ func (e *execution) build(ctx context.Context) (*document.Result, error) {
 
 // joins says whether the operation is to make the host a Node, which it is not yet.
 func (e *execution) joins() bool { return e.operation().Node == nil }
-
-// liveNode reads the Node of the operation from the API server. Nil: there is none.
-func (e *execution) liveNode(ctx context.Context) (node *corev1.Node, err error) {
-	ref := e.operation().Node
-	if ref == nil {
-		return nil, nil //nolint:nilnil // no Node is an ordinary answer
-	}
-	err = retryAPI(ctx, e.clock, "Reading the Node", isFinal, func() (err error) {
-		node, err = e.kube.CoreV1().Nodes().Get(ctx, ref.Name, metav1.GetOptions{})
-		return err
-	})
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // likewise
-	}
-	return node, err
-}
 
 // isTransientAPI says whether an error is trouble with the API server, as opposed to what it,
 // or what is read from it, says clearly.
@@ -114,12 +100,22 @@ func isTransientAPI(err error) bool {
 // planHost asks the host what would have to be done for it to be as built says.
 func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.Plan, error) {
 	plan, err := ask(ctx, e.clock, e.clock.Now().Add(patience), planTimeout, func(ctx context.Context) (*api.Plan, error) {
-		return e.hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
+		return e.Hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
 	if err != nil {
 		return nil, e.blame(ctx, "the host does not say what is to be done to it", err)
 	}
 	return plan, nil
+}
+
+// buildAndPlan returns the desired configuration of the host, and the plan of the host for it.
+func (e *execution) buildAndPlan(ctx context.Context) (*document.Result, *api.Plan, error) {
+	built, err := e.build(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := e.planHost(ctx, built)
+	return built, plan, err
 }
 
 // change has the host changed by its agent and follows that until there is a result. A
@@ -158,7 +154,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 			if now.Sub(heard) >= silence {
 				return nil, e.blame(ctx, fmt.Sprintf("the host was being changed and did not answer any more for %s", silence), err)
 			}
-			e.hosts.Forget(e.instance) // the connection may be dead without knowing it
+			e.Hosts.Forget(e.instance) // the connection may be dead without knowing it
 			why = "It goes on when the host answers again: " + e.diagnose(err)
 		case done.Outcome == api.OutcomeFailed && done.Reason == api.ReasonLocked:
 			if lockedSince.IsZero() {
@@ -224,7 +220,7 @@ func (e *execution) configureHost(ctx context.Context, doing string, allow confi
 		}
 		request := &api.ApplyRequest{Allow: allow, Bundle: built.Bundle}
 		done, err := e.change(ctx, doing, func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
-			return e.hosts.Apply(ctx, instance, request, report)
+			return e.Hosts.Apply(ctx, instance, request, report)
 		})
 		switch {
 		case err != nil:
@@ -274,7 +270,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 		var recordErr error
 		instance := e.instance
 		err := follow(ctx, e.clock, func(ctx context.Context, report func(transfer.Progress)) error {
-			return e.hosts.Deliver(ctx, instance, files, report)
+			return e.Hosts.Deliver(ctx, instance, files, report)
 		}, func(p transfer.Progress) error {
 			if p.Sent > sent {
 				sent, until = p.Sent, e.clock.Now().Add(silence)
@@ -292,7 +288,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 		case !diagnose.IsTransient(err) || !e.clock.Now().Before(until):
 			return e.blame(ctx, "files cannot be sent to the host", err)
 		}
-		e.hosts.Forget(e.instance)
+		e.Hosts.Forget(e.instance)
 		if err := e.pause(ctx, "Sending files. It goes on when the host answers again: %s", e.diagnose(err)); err != nil {
 			return err
 		}
@@ -308,12 +304,12 @@ func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
 		}
 	}
 	done, total := toMebibytes(p.Sent), toMebibytes(p.Total)
-	text := fmt.Sprintf("Sending files: %d of %d MiB.", done, total)
+	text := fmt.Sprintf("Sending files: %d of %d MiB", done, total)
 	if len(now) > 0 {
-		text = fmt.Sprintf("Sending files: %d of %d MiB, now %s.", done, total, message.Enumerate(now))
+		text += ", now " + message.Enumerate(now)
 	}
 	return e.update(ctx, func(op *v1alpha1.Operation) {
-		op.Message, op.Progress = text, &v1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
+		op.Message, op.Progress = text+".", &v1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}
 	})
 }
 

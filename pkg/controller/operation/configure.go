@@ -39,24 +39,13 @@ var configuringSteps = []string{
 	v1alpha1.StepApply, v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepFinish,
 }
 
-// planned is a configuration and what has to be done for it. It is kept between a step
-// and the next one of the same execution only.
-type planned struct {
-	built *document.Result
-	plan  *api.Plan
-}
-
 // planConfiguration finds out what has to be done to the host, and what that costs.
 func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	dropped, err := e.dropNode(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	built, err := e.build(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	plan, err := e.planHost(ctx, built)
+	built, plan, err := e.buildAndPlan(ctx)
 	if err != nil {
 		return result{}, err
 	}
@@ -66,7 +55,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}); err != nil {
 		return result{}, err
 	}
-	e.planned = &planned{built: built, plan: plan}
+	e.planned = plan
 	r := result{message: dropped + describePlan(plan, impact), skips: map[string]string{}}
 	if len(built.Warnings) > 0 {
 		r.message += " " + message.Sentence(strings.Join(built.Warnings, "; "))
@@ -79,10 +68,11 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 			r.skips[name] = r.message
 		}
 	}
-	switch why := "No pod has to leave for it."; {
+	switch {
 	case e.joins():
 		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = noNode.message, noNode.message
 	case !disruptive(impact):
+		const why = "No pod has to leave for it."
 		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = why, why
 	}
 	return r, nil
@@ -100,8 +90,8 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	facts := e.facts
 	if facts == nil { // the step before was another execution's
 		var err error
-		if facts, err = ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts); err != nil {
-			return "", e.blame(ctx, "the host cannot be looked at", err)
+		if facts, err = e.gatherFacts(ctx, "the host cannot be inspected"); err != nil {
+			return "", err
 		}
 	}
 	if !blank(facts) {
@@ -127,7 +117,7 @@ func (e *execution) orphaned(ctx context.Context) error {
 	name := e.operation().Node.Name
 	until := e.operation().FindStep(e.current).StartedAt.Add(orphanPatience)
 	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was installed anew. Waiting until Node %s, which it was, is seen to be gone.", name), func(ctx context.Context) (string, error) {
-		node, err := e.liveNode(ctx)
+		node, err := e.readNode(ctx, name)
 		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
 			return "", err
 		}
@@ -180,42 +170,39 @@ func describePlan(p *api.Plan, impact v1alpha1.ChangeImpact) string {
 	if len(p.Reboot) > 0 {
 		message += " Windows has to be restarted: " + strings.Join(p.Reboot, "; ") + "."
 	}
-	if n := len(p.Payload); n > 0 {
-		message += fmt.Sprintf(" Files to send: %d, %d MiB.", n, toMebibytes(payloadSize(p.Payload)))
+	if len(p.Payload) > 0 {
+		message += fmt.Sprintf(" Files to send: %s.", describeFiles(p.Payload))
 	}
 	return message
 }
 
-func payloadSize(files []api.PayloadFile) (bytes int64) {
+// describeFiles says how many files there are, and how much they are together.
+func describeFiles(files []api.PayloadFile) string {
+	var bytes int64
 	for _, f := range files {
 		bytes += f.Size
 	}
-	return bytes
+	return fmt.Sprintf("%d, %d MiB", len(files), toMebibytes(bytes))
 }
 
 // transfer sends the files of the payload that the host lacks.
 func (e *execution) transfer(ctx context.Context) (result, error) {
-	p := e.planned
+	plan := e.planned
 	e.planned = nil
-	if p == nil {
-		built, err := e.build(ctx)
-		if err != nil {
+	if plan == nil {
+		var err error
+		if _, plan, err = e.buildAndPlan(ctx); err != nil {
 			return result{}, err
 		}
-		plan, err := e.planHost(ctx, built)
-		if err != nil {
-			return result{}, err
-		}
-		p = &planned{built: built, plan: plan}
 	}
-	files := p.plan.Payload
+	files := plan.Payload
 	if len(files) == 0 {
 		return result{message: "The host has all files."}, nil
 	}
 	if err := e.deliver(ctx, files); err != nil {
 		return result{}, err
 	}
-	return result{message: fmt.Sprintf("Files on the host: %d, %d MiB.", len(files), toMebibytes(payloadSize(files)))}, nil
+	return result{message: fmt.Sprintf("Files on the host: %s.", describeFiles(files))}, nil
 }
 
 // apply brings the host to its desired configuration, up to the restart that this may need.
@@ -249,20 +236,6 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		r.message, r.skipped = "The host had its desired configuration.", true
 	}
 	return r, nil
-}
-
-// restartNeeded asks the host whether Windows has to be restarted for its configuration.
-// Somebody else may have done so meanwhile.
-func (e *execution) restartNeeded(ctx context.Context) (bool, error) {
-	built, err := e.build(ctx)
-	if err != nil {
-		return false, err
-	}
-	plan, err := e.planHost(ctx, built)
-	if err != nil {
-		return false, err
-	}
-	return len(plan.Reboot) > 0, nil
 }
 
 // finish does after the restart what had to wait for it.

@@ -12,5 +12,5 @@ const eventEvictionBlocked = "EvictionBlocked"
 
 // event sends an event about the instance.
 func (e *execution) event(eventType, reason, note string) {
-	e.recorder.Event(e.instance, eventType, reason, message.EventNote(note))
+	e.Recorder.Event(e.instance, eventType, reason, message.EventNote(note))
 }

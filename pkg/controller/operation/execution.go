@@ -10,40 +10,27 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
-// execution carries one operation out. It is used by one goroutine.
+// execution runs one operation. It is used by one goroutine.
 type execution struct {
-	*stored
+	*Reconciler
 
-	hosts Hosts
-	// configuration is nil if hosts are not configured.
-	configuration Configuration
-	kube          kubernetes.Interface
-	// cached reads Nodes, pools and instances.
-	cached  client.Reader
-	drainer drainer
-	// disruptions are the slots of hosts whose Node is out of service, restarts those of
-	// hosts whose services are restarted, from Apply to the end.
-	disruptions, restarts Slots
-	// leads says whether this process still is the one that works; see [Options.Leads].
-	leads func(ctx context.Context) (bool, error)
+	key types.NamespacedName
+	id  string
+	// instance is the object as it was last read or written. It is never changed in place.
+	instance *v1alpha1.WindowsInstance
 	// yield lets other executions go first, see [runner.execute].
-	yield    func()
-	recorder record.EventRecorder
-	metrics  *metrics
-
+	yield func()
 	// lifetime ends with the process or its leadership, and not when the operation is canceled.
 	lifetime context.Context //nolint:containedctx // for the one call that a cancellation must not cut off
 	// current is the name of the step that runs.
@@ -55,12 +42,12 @@ type execution struct {
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
-	// planned is what the step Plan found out, for the one after it. Nil: it is found out anew.
-	planned *planned
+	// planned is what the step Plan found out, for the one after it. Nil: it is planned again.
+	planned *api.Plan
 	// replans is how often this execution went back to the step Plan.
 	replans int
-	// told has the budgets and pods that there was an event about.
-	told map[string]bool
+	// reported has the budgets and pods that there was an event about.
+	reported sets.Set[string]
 }
 
 // drainer has the pods of a Node leave; see [drain.Drainer.Run].
@@ -82,15 +69,15 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 	if err := e.load(ctx); err != nil {
 		return err
 	}
-	defer e.disruptions.Release(e.key)
-	defer e.restarts.Release(e.key)
-	e.disruptions.Resume(e.instance)
+	defer e.Disruptions.Release(e.key)
+	defer e.Restarts.Release(e.key)
+	e.Disruptions.Resume(e.instance)
 	if e.operation().Phase == v1alpha1.OperationPending {
 		if err := e.start(ctx); err != nil {
 			return err
 		}
 	}
-	steps, cancel := context.WithCancelCause(ctx)
+	cancelable, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil)
@@ -98,7 +85,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 		select {
 		case <-canceled:
 			cancel(errCanceled)
-		case <-steps.Done():
+		case <-cancelable.Done():
 		}
 	})
 	for first := true; e.operation().Active(); first = false {
@@ -110,7 +97,7 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 			cancel(errCanceled)
 		}
 		e.interrupted = first && step.State == v1alpha1.StepRunning
-		err := e.step(ctx, steps, step.Name)
+		err := e.step(ctx, cancelable, step.Name)
 		switch {
 		case err == nil:
 		case errors.Is(err, errOver) || ctx.Err() != nil:
@@ -139,7 +126,7 @@ func (e *execution) start(ctx context.Context) error {
 			refusal = "The host has no Node: no Node has its address or its provider ID, so that there is nothing to drain or uncordon."
 		}
 	}
-	names := plan(e.operation(), e.configuration != nil)
+	names := plan(e.operation(), e.Configuration != nil)
 	if names == nil && refusal == "" {
 		refusal = fmt.Sprintf("This version of the controller does not know operations of type %s.", e.operation().Type)
 	}
@@ -163,55 +150,50 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 	if c := meta.FindStatusCondition(e.instance.Status.Conditions, v1alpha1.ConditionResolved); c != nil && c.Reason == v1alpha1.ReasonDuplicateHost {
 		return "This instance does not stand for the host: " + c.Message, nil
 	}
-	if e.instance.Spec.Paused {
-		return "The host is left alone as spec.paused is true. Set it to false, and ask again.", nil
+	var pool *v1alpha1.WindowsNodePool
+	if err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {
+		pool, err = object.PoolOf(ctx, e.client, e.instance)
+		return err
+	}); err != nil {
+		return "", err
 	}
-	ref := e.instance.Spec.PoolRef
-	if ref == nil {
-		return "", nil
-	}
-	pool := &v1alpha1.WindowsNodePool{}
-	err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() error {
-		return e.cached.Get(ctx, client.ObjectKey{Namespace: e.instance.Namespace, Name: ref.Name}, pool)
-	})
-	if err != nil {
-		return "", client.IgnoreNotFound(err)
-	}
-	if pool.Spec.Paused {
-		return fmt.Sprintf("The host is left alone as spec.paused of pool %s is true. Set it to false, and ask again.", pool.Name), nil
+	if field := object.PausedBy(e.instance, pool); field != "" {
+		return fmt.Sprintf("The host is left alone as %s is true. Set it to false, and ask again.", field), nil
 	}
 	return "", nil
 }
 
-// findNode returns the Node of the host as it is now, nil if there is none.
+// findNode returns the Node that the status names as it is now, nil if there is none.
 func (e *execution) findNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
 	ref := e.instance.Status.Node
 	if ref == nil {
 		return nil, nil //nolint:nilnil // no Node is an ordinary answer
 	}
-	var node *corev1.Node
-	err := retryAPI(ctx, e.clock, "Reading the Node", isFinal, func() (err error) {
-		node, err = e.kube.CoreV1().Nodes().Get(ctx, ref.Name, metav1.GetOptions{})
-		return err
-	})
-	if apierrors.IsNotFound(err) || err == nil && node.UID != ref.UID {
-		return nil, nil //nolint:nilnil // likewise
-	}
-	if err != nil {
+	node, err := e.readNode(ctx, ref.Name)
+	if err != nil || node == nil || node.UID != ref.UID {
 		return nil, err
 	}
 	return &v1alpha1.OperationNode{Name: node.Name, UID: node.UID, WasUnschedulable: node.Spec.Unschedulable}, nil
 }
 
+// nodeReference names the Node of the operation, else the one that the status names: a host
+// may become a Node while an operation runs. Nil: there is none.
+func (e *execution) nodeReference() *v1alpha1.NodeReference {
+	if node := e.operation().Node; node != nil {
+		return &v1alpha1.NodeReference{Name: node.Name, UID: node.UID}
+	}
+	return e.instance.Status.Node
+}
+
 // step carries one step out, from its begin to its end. ctx is that of the records,
-// which go on when steps is canceled.
-func (e *execution) step(ctx, steps context.Context, name string) error {
-	run, ok := stepFuncs[name]
+// which are still written when cancelable is canceled.
+func (e *execution) step(ctx, cancelable context.Context, name string) error {
+	known, ok := steps[name]
 	if !ok {
 		return fmt.Errorf("this version of the controller does not know the step %s", name)
 	}
-	if steps.Err() != nil {
-		return context.Cause(steps)
+	if cancelable.Err() != nil {
+		return context.Cause(cancelable)
 	}
 	e.current = name
 	began := e.clock.Now()
@@ -222,11 +204,11 @@ func (e *execution) step(ctx, steps context.Context, name string) error {
 			}
 			begin(step, began)
 		}
-		op.Message = describeStep(name, op)
+		op.Message = known.describe(op.Node)
 	}); err != nil {
 		return err
 	}
-	done, err := run(e, steps)
+	done, err := known.run(e, cancelable)
 	if err != nil {
 		return err
 	}
@@ -280,12 +262,12 @@ func (e *execution) ensureWanted(ctx context.Context) error {
 // ensureLeading makes sure, before the host is changed, that no other process has taken over. What
 // is under way on the host when one does is what the lock of the host is for.
 func (e *execution) ensureLeading(ctx context.Context) error {
-	if e.leads == nil {
+	if e.Leads == nil {
 		return nil
 	}
 	leads := false
 	if err := retryAPI(ctx, e.clock, "Asking which process works", isFinal, func() (err error) {
-		leads, err = e.leads(ctx)
+		leads, err = e.Leads(ctx)
 		return err
 	}); err != nil {
 		return fmt.Errorf("finding out whether another process has taken over: %w", err)

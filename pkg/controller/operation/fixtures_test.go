@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
@@ -353,13 +352,11 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
 	f.disruptions, f.restarts = rollout.NewDisruptionSlots(0), rollout.NewRestartSlots(f.restartLimit)
-	r, err := newReconciler(f.client, f.client, logr.Discard(), Options{
+	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
-		Kube: f.kube, Concurrent: 2, clock: f.clock, drainer: f.drain,
+		Kube: f.kube, Concurrent: 2,
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	r.clock, r.drainer = f.clock, f.drain
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

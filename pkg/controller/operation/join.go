@@ -41,7 +41,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
 	}
 	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", isFinal, func() error {
-		return e.configuration.Revoke(ctx, e.instance)
+		return e.Configuration.Revoke(ctx, e.instance)
 	}); err != nil {
 		return result{}, fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
 	}
@@ -52,7 +52,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 // cache first, as many hosts may be waited for at the same time.
 func (e *execution) joinedNode(ctx context.Context) (*v1alpha1.OperationNode, error) {
 	instance := &v1alpha1.WindowsInstance{}
-	if err := e.cached.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {
+	if err := e.client.Get(ctx, e.key, instance); err != nil || instance.Status.Node == nil {
 		return nil, nil //nolint:nilerr,nilnil // what cannot be read now is looked for again
 	}
 	if err := e.load(ctx); err != nil {
@@ -75,13 +75,13 @@ func notJoined(since time.Duration, instance *v1alpha1.WindowsInstance) string {
 func (e *execution) revoke(ctx context.Context) {
 	op := e.operation()
 	planned := op.FindStep(v1alpha1.StepPlan)
-	if e.configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
+	if e.Configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := retryAPI(bounded, e.clock, "Revoking the credentials to join", isFinal, func() error {
-		return e.configuration.Revoke(bounded, e.instance)
+		return e.Configuration.Revoke(bounded, e.instance)
 	}); err != nil {
 		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and end by themselves within the hour")
 	}

@@ -4,10 +4,10 @@
 package operation
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -18,37 +18,27 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 }
 
-func newMetrics() *metrics {
+// newMetrics returns metrics that are registered, with gauges of r.
+func newMetrics(registerer prometheus.Registerer, r *runner) *metrics {
+	with := promauto.With(registerer)
+	with.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "windows_instance_operations_running", Help: "Operations that run.",
+	}, func() float64 { running, _ := r.load(); return float64(running) })
+	with.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "windows_instance_operations_waiting", Help: "Operations that wait for a worker.",
+	}, func() float64 { _, waiting := r.load(); return float64(waiting) })
 	labels := []string{"type", "phase"}
 	return &metrics{
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
+		total: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "windows_instance_operations_total",
 			Help: "Operations that ended, by type and by how: Succeeded, Failed or Canceled.",
 		}, labels),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		duration: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "windows_instance_operation_duration_seconds",
 			Help:    "How long operations took from when they were begun, interruptions included.",
 			Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
 		}, labels),
 	}
-}
-
-// register adds the metrics, and gauges of r, to a registry.
-func (m *metrics) register(to prometheus.Registerer, r *runner) error {
-	for _, c := range []prometheus.Collector{
-		m.total, m.duration,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "windows_instance_operations_running", Help: "Operations that are being carried out.",
-		}, func() float64 { running, _ := r.load(); return float64(running) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "windows_instance_operations_waiting", Help: "Operations that wait for a worker.",
-		}, func() float64 { _, waiting := r.load(); return float64(waiting) }),
-	} {
-		if err := to.Register(c); err != nil {
-			return fmt.Errorf("registering the metrics of the operation controller: %w", err)
-		}
-	}
-	return nil
 }
 
 // ended counts an operation.

@@ -11,10 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
@@ -41,18 +44,16 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	if e.operation().Type == v1alpha1.OperationReconfigure {
-		if err := e.takeDisruptionSlot(ctx); err != nil {
+		// Uncordon gives the slot back, or the end of the execution does.
+		if err := e.waitForSlot(ctx, e.Disruptions); err != nil {
 			return result{}, err
 		}
 	}
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	var found drain.Cordoned
-	if err := e.onNode(ctx, func() (err error) {
-		found, err = drain.Cordon(ctx, e.kube, node.Name, node.UID, markOf(e.operation()))
-		return err
-	}); err != nil {
+	found, err := e.cordonNode(ctx, node.Name, node.UID)
+	if err != nil {
 		return result{}, err
 	}
 	if found.TakenOver {
@@ -73,13 +74,22 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	return result{skipped: true, message: message + "."}, nil
 }
 
-// onNode calls f until the API server takes it.
-func (e *execution) onNode(ctx context.Context, f func() error) error {
+// cordonNode cordons a Node with the mark of the operation.
+func (e *execution) cordonNode(ctx context.Context, name string, uid types.UID) (found drain.Cordoned, err error) {
+	err = e.onNode(ctx, name, func() (err error) {
+		found, err = drain.Cordon(ctx, e.Kube, name, uid, markOf(e.operation()))
+		return err
+	})
+	return found, err
+}
+
+// onNode changes a Node until the API server takes it.
+func (e *execution) onNode(ctx context.Context, name string, f func() error) error {
 	return retryAPI(ctx, e.clock, "Changing the Node", isFinal, func() error {
 		err := f()
 		if errors.Is(err, drain.ErrNodeReplaced) {
 			// As if the Node were gone, which it is.
-			return apierrors.NewNotFound(corev1.Resource("nodes"), e.operation().Node.Name)
+			return apierrors.NewNotFound(corev1.Resource("nodes"), name)
 		}
 		return err
 	})
@@ -114,16 +124,16 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	o := drainOptions(op, op.FindStep(e.current).StartedAt.Time)
-	counter := progressCounter{}
+	before := v1alpha1.OperationProgress{}
 	if e.interrupted && op.Progress != nil {
-		counter.before = *op.Progress
+		before = *op.Progress
 	}
 	latest := drain.Progress{}
 	err := follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
 		return retryDrain(ctx, e.clock, o.Deadline, func() error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
 	}, func(p drain.Progress) error {
 		latest = p
-		return e.progress(ctx, op.Node.Name, counter.count(p), p)
+		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
 	})
 	if err != nil {
 		return result{}, err
@@ -159,15 +169,11 @@ func retryDrain(ctx context.Context, c clock.Clock, deadline time.Time, run func
 	})
 }
 
-// progressCounter counts pods across interruptions: a drain that goes on knows only
-// of the pods that are left.
-type progressCounter struct {
-	before v1alpha1.OperationProgress
-}
-
-func (c progressCounter) count(p drain.Progress) v1alpha1.OperationProgress {
+// countPods counts pods across interruptions: a drain that continues knows only of the pods
+// that are left. before is what was counted until then.
+func countPods(before v1alpha1.OperationProgress, p drain.Progress) v1alpha1.OperationProgress {
 	left := int32(p.Left())
-	total := max(c.before.Total, left+int32(p.Gone+p.Abandoned))
+	total := max(before.Total, left+int32(p.Gone+p.Abandoned))
 	return v1alpha1.OperationProgress{Done: total - left, Total: total, Unit: "pods"}
 }
 
@@ -187,8 +193,8 @@ func (e *execution) progress(ctx context.Context, node string, counted v1alpha1.
 		return err
 	}
 	for _, b := range p.Blocked {
-		if key := b.Budget + " " + b.Namespace + "/" + b.Name; !e.told[key] {
-			e.told[key] = true
+		if key := b.Budget + " " + b.Namespace + "/" + b.Name; !e.reported.Has(key) {
+			e.reported.Insert(key)
 			e.event(corev1.EventTypeWarning, eventEvictionBlocked, "The drain is blocked by pod "+b.String()+". It is tried again every few seconds.")
 		}
 	}
@@ -208,7 +214,7 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	}
 	if op.Type != v1alpha1.OperationUncordon {
 		if op.Type == v1alpha1.OperationReconfigure {
-			defer e.disruptions.Release(e.key)
+			defer e.Disruptions.Release(e.key)
 		} else if op.Node.WasUnschedulable {
 			return result{skipped: true, message: fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)}, nil
 		}
@@ -216,8 +222,8 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 		return result{message: message}, err
 	}
 	var changed bool
-	if err := e.onNode(ctx, func() (err error) {
-		changed, err = drain.Uncordon(ctx, e.kube, op.Node.Name, op.Node.UID)
+	if err := e.onNode(ctx, op.Node.Name, func() (err error) {
+		changed, err = drain.Uncordon(ctx, e.Kube, op.Node.Name, op.Node.UID)
 		return err
 	}); err != nil {
 		return result{}, err
@@ -232,8 +238,8 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 func (e *execution) restore(ctx context.Context) (string, error) {
 	op := e.operation()
 	var schedulable bool
-	err := e.onNode(ctx, func() (err error) {
-		schedulable, err = drain.Restore(ctx, e.kube, op.Node.Name, op.Node.UID, markOf(op))
+	err := e.onNode(ctx, op.Node.Name, func() (err error) {
+		schedulable, err = drain.Restore(ctx, e.Kube, op.Node.Name, op.Node.UID, markOf(op))
 		return err
 	})
 	switch {
@@ -249,15 +255,20 @@ func (e *execution) restore(ctx context.Context) (string, error) {
 	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), nil
 }
 
-// readNode reads the Node of the operation from the cache. Nil: it is gone. Another one
+// cachedNode reads the Node of the operation from the cache. Nil: it is gone. Another one
 // of its name is taken for it: a host that comes back may have registered anew.
-func (e *execution) readNode(ctx context.Context) (*corev1.Node, error) {
-	node := &corev1.Node{}
-	if err := e.cached.Get(ctx, types.NamespacedName{Name: e.operation().Node.Name}, node); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // it may come back
-		}
-		return nil, fmt.Errorf("reading the Node: %w", err)
+func (e *execution) cachedNode(ctx context.Context) (*corev1.Node, error) {
+	return object.Get(ctx, e.client, client.ObjectKey{Name: e.operation().Node.Name}, &corev1.Node{})
+}
+
+// readNode reads a Node from the API server. Nil: it does not exist.
+func (e *execution) readNode(ctx context.Context, name string) (node *corev1.Node, err error) {
+	err = retryAPI(ctx, e.clock, "Reading the Node", isFinal, func() (err error) {
+		node, err = e.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // no Node is an ordinary answer
 	}
-	return node, nil
+	return node, err
 }

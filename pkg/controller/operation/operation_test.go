@@ -261,7 +261,7 @@ func TestCancelAfterTheDrain(t *testing.T) {
 func TestLongNotes(t *testing.T) {
 	t.Parallel()
 	recorder := record.NewFakeRecorder(1)
-	e := &execution{stored: &stored{instance: newInstance(drainOperation())}, recorder: recorder}
+	e := &execution{Reconciler: &Reconciler{Options: Options{Recorder: recorder}}, instance: newInstance(drainOperation())}
 	e.event("Normal", "Reason", strings.Repeat("ä", 1000))
 	note := strings.TrimPrefix(<-recorder.Events, "Normal Reason ")
 	if len(note) > message.MaxEventNote || !utf8.ValidString(note) || !strings.HasSuffix(note, "ä…") {
@@ -506,7 +506,7 @@ func TestDrainOptions(t *testing.T) {
 }
 
 // A drain that goes on after an interruption knows only of the pods that are left.
-func TestProgressCounter(t *testing.T) {
+func TestCountPods(t *testing.T) {
 	tests := []struct {
 		name   string
 		before v1alpha1.OperationProgress
@@ -519,7 +519,7 @@ func TestProgressCounter(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := progressCounter{tt.before}.count(tt.now)
+			got := countPods(tt.before, tt.now)
 			if text := fmt.Sprintf("%d/%d", got.Done, got.Total); text != tt.want {
 				t.Errorf("got %s, want %s", text, tt.want)
 			}

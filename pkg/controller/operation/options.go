@@ -5,18 +5,13 @@ package operation
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
-
-	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
-// DefaultConcurrent is the default of [Options.Concurrent].
+// DefaultConcurrent is the usual value of [Options.Concurrent].
 const DefaultConcurrent = 128
 
 // Options configure the controller.
@@ -43,45 +38,8 @@ type Options struct {
 	Recorder record.EventRecorder
 	// Concurrent is how many operations are carried out at the same time; those beyond
 	// wait as Pending. Uncordons and cancellations, which take no time, do not count.
-	// Default [DefaultConcurrent].
+	// Usually [DefaultConcurrent].
 	Concurrent int
 	// Registerer takes the metrics. Nil: there are none.
 	Registerer prometheus.Registerer
-
-	// clock and drainer are set in tests.
-	clock   clock.Clock
-	drainer drainer
-}
-
-// complete fills in the defaults, or says everything that is wrong.
-func (o Options) complete() (Options, error) {
-	var errs []error
-	if o.Hosts == nil {
-		errs = append(errs, errors.New("Hosts is required"))
-	}
-	if o.Kube == nil {
-		errs = append(errs, errors.New("Kube is required"))
-	}
-	if o.Recorder == nil {
-		errs = append(errs, errors.New("Recorder is required"))
-	}
-	if o.Disruptions == nil {
-		errs = append(errs, errors.New("Disruptions is required"))
-	}
-	if o.Restarts == nil {
-		errs = append(errs, errors.New("Restarts is required"))
-	}
-	if o.Concurrent == 0 {
-		o.Concurrent = DefaultConcurrent
-	}
-	if o.Concurrent < 0 {
-		errs = append(errs, fmt.Errorf("Concurrent is %d, which is less than 1", o.Concurrent))
-	}
-	if o.clock == nil {
-		o.clock = clock.RealClock{}
-	}
-	if o.drainer == nil && o.Kube != nil {
-		o.drainer = drain.New(o.Kube)
-	}
-	return o, errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ package operation
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +14,26 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// stepFunc carries a step out. It may be called again after an interruption. An error
-// of its context it returns as it is; every other error ends the operation.
-type stepFunc func(e *execution, ctx context.Context) (result, error)
+// step is a step of an operation.
+type step struct {
+	// run runs the step. It may be called again after an interruption. An error of its context
+	// it returns as it is; every other error ends the operation.
+	run func(e *execution, ctx context.Context) (result, error)
+	// description says what it does, for people, with nodePlaceholder for what it does it to.
+	description string
+}
+
+// nodePlaceholder is in the place of the name of the Node in the description of a step.
+const nodePlaceholder = "<node>"
+
+// describe says what the step does.
+func (s step) describe(node *v1alpha1.OperationNode) string {
+	target := "the host"
+	if node != nil {
+		target = "Node " + node.Name
+	}
+	return strings.ReplaceAll(s.description, nodePlaceholder, target)
+}
 
 // result is how a step ended that did not fail.
 type result struct {
@@ -35,32 +53,32 @@ type result struct {
 	again string
 }
 
-// stepFuncs are the steps of all operations, by name.
-var stepFuncs = map[string]stepFunc{
-	v1alpha1.StepConnect:       (*execution).connect,
-	v1alpha1.StepCheckPending:  (*execution).checkPending,
-	v1alpha1.StepCordon:        (*execution).cordon,
-	v1alpha1.StepEvict:         (*execution).evict,
-	v1alpha1.StepDrain:         (*execution).evict,
-	v1alpha1.StepRestart:       (*execution).restart,
-	v1alpha1.StepBoot:          (*execution).boot,
-	v1alpha1.StepServices:      (*execution).services,
-	v1alpha1.StepMetadataRoute: (*execution).metadataRoute,
-	v1alpha1.StepNodeReady:     (*execution).nodeReady,
-	v1alpha1.StepUncordon:      (*execution).uncordon,
-	v1alpha1.StepFacts:         (*execution).inspect,
-	v1alpha1.StepPreflight:     (*execution).preflight,
-	v1alpha1.StepAgent:         (*execution).agent,
-	v1alpha1.StepPlan:          (*execution).planConfiguration,
-	v1alpha1.StepTransfer:      (*execution).transfer,
-	v1alpha1.StepApply:         (*execution).apply,
-	v1alpha1.StepFinish:        (*execution).finish,
-	v1alpha1.StepJoin:          (*execution).join,
-	v1alpha1.StepNetwork:       (*execution).network,
-	v1alpha1.StepVerify:        (*execution).verify,
-	v1alpha1.StepCleanup:       (*execution).cleanup,
-	v1alpha1.StepDeleteNode:    (*execution).deleteNode,
-	v1alpha1.StepForget:        (*execution).forget,
+// steps are the steps of all operations, by name.
+var steps = map[string]step{
+	v1alpha1.StepConnect:       {(*execution).connect, "Connecting to the host."},
+	v1alpha1.StepCheckPending:  {(*execution).checkPending, "Looking whether Windows waits for a restart."},
+	v1alpha1.StepCordon:        {(*execution).cordon, "Cordoning <node>."},
+	v1alpha1.StepEvict:         {(*execution).evict, "Evicting the pods of <node>."},
+	v1alpha1.StepDrain:         {(*execution).evict, "Evicting the pods of <node>."},
+	v1alpha1.StepRestart:       {(*execution).restart, "Restarting the host."},
+	v1alpha1.StepBoot:          {(*execution).boot, "Waiting until the host is back."},
+	v1alpha1.StepServices:      {(*execution).services, "Waiting for the services of the host."},
+	v1alpha1.StepMetadataRoute: {(*execution).metadataRoute, "Putting the routes to the metadata service back."},
+	v1alpha1.StepNodeReady:     {(*execution).nodeReady, "Waiting until <node> is ready."},
+	v1alpha1.StepUncordon:      {(*execution).uncordon, "Uncordoning <node>."},
+	v1alpha1.StepFacts:         {(*execution).inspect, "Looking at the host."},
+	v1alpha1.StepPreflight:     {(*execution).preflight, "Judging whether the host is fit to be a node."},
+	v1alpha1.StepAgent:         {(*execution).agent, "Putting our agent on the host."},
+	v1alpha1.StepPlan:          {(*execution).planConfiguration, "Finding out what is to be done to the host."},
+	v1alpha1.StepTransfer:      {(*execution).transfer, "Sending files to the host."},
+	v1alpha1.StepApply:         {(*execution).apply, "Configuring the host."},
+	v1alpha1.StepFinish:        {(*execution).finish, "Configuring the host after its restart."},
+	v1alpha1.StepJoin:          {(*execution).join, "Waiting until the host has become a Node."},
+	v1alpha1.StepNetwork:       {(*execution).network, "Configuring what needs the Node."},
+	v1alpha1.StepVerify:        {(*execution).verify, "Verifying the host."},
+	v1alpha1.StepCleanup:       {(*execution).cleanup, "Taking everything of ours off the host."},
+	v1alpha1.StepDeleteNode:    {(*execution).deleteNode, "Deleting <node>."},
+	v1alpha1.StepForget:        {(*execution).forget, "Closing the connections to the host."},
 }
 
 // plan returns the names of the steps of an operation, nil for one that nobody knows.

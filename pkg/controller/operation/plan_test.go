@@ -42,11 +42,8 @@ func TestPlan(t *testing.T) {
 				t.Errorf("got %s, want %s", text, tt.want)
 			}
 			for _, name := range got {
-				if stepFuncs[name] == nil {
-					t.Errorf("nobody knows how to do step %s", name)
-				}
-				if describeStep(name, &tt.operation) == "" {
-					t.Errorf("nobody knows what to say of step %s", name)
+				if steps[name].run == nil || steps[name].describe(nil) == "" {
+					t.Errorf("step %s cannot be run or described", name)
 				}
 			}
 		})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
@@ -25,10 +26,10 @@ import (
 func (e *execution) connect(ctx context.Context) (result, error) {
 	if t := e.operation().Type; t == v1alpha1.OperationReconfigure || t == v1alpha1.OperationRemove {
 		// The agent on the host is verified anew as well.
-		e.hosts.Forget(e.instance)
+		e.Hosts.Forget(e.instance)
 	}
 	_, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, e.hosts.Login(ctx, e.instance)
+		return struct{}{}, e.Hosts.Login(ctx, e.instance)
 	})
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be logged in to", err)
@@ -46,9 +47,9 @@ func (e *execution) blame(ctx context.Context, what string, err error) error {
 
 // checkPending ends the operation when Windows does not wait for a restart.
 func (e *execution) checkPending(ctx context.Context) (result, error) {
-	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
+	facts, err := e.gatherFacts(ctx, "the host does not report whether it waits for a restart")
 	if err != nil {
-		return result{}, e.blame(ctx, "the host does not say whether it waits for a restart", err)
+		return result{}, err
 	}
 	if !facts.PendingReboot.Pending {
 		return result{enough: true, message: "Windows does not wait for a restart, so the host was left as it is."}, nil
@@ -60,7 +61,21 @@ func (e *execution) checkPending(ctx context.Context) (result, error) {
 }
 
 func (e *execution) readFacts(ctx context.Context) (*api.Facts, error) {
-	return e.hosts.Facts(ctx, e.instance)
+	return e.Hosts.Facts(ctx, e.instance)
+}
+
+func (e *execution) readBootID(ctx context.Context) (string, error) {
+	return e.Hosts.BootID(ctx, e.instance)
+}
+
+// gatherFacts inspects the host, again for some time if it cannot be reached. failure is
+// what its error begins with.
+func (e *execution) gatherFacts(ctx context.Context, failure string) (*api.Facts, error) {
+	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
+	if err != nil {
+		return nil, e.blame(ctx, failure, err)
+	}
+	return facts, nil
 }
 
 // restart asks the host to restart, exactly once. The boot to end is recorded
@@ -69,13 +84,17 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 	// Once the boot was recorded the request may have been made, by this process or another.
 	mayBeSent := e.operation().BootID != ""
 	if !mayBeSent && e.operation().Type == v1alpha1.OperationReconfigure {
-		if needed, err := e.restartNeeded(ctx); err != nil || !needed {
+		_, plan, err := e.buildAndPlan(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		if len(plan.Reboot) == 0 {
 			const restarted = "The host has been restarted meanwhile."
-			return result{skipped: true, message: restarted, skips: map[string]string{v1alpha1.StepBoot: restarted}}, err
+			return result{skipped: true, message: restarted, skips: map[string]string{v1alpha1.StepBoot: restarted}}, nil
 		}
 	}
 	if !mayBeSent {
-		id, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
+		id, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readBootID)
 		if err != nil {
 			return result{}, e.blame(ctx, "the host does not say which boot it is in, without which nobody could tell that it was restarted", err)
 		}
@@ -115,7 +134,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if err := e.pause(ctx, "Restarting the host; whether it got the request is not known yet. %s", e.diagnose(err)); err != nil {
 			return result{}, err
 		}
-		e.hosts.Forget(e.instance) // the connection may be dead without knowing it
+		e.Hosts.Forget(e.instance) // the connection may be dead without knowing it
 	}
 }
 
@@ -124,7 +143,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 func (e *execution) requestRestart() (api.RestartAnswer, error) {
 	return ask(e.lifetime, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (api.RestartAnswer, error) {
 		op := e.operation()
-		return e.hosts.Restart(ctx, e.instance, api.RestartRequest{
+		return e.Hosts.Restart(ctx, e.instance, api.RestartRequest{
 			BootID: op.BootID,
 			Reason: fmt.Sprintf("Operation %s of WindowsInstance %s/%s, asked for by %s", op.ID, e.instance.Namespace, e.instance.Name, op.RequestedBy),
 			Force:  rebootMode(op) == v1alpha1.RebootForce,
@@ -149,14 +168,14 @@ func (e *execution) rebootDeadline() time.Time {
 func (e *execution) boot(ctx context.Context) (result, error) {
 	before, running := e.operation().BootID, ""
 	asked := e.operation().FindStep(e.current).StartedAt.Time
-	e.hosts.Forget(e.instance)
+	e.Hosts.Forget(e.instance)
 	deadline := e.rebootDeadline()
 	err := e.waitUntil(ctx, deadline, "Waiting until the host is back.", func(ctx context.Context) (string, error) {
-		id, err := ask(ctx, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (string, error) { return e.hosts.BootID(ctx, e.instance) })
+		id, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readBootID)
 		switch {
 		case err != nil:
 			if diagnose.IsTransient(err) {
-				e.hosts.Forget(e.instance) // the connection may have died with the host and not know it
+				e.Hosts.Forget(e.instance) // the connection may have died with the host and not know it
 			}
 			if now := e.clock.Now(); ordinary(err) && now.Sub(asked) < slowBoot && now.Before(deadline) {
 				return "It does not answer yet", nil
@@ -232,18 +251,25 @@ func stopped(facts *api.Facts, names []string) []string {
 	return out
 }
 
+// checkServices inspects the host, and returns what it lacks for its essential services to
+// run, empty if they do.
+func (e *execution) checkServices(ctx context.Context) (facts *api.Facts, lacks string) {
+	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
+	if err != nil {
+		return nil, e.diagnose(err)
+	}
+	if missing := stopped(facts, essential); len(missing) > 0 {
+		return facts, "These do not run: " + strings.Join(missing, ", ")
+	}
+	return facts, ""
+}
+
 // services waits until the services run without which there is no Node.
 func (e *execution) services(ctx context.Context) (result, error) {
 	var facts *api.Facts
-	err := e.waitUntil(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (string, error) {
-		var err error
-		if facts, err = ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts); err != nil {
-			return e.diagnose(err), nil
-		}
-		if missing := stopped(facts, essential); len(missing) > 0 {
-			return "These do not run: " + strings.Join(missing, ", "), nil
-		}
-		return "", nil
+	err := e.waitUntil(ctx, e.rebootDeadline(), "Waiting for the services of the host.", func(ctx context.Context) (lacks string, _ error) {
+		facts, lacks = e.checkServices(ctx)
+		return lacks, nil
 	})
 	if err != nil {
 		return result{}, e.late(ctx, "the host is back, and its services did not start", err)
@@ -282,7 +308,7 @@ func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 		return result{skipped: true, message: "Only hosts on AWS need it."}, nil
 	}
 	changed, err := ask(ctx, e.clock, e.rebootDeadline(), askTimeout, func(ctx context.Context) ([]api.Route, error) {
-		return e.hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
+		return e.Hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
 	})
 	if err != nil {
 		return result{}, e.blame(ctx, "the routes to the metadata service cannot be put back", err)
@@ -302,7 +328,7 @@ func (e *execution) providerID(ctx context.Context) (string, error) {
 	if id := e.instance.Spec.ProviderID; id != "" || e.operation().Node == nil {
 		return id, nil
 	}
-	node, err := e.readNode(ctx)
+	node, err := e.cachedNode(ctx)
 	if err != nil || node == nil {
 		return "", err
 	}
@@ -338,7 +364,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		since = restart.StartedAt.Time
 	}
 	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
-		node, err := e.readNode(ctx)
+		node, err := e.cachedNode(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -346,14 +372,8 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			return lacks, nil
 		}
 		// For a while a Node looks ready although its kubelet has just stopped.
-		facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
-		if err != nil {
-			return e.diagnose(err), nil
-		}
-		if missing := stopped(facts, essential); len(missing) > 0 {
-			return "These do not run: " + strings.Join(missing, ", "), nil
-		}
-		return "", nil
+		_, lacks := e.checkServices(ctx)
+		return lacks, nil
 	})
 	if err != nil {
 		return result{}, e.late(ctx, fmt.Sprintf(what, op.Node.Name), err)
@@ -367,12 +387,10 @@ func unready(node *corev1.Node, boot time.Time) string {
 	if node == nil {
 		return "The Node is not there any more"
 	}
-	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-	if i < 0 {
-		return "It has no condition Ready"
-	}
-	ready := node.Status.Conditions[i]
+	ready := object.NodeReady(node)
 	switch {
+	case ready == nil:
+		return "It has no condition Ready"
 	case ready.Status != corev1.ConditionTrue:
 		return fmt.Sprintf("Ready is %s: %s", ready.Status, ready.Message)
 	case ready.LastHeartbeatTime.Time.Before(boot.Truncate(time.Second)): // it has whole seconds

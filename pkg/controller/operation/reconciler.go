@@ -5,27 +5,30 @@ package operation
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
+	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
 // Reconciler has operations carried out. See the comment of the package.
 type Reconciler struct {
 	Options
 
-	client  client.Client
+	client client.Client
+	// live reads from the API server: a cache may still have what was changed long ago.
 	live    client.Reader
-	logger  logr.Logger
+	clock   clock.Clock
+	drainer drainer
 	runner  *runner
 	metrics *metrics
 	// wake has the instances whose execution has ended.
@@ -35,29 +38,27 @@ type Reconciler struct {
 var _ reconcile.Reconciler = (*Reconciler)(nil)
 
 // newReconciler wires a reconciler. The caller runs its runner and reads wake.
-func newReconciler(c client.Client, live client.Reader, logger logr.Logger, o Options) (*Reconciler, error) {
-	o, err := o.complete()
-	if err != nil {
-		return nil, fmt.Errorf("options of the operation controller: %w", err)
-	}
+func newReconciler(c client.Client, live client.Reader, o Options) *Reconciler {
 	r := &Reconciler{
-		Options: o, client: c, live: live, logger: logger,
-		runner: newRunner(o.Concurrent), metrics: newMetrics(), wake: make(chan event.GenericEvent),
+		Options: o, client: c, live: live, clock: clock.RealClock{}, drainer: drain.New(o.Kube),
+		runner: newRunner(o.Concurrent), wake: make(chan event.GenericEvent),
 	}
-	r.runner.execute, r.runner.notify = r.execute, r.wakeUp
-	return r, nil
+	r.metrics = newMetrics(o.Registerer, r.runner)
+	r.runner.execute = r.execute
+	r.runner.notify = func(ctx context.Context, key types.NamespacedName) { watch.Wake(ctx, r.wake, key) }
+	return r
 }
 
 // Reconcile has the operation of an instance carried out, if there is one to be. It
 // reads the cache only and waits for nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	instance := &v1alpha1.WindowsInstance{}
-	if err := r.client.Get(ctx, req.NamespacedName, instance); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.runner.drop(req.NamespacedName)
-			return reconcile.Result{}, nil
-		}
-		return reconcile.Result{}, fmt.Errorf("reading the instance: %w", err)
+	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if instance == nil {
+		r.runner.drop(req.NamespacedName)
+		return reconcile.Result{}, nil
 	}
 	if op := instance.Status.Operation; op.Active() {
 		//nolint:contextcheck // an execution lives as long as the runner, not as long as this pass
@@ -66,32 +67,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// execute carries an operation out.
+// execute runs an operation.
 func (r *Reconciler) execute(ctx context.Context, key types.NamespacedName, id string, canceled <-chan struct{}, yield func()) {
-	ctx = log.IntoContext(ctx, r.logger.WithValues("WindowsInstance", key, "operation", id))
-	e := &execution{
-		stored:        &stored{client: r.client, live: r.live, clock: r.clock, key: key, id: id},
-		hosts:         r.Hosts,
-		configuration: r.Configuration,
-		kube:          r.Kube,
-		cached:        r.client,
-		drainer:       r.drainer,
-		disruptions:   r.Disruptions,
-		restarts:      r.Restarts,
-		leads:         r.Leads,
-		yield:         yield,
-		recorder:      r.Recorder,
-		metrics:       r.metrics,
-		told:          map[string]bool{},
-	}
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(controllerName).WithValues("WindowsInstance", key, "operation", id))
+	e := &execution{Reconciler: r, key: key, id: id, yield: yield, reported: sets.New[string]()}
 	e.run(ctx, canceled)
-}
-
-// wakeUp has an instance reconciled.
-func (r *Reconciler) wakeUp(ctx context.Context, key types.NamespacedName) {
-	e := event.GenericEvent{Object: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
-	select {
-	case r.wake <- e:
-	case <-ctx.Done():
-	}
 }

@@ -15,9 +15,9 @@ import (
 // inspect has our agent inspect the host, and puts it there if it is not, or not as it
 // should be.
 func (e *execution) inspect(ctx context.Context) (result, error) {
-	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
+	facts, err := e.gatherFacts(ctx, "the host cannot be inspected")
 	if err != nil {
-		return result{}, e.blame(ctx, "the host cannot be looked at", err)
+		return result{}, err
 	}
 	return result{message: fmt.Sprintf("The host runs %s %s and calls itself %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
 }
@@ -26,7 +26,7 @@ func (e *execution) inspect(ctx context.Context) (result, error) {
 func (e *execution) preflight(ctx context.Context) (result, error) {
 	bounded, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	status := e.hosts.Check(bounded, e.instance)
+	status := e.Hosts.Check(bounded, e.instance)
 	if ctx.Err() != nil {
 		return result{}, context.Cause(ctx)
 	}
@@ -61,11 +61,11 @@ func inTheWay(status *v1alpha1.WindowsInstanceCheckStatus) []string {
 
 // agent makes sure that the agent of our version is on the host, as it is here.
 func (e *execution) agent(ctx context.Context) (result, error) {
-	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
+	facts, err := e.gatherFacts(ctx, "our agent cannot be put on the host")
 	if err != nil {
-		return result{}, e.blame(ctx, "our agent cannot be put on the host", err)
+		return result{}, err
 	}
-	version, digest := e.hosts.Agent()
+	version, digest := e.Hosts.Agent()
 	if !ours(facts, digest) {
 		return result{}, fmt.Errorf("the agent that answers on the host has the digest %s, and ours begins with %s: something else is in its place", facts.Agent.SHA256, digest)
 	}
@@ -79,12 +79,12 @@ func ours(facts *api.Facts, digest string) bool {
 
 // verify makes sure that the host answers over a new connection with what it has now.
 func (e *execution) verify(ctx context.Context) (result, error) {
-	e.hosts.Forget(e.instance)
-	facts, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readFacts)
+	e.Hosts.Forget(e.instance)
+	facts, err := e.gatherFacts(ctx, "the host does not answer any more")
 	if err != nil {
-		return result{}, e.blame(ctx, "the host does not answer any more", err)
+		return result{}, err
 	}
-	if _, digest := e.hosts.Agent(); !ours(facts, digest) {
+	if _, digest := e.Hosts.Agent(); !ours(facts, digest) {
 		return result{}, fmt.Errorf("the agent on the host was replaced meanwhile by one with the digest %s", facts.Agent.SHA256)
 	}
 	if e.operation().FindStep(v1alpha1.StepApply) != nil {

@@ -10,9 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -21,29 +18,17 @@ var (
 	// errOver means that there is nothing left to do: the operation has ended, another
 	// one has taken its place, or the instance is gone.
 	errOver = errors.New("the operation is over")
-	// errCanceled means that the operation is [stored.unwanted].
+	// errCanceled means that the operation is [execution.unwanted].
 	errCanceled = errors.New("the operation was canceled")
 )
 
-// stored is the operation as the API server has it. It is used by one goroutine.
-type stored struct {
-	client client.Client
-	// live reads from the API server: a cache may still have what we have long changed.
-	live  client.Reader
-	clock clock.Clock
-	key   types.NamespacedName
-	id    string
-	// instance is the object as it was last read or written. It is never changed in place.
-	instance *v1alpha1.WindowsInstance
-}
-
 // operation is the operation as it was last read or written.
-func (r *stored) operation() *v1alpha1.Operation { return r.instance.Status.Operation }
+func (e *execution) operation() *v1alpha1.Operation { return e.instance.Status.Operation }
 
 // unwanted says whether the operation is to end early: somebody asked for that,
 // or its instance is being deleted, after which its host is only removed.
-func (r *stored) unwanted() bool {
-	return r.operation().CancelRequestedAt != nil || deleted(r.instance)
+func (e *execution) unwanted() bool {
+	return e.operation().CancelRequestedAt != nil || deleted(e.instance)
 }
 
 // deleted says whether the operation of an instance is in vain as that is being deleted.
@@ -53,44 +38,44 @@ func deleted(instance *v1alpha1.WindowsInstance) bool {
 
 // load reads the operation, and goes on trying until ctx ends. It fails with [errOver],
 // and with the error of ctx.
-func (r *stored) load(ctx context.Context) error {
-	return retryAPI(ctx, r.clock, "Reading the operation", isOver, func() error { return r.read(ctx) })
+func (e *execution) load(ctx context.Context) error {
+	return retryAPI(ctx, e.clock, "Reading the operation", isOver, func() error { return e.read(ctx) })
 }
 
-func (r *stored) read(ctx context.Context) error {
+func (e *execution) read(ctx context.Context) error {
 	instance := &v1alpha1.WindowsInstance{}
-	if err := r.live.Get(ctx, r.key, instance); err != nil {
+	if err := e.live.Get(ctx, e.key, instance); err != nil {
 		if gone(err) {
 			return errOver
 		}
 		return fmt.Errorf("reading the instance: %w", err)
 	}
-	if r.instance != nil && r.instance.UID != instance.UID {
+	if e.instance != nil && e.instance.UID != instance.UID {
 		return errOver
 	}
-	if op := instance.Status.Operation; !op.Active() || op.ID != r.id {
+	if op := instance.Status.Operation; !op.Active() || op.ID != e.id {
 		return errOver
 	}
-	r.instance = instance
+	e.instance = instance
 	return nil
 }
 
 // update changes the operation, and goes on trying until ctx ends. change may be
 // called more than once, and must give the same again when what it did is there already.
 // It fails like load.
-func (r *stored) update(ctx context.Context, change func(*v1alpha1.Operation)) error {
-	return retryAPI(ctx, r.clock, "Writing the operation", isOver, func() error {
+func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)) error {
+	return retryAPI(ctx, e.clock, "Writing the operation", isOver, func() error {
 		for {
-			changed := r.instance.DeepCopy()
+			changed := e.instance.DeepCopy()
 			change(changed.Status.Operation)
 			boundMessages(changed.Status.Operation)
-			if equality.Semantic.DeepEqual(changed.Status, r.instance.Status) {
+			if equality.Semantic.DeepEqual(changed.Status, e.instance.Status) {
 				return nil
 			}
-			err := r.client.Status().Update(ctx, changed)
+			err := e.client.Status().Update(ctx, changed)
 			switch {
 			case err == nil:
-				r.instance = changed
+				e.instance = changed
 				return nil
 			case gone(err):
 				return errOver
@@ -98,7 +83,7 @@ func (r *stored) update(ctx context.Context, change func(*v1alpha1.Operation)) e
 				// It may have been written all the same; then the next attempt is a conflict.
 				return fmt.Errorf("writing the status: %w", err)
 			}
-			if err := r.read(ctx); err != nil {
+			if err := e.read(ctx); err != nil {
 				return err
 			}
 		}

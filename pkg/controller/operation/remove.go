@@ -36,7 +36,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {
 	done, err := e.change(ctx, "Cleaning the host.", func(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
-		return e.hosts.Cleanup(ctx, instance, report)
+		return e.Hosts.Cleanup(ctx, instance, report)
 	})
 	if err != nil {
 		return nil, err
@@ -53,16 +53,12 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	node := e.operation().Node
+	node := e.nodeReference()
 	if node == nil {
-		found, err := e.findNode(ctx)
-		if err != nil || found == nil {
-			return noNode, err
-		}
-		node = found
+		return noNode, nil
 	}
 	err := retryAPI(ctx, e.clock, "Deleting the Node", isFinal, func() error {
-		err := e.kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+		err := e.Kube.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 		if apierrors.IsConflict(err) {
 			return finalError{err}
 		}
@@ -81,6 +77,6 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 
 // forget closes the connections to the host.
 func (e *execution) forget(context.Context) (result, error) {
-	e.hosts.Forget(e.instance)
+	e.Hosts.Forget(e.instance)
 	return result{message: "Nothing of ours is on the host any more, and it is not connected to."}, nil
 }

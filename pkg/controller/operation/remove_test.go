@@ -110,6 +110,7 @@ func TestRemove(t *testing.T) {
 			}
 			f := newFixture(t, newInstance(removeOperation(), tt.change, isBeingDeleted))
 			f.configure()
+			f.refuseOtherUIDs()
 			f.host.agentThere = true
 			if tt.set != nil {
 				tt.set(f)

@@ -24,19 +24,11 @@ const controllerName = "windows-operation"
 // SetupWithManager adds the controller to a manager: its watch, and the runnable that
 // carries operations out.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetLogger().WithName(controllerName), o)
-	if err != nil {
-		return err
-	}
-	if r.Registerer != nil {
-		if err := r.metrics.register(r.Registerer, r.runner); err != nil {
-			return err
-		}
-	}
+	r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
 	if err := mgr.Add(r.runner); err != nil {
 		return fmt.Errorf("adding the runner of operations: %w", err)
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
+	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}, builder.WithPredicates(operationChanged)).
 		WatchesRawSource(source.Channel(r.wake, &handler.EnqueueRequestForObject{})).

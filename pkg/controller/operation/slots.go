@@ -30,12 +30,6 @@ type Slots interface {
 	Release(key types.NamespacedName)
 }
 
-// takeDisruptionSlot waits until the Node may be taken out of service. The slot is given
-// back by uncordon, or at the end of the execution.
-func (e *execution) takeDisruptionSlot(ctx context.Context) error {
-	return e.waitForSlot(ctx, e.disruptions)
-}
-
 // takeRestartSlot waits until services of the host may be restarted. The slot is given back at
 // the end of the execution, when it is known whether the host works with the change.
 func (e *execution) takeRestartSlot(ctx context.Context) error {
@@ -43,7 +37,7 @@ func (e *execution) takeRestartSlot(ctx context.Context) error {
 	if !op.ByController() || op.Impact != v1alpha1.ImpactRestart || op.Node == nil {
 		return nil
 	}
-	return e.waitForSlot(ctx, e.restarts)
+	return e.waitForSlot(ctx, e.Restarts)
 }
 
 // waitForSlot waits until the host has a slot.
@@ -62,7 +56,7 @@ func (e *execution) waitForSlot(ctx context.Context, slots Slots) error {
 
 // trySlot takes a slot if there is one, and returns otherwise what the host waits for.
 func (e *execution) trySlot(ctx context.Context, slots Slots) (waitsFor string, err error) {
-	known, err := e.listInstances(ctx, e.cached)
+	known, err := e.listInstances(ctx, e.client)
 	if err != nil {
 		return "", err
 	}

@@ -170,8 +170,8 @@ func TestSlotsWithACacheThatIsBehind(t *testing.T) {
 	before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
 	slots := rollout.NewDisruptionSlots(1)
 	e := &execution{
-		stored: &stored{live: now.raw, clock: now.clock, key: testKey, instance: now.get()},
-		cached: before.raw,
+		Reconciler: &Reconciler{live: now.raw, client: before.raw, clock: now.clock},
+		key:        testKey, instance: now.get(),
 	}
 	why, err := e.trySlot(t.Context(), slots)
 	if err != nil || !strings.Contains(why, "win-2") {

@@ -6,7 +6,9 @@ package object
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -44,6 +46,15 @@ func PausedBy(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool
 		return "spec.paused of pool " + pool.Name
 	}
 	return ""
+}
+
+// NodeReady returns the condition Ready of a Node, nil if it has none.
+func NodeReady(node *corev1.Node) *corev1.NodeCondition {
+	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if i < 0 {
+		return nil
+	}
+	return &node.Status.Conditions[i]
 }
 
 // Delete deletes exactly obj, not another object that took its name since. That it
