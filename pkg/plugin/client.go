@@ -5,6 +5,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -112,13 +113,10 @@ func (c *client) get(ctx context.Context, name string) (target, error) {
 	return target{}, fmt.Errorf("node %q is that of %d instances: %s; name one of them, with -n", name, len(found), strings.Join(names, ", "))
 }
 
-// aboutInstance tells an instance that is not there from an API that is not.
+// aboutInstance tells an instance that does not exist from an API that does not.
 func aboutInstance(err error) bool {
-	var status apierrors.APIStatus
-	if !asStatus(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return status.Status().Details.Kind == instancesResource
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == instancesResource
 }
 
 func (c *client) byNode(ctx context.Context, node string) ([]v1alpha1.WindowsInstance, error) {

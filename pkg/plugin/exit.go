@@ -53,11 +53,7 @@ func (e *ExitError) Unwrap() error { return e.Err }
 
 // exitCode is the code that an error ends the plugin with.
 func exitCode(err error) int {
-	var exit *ExitError
-	switch {
-	case err == nil:
-		return ExitOK
-	case errors.As(err, &exit):
+	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
 	}
 	return ExitFailure
@@ -75,11 +71,11 @@ func explain(err error) string {
 // refusal it is, and the layer at which a host could not be reached.
 func describeError(err error) string {
 	text := err.Error()
-	var status apierrors.APIStatus
-	if !asStatus(err, &status) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
 		return text
 	}
-	s := status.Status()
+	s := status.ErrStatus
 	if _, ok := err.(apierrors.APIStatus); ok && s.Reason != metav1.StatusReasonUnknown {
 		text = fmt.Sprintf("Error from server (%s): %s", s.Reason, text)
 	}
@@ -93,9 +89,6 @@ func describeError(err error) string {
 	}
 	return text
 }
-
-// asStatus is errors.As for an answer of the API server.
-func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
 
 // causeLayer is the type of the cause in a Status that names the layer that failed.
 const causeLayer metav1.CauseType = "Layer"

@@ -70,11 +70,11 @@ func (e *env) follow(ctx context.Context, c *client, t target, operation *v1alph
 
 // passes says whether an error while an operation is followed may pass by itself.
 func passes(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
 		return !errors.Is(err, errGone)
 	}
-	return status.Status().Code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err) && !aboutInstance(err)
+	return status.ErrStatus.Code >= 500 || apierrors.IsTooManyRequests(err) || apierrors.IsNotFound(err) && !aboutInstance(err)
 }
 
 // errGone is for an operation that nobody knows any more.

@@ -4,23 +4,27 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned/scheme"
 )
 
@@ -57,6 +61,52 @@ func (o *outputFlags) tablePrinter(withNamespace bool) printers.ResourcePrinter 
 		NoHeaders: o.noHeaders, WithNamespace: withNamespace, Wide: *o.print.OutputFormat == "wide",
 		ShowLabels: o.showLabels, ColumnLabels: o.labels,
 	})
+}
+
+// printTyped prints an object of the API in the requested format.
+func (o *outputFlags) printTyped(e *env, obj runtime.Object) error {
+	printer, err := o.print.ToPrinter()
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(obj, e.Out)
+}
+
+// reader returns a client of the API that decodes what is printed: tables, or objects with
+// all fields that the server has.
+func (o *outputFlags) reader(c *client) (rest.Interface, error) {
+	config := rest.CopyConfig(c.config)
+	config.APIPath, config.GroupVersion = "/apis", &v1alpha1.SchemeGroupVersion
+	config.NegotiatedSerializer = resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
+	if o.asTable() {
+		config.AcceptContentTypes = acceptTable
+	}
+	config.UserAgent = cmp.Or(config.UserAgent, rest.DefaultKubernetesUserAgent())
+	return rest.RESTClientFor(config)
+}
+
+// decodeTable decodes a table together with the objects of its rows, which printers take
+// namespace and labels from. Other objects are returned as they are.
+func decodeTable(obj runtime.Object) (runtime.Object, error) {
+	object, ok := obj.(*unstructured.Unstructured)
+	if !ok || object.GetKind() != "Table" {
+		return obj, nil
+	}
+	table := &metav1.Table{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, table); err != nil {
+		return nil, fmt.Errorf("decoding the table of the server: %w", err)
+	}
+	for i := range table.Rows {
+		row := &table.Rows[i].Object
+		if len(row.Raw) == 0 {
+			continue
+		}
+		var err error
+		if row.Object, err = runtime.Decode(unstructured.UnstructuredJSONScheme, row.Raw); err != nil {
+			return nil, fmt.Errorf("decoding row %d of the table of the server: %w", i+1, err)
+		}
+	}
+	return table, nil
 }
 
 type getOptions struct {
@@ -104,7 +154,7 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 		return err
 	}
 	if len(args) > 0 && o.selects() {
-		return errors.New("name hosts or select them with -l, --field-selector, --pool or -A, not both")
+		return errNamesAndSelection
 	}
 	follow := o.watch || o.watchOnly
 	if follow && len(args) > 1 {
@@ -122,21 +172,26 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 		w := printers.GetNewTabWriter(e.Out)
 		show = func(obj runtime.Object) error { return errors.Join(printer.PrintObj(obj, w), w.Flush()) }
 	}
+	reader, err := o.reader(c)
+	if err != nil {
+		return err
+	}
+	g := getter{reader, o.namespace(c), show}
 	if len(args) > 0 {
-		return o.named(ctx, e, c, show, args)
+		return o.named(ctx, e, c, g, args)
 	}
 	options, err := o.listOptions()
 	if err != nil {
 		return err
 	}
-	g := getter{c, o.namespace(c), o.asTable()}
-	list, version, err := g.list(ctx, options)
+	list, err := g.list(ctx, options)
 	if err != nil {
 		return err
 	}
+	table, isTable := list.(*metav1.Table)
 	switch {
 	case o.watchOnly:
-	case isEmpty(list) && o.asTable():
+	case isTable && len(table.Rows) == 0:
 		where := " in namespace " + c.namespace
 		if o.allNamespaces {
 			where = ""
@@ -150,31 +205,33 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if !follow {
 		return nil
 	}
-	return g.watch(ctx, options, version, show)
+	meta, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("the server did not answer with a list: %w", err)
+	}
+	return g.watch(ctx, options, meta.GetResourceVersion())
 }
 
-// named prints hosts by their names, and goes on when one is not there.
-func (o *getOptions) named(ctx context.Context, e *env, c *client, show func(runtime.Object) error, args []string) error {
+// named prints hosts by their names, and continues when one does not exist.
+func (o *getOptions) named(ctx context.Context, e *env, c *client, g getter, args []string) error {
 	var (
 		objects []runtime.Object
 		failed  error
-		g       = getter{c, c.namespace, o.asTable()}
-		name    string
-		version string
+		last    target
 	)
 	for _, arg := range args {
 		t, err := c.get(ctx, arg)
 		if err == nil {
 			var obj runtime.Object
-			one := getter{c, t.Namespace, o.asTable()}
-			if obj, err = one.get(ctx, t.Name); err == nil {
-				g, name, version = one, t.Name, t.ResourceVersion
-				objects = append(objects, obj)
+			g.namespace = t.Namespace
+			if obj, err = read(ctx, g.request(metav1.ListOptions{}).Name(t.Name)); err == nil {
+				last, objects = t, append(objects, obj)
 				continue
 			}
 		}
+		_, fromServer := errors.AsType[*apierrors.StatusError](err)
 		switch {
-		case o.ignoreNotFound && (apierrors.IsNotFound(err) || !errors.As(err, new(apierrors.APIStatus))):
+		case o.ignoreNotFound && (apierrors.IsNotFound(err) || !fromServer):
 		case len(args) == 1:
 			return err
 		default:
@@ -183,26 +240,32 @@ func (o *getOptions) named(ctx context.Context, e *env, c *client, show func(run
 		}
 	}
 	if len(objects) > 0 && !o.watchOnly {
-		if err := show(merge(objects)); err != nil {
+		if err := g.show(merge(objects)); err != nil {
 			return err
 		}
 	}
-	if (o.watch || o.watchOnly) && failed == nil && name != "" {
-		return g.watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name}, version, show)
+	if (o.watch || o.watchOnly) && len(objects) > 0 {
+		return g.watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + last.Name}, last.ResourceVersion)
 	}
 	return failed
 }
 
-// merge makes one list, or one table, of several objects.
+// merge returns one list, or one table, of several objects or of the chunks of a list.
 func merge(objects []runtime.Object) runtime.Object {
 	if len(objects) == 1 {
 		return objects[0]
 	}
-	if table, ok := objects[0].(*metav1.Table); ok {
-		for _, other := range objects[1:] {
-			table.Rows = append(table.Rows, other.(*metav1.Table).Rows...)
+	switch first := objects[0].(type) {
+	case *metav1.Table:
+		for _, next := range objects[1:] {
+			first.Rows = append(first.Rows, next.(*metav1.Table).Rows...)
 		}
-		return table
+		return first
+	case *unstructured.UnstructuredList:
+		for _, next := range objects[1:] {
+			first.Items = append(first.Items, next.(*unstructured.UnstructuredList).Items...)
+		}
+		return first
 	}
 	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
 	for _, obj := range objects {
@@ -211,181 +274,65 @@ func merge(objects []runtime.Object) runtime.Object {
 	return list
 }
 
-func isEmpty(obj runtime.Object) bool {
-	table, ok := obj.(*metav1.Table)
-	return ok && len(table.Rows) == 0
-}
-
-// getter reads instances as they are to be printed: as a table, or as the server has them.
+// getter reads the instances of a namespace as they are printed.
 type getter struct {
-	c         *client
+	reader    rest.Interface
 	namespace string
-	table     bool
+	show      func(runtime.Object) error
 }
 
 func (g getter) request(options metav1.ListOptions) *rest.Request {
-	r := g.c.windows.RESTClient().Get().Namespace(g.namespace).Resource(instancesResource).VersionedParams(&options, metav1.ParameterCodec)
-	if g.table {
-		r.SetHeader("Accept", acceptTable)
-	}
-	return r
+	return g.reader.Get().Namespace(g.namespace).Resource(instancesResource).VersionedParams(&options, metav1.ParameterCodec)
 }
 
-func (g getter) get(ctx context.Context, name string) (runtime.Object, error) {
-	raw, err := g.request(metav1.ListOptions{}).Name(name).Do(ctx).Raw()
+// read returns the answer to a request: a table, an object or a list.
+func read(ctx context.Context, request *rest.Request) (runtime.Object, error) {
+	obj, err := request.Do(ctx).Get()
 	if err != nil {
 		return nil, err
 	}
-	return g.decode(raw)
+	return decodeTable(obj)
 }
 
-// list reads all instances, in chunks, and the version from which changes of them
-// can be watched.
-func (g getter) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, string, error) {
+// list reads all instances, in chunks.
+func (g getter) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.Limit = listChunk
-	var all runtime.Object
-	for {
-		raw, err := g.request(options).Do(ctx).Raw()
-		if err != nil {
-			return nil, "", err
-		}
-		obj, err := g.decode(raw)
-		if err != nil {
-			return nil, "", err
-		}
-		list, ok := obj.(metav1.ListInterface)
-		if !ok {
-			return nil, "", fmt.Errorf("the server answered with a %T where a list was expected", obj)
-		}
-		switch chunk := obj.(type) {
-		case *metav1.Table:
-			if table, ok := all.(*metav1.Table); ok {
-				table.Rows = append(table.Rows, chunk.Rows...)
-			} else {
-				all = chunk
-			}
-		case *unstructured.UnstructuredList:
-			if so, ok := all.(*unstructured.UnstructuredList); ok {
-				so.Items = append(so.Items, chunk.Items...)
-			} else {
-				all = chunk
-			}
-		}
-		if options.Continue = list.GetContinue(); options.Continue == "" {
-			return all, list.GetResourceVersion(), nil
-		}
-	}
-}
-
-// watch hands on every change from a version on, until ctx ends. A watch that the
-// server ends is begun again where it was.
-func (g getter) watch(ctx context.Context, options metav1.ListOptions, version string, handle func(runtime.Object) error) error {
-	for {
-		options.ResourceVersion, options.Watch, options.AllowWatchBookmarks = version, true, true
-		body, err := g.request(options).Stream(ctx)
-		if err != nil {
-			return err
-		}
-		version, err = g.events(body, version, handle)
-		body.Close()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// events reads the events of one watch to its end, and returns the last version.
-func (g getter) events(body io.Reader, version string, handle func(runtime.Object) error) (string, error) {
-	decoder := json.NewDecoder(body)
-	for {
-		var event struct {
-			Type   watch.EventType `json:"type"`
-			Object json.RawMessage `json:"object"`
-		}
-		if err := decoder.Decode(&event); err != nil {
-			// However it ended, it goes on at the version.
-			return version, nil //nolint:nilerr // see above
-		}
-		if event.Type == watch.Error {
-			status := &metav1.Status{}
-			if err := json.Unmarshal(event.Object, status); err != nil {
-				return version, fmt.Errorf("reading the end of the watch: %w", err)
-			}
-			return version, &apierrors.StatusError{ErrStatus: *status}
-		}
-		obj, err := g.decode(event.Object)
-		if err != nil {
-			return version, err
-		}
-		if v := versionOf(obj); v != "" {
-			version = v
-		}
-		if event.Type == watch.Bookmark {
-			continue
-		}
-		if err := handle(obj); err != nil {
-			return version, err
-		}
-	}
-}
-
-// versionOf is the version of an object, or of the newest row of a table.
-func versionOf(obj runtime.Object) string {
-	if table, ok := obj.(*metav1.Table); ok {
-		if n := len(table.Rows); n > 0 {
-			obj = table.Rows[n-1].Object.Object
-		}
-	}
-	if m, ok := obj.(metav1.Object); ok {
-		return m.GetResourceVersion()
-	}
-	return ""
-}
-
-// decode reads an answer: a table, an object or a list.
-func (g getter) decode(raw []byte) (runtime.Object, error) {
-	obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
+	var chunks []runtime.Object
+	err := resource.FollowContinue(&options, func(options metav1.ListOptions) (runtime.Object, error) {
+		chunk, err := read(ctx, g.request(options))
+		chunks = append(chunks, chunk)
+		return chunk, err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer of the server: %w", err)
+		return nil, err
 	}
-	if !g.table {
-		return obj, nil
-	}
-	if kind := obj.GetObjectKind().GroupVersionKind(); kind.Kind != "Table" {
-		return nil, fmt.Errorf("the server answered with a %s where a Table was expected", kind.Kind)
-	}
-	return decodeTable(raw)
+	return merge(chunks), nil
 }
 
-// decodeTable reads a table together with the objects of its rows, which printers take
-// namespace and labels from.
-func decodeTable(raw []byte) (*metav1.Table, error) {
-	table := &metav1.Table{}
-	if err := json.Unmarshal(raw, table); err != nil {
-		return nil, fmt.Errorf("reading the table of the server: %w", err)
-	}
-	for i := range table.Rows {
-		row := &table.Rows[i].Object
-		if len(row.Raw) == 0 {
-			continue
-		}
-		obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, row.Raw)
-		if err != nil {
-			return nil, fmt.Errorf("reading row %d of the table of the server: %w", i+1, err)
-		}
-		row.Object = obj
-	}
-	return table, nil
-}
-
-// printTyped prints an object of the API in the format that was asked for.
-func (o *outputFlags) printTyped(e *env, obj runtime.Object) error {
-	printer, err := o.print.ToPrinter()
+// watch shows every change since a version, until ctx ends. A watch that the server ends is
+// continued where it was.
+func (g getter) watch(ctx context.Context, options metav1.ListOptions, version string) error {
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
+			options.Watch, options.ResourceVersion, options.AllowWatchBookmarks = true, from.ResourceVersion, from.AllowWatchBookmarks
+			return g.request(options).Watch(ctx)
+		},
+	})
 	if err != nil {
 		return err
 	}
-	return printer.PrintObj(obj, e.Out)
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		if event.Type == watch.Error {
+			return apierrors.FromObject(event.Object)
+		}
+		obj, err := decodeTable(event.Object)
+		if err != nil {
+			return err
+		}
+		if err := g.show(obj); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }

@@ -123,7 +123,7 @@ func TestGetWatchTooOld(t *testing.T) {
 			answer(w, table(instance("w1", "")))
 			return
 		}
-		answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "too old resource version"}})
+		answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "too old resource version"}})
 	})
 	a.run("get", "-w").want(t, ExitFailure, "w1", "too old resource version")
 }

@@ -5,14 +5,10 @@ package plugin
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
+	"k8s.io/cli-runtime/pkg/printers"
 )
 
 func newInspect(e *env) *cobra.Command {
@@ -43,40 +39,24 @@ Nothing is changed on the host and nothing is stored.`,
 	return cmd
 }
 
-// inspect prints what a host says of itself: the server's table, or the object.
+// inspect prints what a host reports about itself: the server's table, or the object.
 func inspect(ctx context.Context, e *env, c *client, t target, o *outputFlags) error {
-	request := c.request(http.MethodGet, t, "inspect")
-	if o.asTable() {
-		request.SetHeader("Accept", acceptTable)
-	}
-	raw, err := request.Do(ctx).Raw()
+	reader, err := o.reader(c)
 	if err != nil {
 		return err
 	}
-	obj, err := runtime.Decode(unstructured.UnstructuredJSONScheme, raw)
+	obj, err := read(ctx, reader.Get().Namespace(t.Namespace).Resource(instancesResource).Name(t.Name).SubResource("inspect"))
 	if err != nil {
-		return fmt.Errorf("reading the answer of the server: %w", err)
+		return err
 	}
 	if !o.asTable() {
-		printer, err := o.print.ToPrinter()
-		if err != nil {
-			return err
-		}
-		return printer.PrintObj(obj, e.Out)
+		return o.printTyped(e, obj)
 	}
-	if obj.GetObjectKind().GroupVersionKind().Kind != "Table" {
+	if _, ok := obj.(*metav1.Table); !ok {
 		// A server that has no table for it gives the object.
-		text, err := yaml.JSONToYAML(raw)
-		if err != nil {
-			return fmt.Errorf("reading the answer of the server: %w", err)
-		}
-		return e.print(string(text))
+		return (&printers.YAMLPrinter{}).PrintObj(obj, e.Out)
 	}
-	table := &metav1.Table{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.(*unstructured.Unstructured).Object, table); err != nil {
-		return fmt.Errorf("reading the table of the server: %w", err)
-	}
-	return o.tablePrinter(false).PrintObj(table, e.Out)
+	return o.tablePrinter(false).PrintObj(obj, e.Out)
 }
 
 // readersAtOnce is how many hosts are asked at once by what only reads.

@@ -212,11 +212,11 @@ const restartGrace = 30 * time.Second
 // mayPass says whether a log that was followed may be had again later although it is
 // refused now.
 func mayPass(err error, since time.Duration) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
 		return true // no connection
 	}
-	switch code := status.Status().Code; {
+	switch code := status.ErrStatus.Code; {
 	case code >= http.StatusInternalServerError, code == http.StatusTooManyRequests:
 		return true
 	case code == http.StatusNotFound && aboutInstance(err), code == http.StatusBadRequest, code == http.StatusUnprocessableEntity:

@@ -65,12 +65,14 @@ func (s *selection) namespace(c *client) string {
 // listChunk is how many instances one request asks for, as of kubectl.
 const listChunk = 500
 
+var errNamesAndSelection = errors.New("name hosts or select them with -l, --field-selector, --pool or -A, not both")
+
 // targets returns the hosts that are named or selected, in the order of the command line
 // or of their names, each once. It is an error when there are none.
 func (c *client) targets(ctx context.Context, names []string, s *selection) ([]target, error) {
 	switch {
 	case len(names) > 0 && s.selects():
-		return nil, errors.New("name hosts or select them with -l, --field-selector, --pool or -A, not both")
+		return nil, errNamesAndSelection
 	case len(names) == 0 && !s.selects() && !s.all:
 		return nil, errors.New("name a host, or select some with -l, --field-selector, --pool or -A")
 	}
