@@ -22,7 +22,6 @@ import (
 type action struct {
 	selection
 	outputFlags
-	parallel    int
 	dryRun      string
 	wait        bool
 	waitTimeout time.Duration
@@ -39,49 +38,71 @@ type action struct {
 // for: a pool whose hosts are all drained at once has nowhere to put their pods.
 const actAtOnce = 1
 
-func (a *action) addFlags(e *env, cmd *cobra.Command) {
+// command completes a command that runs the action.
+func (a *action) command(e *env, cmd *cobra.Command) *cobra.Command {
+	cmd.Use += " (NAME... | -l SELECTOR | --pool POOL | -A)"
+	if cmd.RunE == nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) }
+	}
 	a.selection.addFlags(e, cmd)
 	a.outputFlags.addFlags(cmd)
-	addParallel(cmd, &a.parallel, actAtOnce)
-	f := cmd.Flags()
-	f.StringVar(&a.dryRun, "dry-run", "none", "none, or server: the server says what would be done, and nothing is.")
-	f.Lookup("dry-run").NoOptDefVal = "server"
-	f.BoolVar(&a.wait, "wait", true, "Follow the operation until it has ended. It goes on without that, too.")
-	f.DurationVar(&a.waitTimeout, "wait-timeout", 0, "For how long the operation is followed. 0: until it has ended.")
+	a.addParallel(cmd, actAtOnce)
+	addDryRun(cmd, &a.dryRun, "none, or server: the server reports what it would do, and does nothing.")
+	a.addWait(cmd, "Follow the operation until it has ended. It continues without that, too.")
+	return cmd
+}
+
+// addDryRun adds the flag of a dry run, see [dryRunOf].
+func addDryRun(cmd *cobra.Command, dryRun *string, usage string) {
+	cmd.Flags().StringVar(dryRun, "dry-run", "none", usage)
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = "server"
 	completeWords(cmd, "dry-run", "none", "server")
-	cmd.ValidArgsFunction = e.completeHosts
+}
+
+// dryRunOf are the values of dryRun in the options of a request.
+func dryRunOf(flag string) ([]string, error) {
+	switch flag {
+	case "none":
+		return nil, nil
+	case "server":
+		return []string{metav1.DryRunAll}, nil
+	}
+	return nil, fmt.Errorf("--dry-run=%s: must be none or server; only the server knows what a host needs", flag)
+}
+
+func (a *action) addWait(cmd *cobra.Command, usage string) {
+	cmd.Flags().BoolVar(&a.wait, "wait", true, usage)
+	cmd.Flags().DurationVar(&a.waitTimeout, "wait-timeout", 0, "For how long the operation is followed. 0: until it has ended.")
 }
 
 func (a *action) run(ctx context.Context, e *env, args []string) error {
-	switch a.dryRun {
-	case "none", "server":
-	default:
-		return fmt.Errorf("--dry-run=%s: must be none or server; what a host needs is known there only", a.dryRun)
+	dryRun, err := dryRunOf(a.dryRun)
+	if err != nil {
+		return err
 	}
 	if !a.asTable() {
 		if _, err := a.print.ToPrinter(); err != nil {
 			return err
 		}
 	}
-	return e.eachSelected(ctx, args, &a.selection, a.parallel, a.one)
+	return e.eachSelected(ctx, args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
+		return a.one(ctx, e, c, t, metav1.CreateOptions{DryRun: dryRun})
+	})
 }
 
-// one asks for the operation on one host.
-func (a *action) one(ctx context.Context, e *env, c *client, t target) error {
-	options := metav1.CreateOptions{}
-	if a.dryRun == "server" {
-		options.DryRun = []string{metav1.DryRunAll}
-	}
+// one requests the operation on one host.
+func (a *action) one(ctx context.Context, e *env, c *client, t target, options metav1.CreateOptions) error {
+	dryRun := len(options.DryRun) > 0
 	answer, operation, err := a.post(ctx, c, t, options)
 	if err != nil {
 		return c.conflict(ctx, t, err)
 	}
 	switch {
-	case a.dryRun == "server" && !a.asTable():
+	case dryRun && !a.asTable():
 		return a.printTyped(e, answer)
-	case a.dryRun == "server" && a.showDryRun != nil:
+	case dryRun && a.showDryRun != nil:
 		return a.showDryRun(e, t, answer)
-	case a.dryRun == "server":
+	case dryRun:
 		return e.print(fmt.Sprintf("windowsinstance/%s would be %s (server dry run)\n", t.Name, a.done))
 	case *operation == nil:
 		return errors.New("the server recorded no operation")

@@ -21,9 +21,8 @@ var errNotPassed = errors.New("something is in the way")
 
 func newCheck(e *env) *cobra.Command {
 	var (
-		s        selection
-		o        outputFlags
-		parallel int
+		s selection
+		o outputFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "check (NAME... | -l SELECTOR | --pool POOL | -A)",
@@ -33,9 +32,8 @@ host key, login, session, our program there, and whether the host is fit to be a
 Nothing is changed on the host. Exits with 2 when something is in the way.`,
 		Example: `  kubectl windows check win-6
   kubectl windows check -A --pool windows-instances || echo "not all of them"`,
-		ValidArgsFunction: e.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.eachSelected(cmd.Context(), args, &s, parallel, func(ctx context.Context, e *env, c *client, t target) error {
+			return e.eachSelected(cmd.Context(), args, &s, func(ctx context.Context, e *env, c *client, t target) error {
 				check, err := c.windows.WindowsInstances(t.Namespace).Check(ctx, t.Name, &v1alpha1.WindowsInstanceCheck{}, metav1.CreateOptions{})
 				if err != nil {
 					return err
@@ -54,7 +52,7 @@ Nothing is changed on the host. Exits with 2 when something is in the way.`,
 	}
 	s.addFlags(e, cmd)
 	o.addFlags(cmd)
-	addParallel(cmd, &parallel, readersAtOnce)
+	s.addParallel(cmd, readersAtOnce)
 	return cmd
 }
 
@@ -70,10 +68,7 @@ func checkTable(status *v1alpha1.WindowsInstanceCheckStatus, noHeaders bool) str
 		}
 		rows = append(rows, []string{layer.Name, string(layer.Result), took, cmp.Or(layer.Reason, "-"), oneLine(layer.Message)})
 	}
-	if noHeaders {
-		rows = rows[1:]
-	}
-	text := columns(rows)
+	text := formatTable(rows, noHeaders)
 	if len(status.Findings) == 0 {
 		return text
 	}
@@ -81,8 +76,5 @@ func checkTable(status *v1alpha1.WindowsInstanceCheckStatus, noHeaders bool) str
 	for _, finding := range status.Findings {
 		rows = append(rows, []string{finding.Code, string(finding.Severity), oneLine(finding.Message)})
 	}
-	if noHeaders {
-		rows = rows[1:]
-	}
-	return text + "\n" + columns(rows)
+	return text + "\n" + formatTable(rows, noHeaders)
 }

@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // completions are the words that fit what is typed so far.
@@ -67,14 +69,25 @@ func (e *env) completeHost(cmd *cobra.Command, args []string, toComplete string)
 	return e.completeHosts(cmd, nil, toComplete)
 }
 
-// hosts are the names of the instances of the namespace, and those of all Nodes.
-func hosts(ctx context.Context, c *client) []string {
-	var names []string
-	if list, err := c.windows.WindowsInstances(c.namespace).List(ctx, metav1.ListOptions{}); err == nil {
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
+// namesOf returns the names of the objects of a list, none when it cannot be read.
+func namesOf(list runtime.Object, err error) []string {
+	if err != nil {
+		return nil
 	}
+	var names []string
+	_ = meta.EachListItem(list, func(obj runtime.Object) error { // the lists of our clients have items
+		object, err := meta.Accessor(obj)
+		if err == nil {
+			names = append(names, object.GetName())
+		}
+		return err
+	})
+	return names
+}
+
+// hosts returns the names of the instances of the namespace, and those of all Nodes.
+func hosts(ctx context.Context, c *client) []string {
+	names := namesOf(c.windows.WindowsInstances(c.namespace).List(ctx, metav1.ListOptions{}))
 	namespace := metav1.NamespaceAll
 	if c.explicit {
 		namespace = c.namespace
@@ -89,33 +102,18 @@ func hosts(ctx context.Context, c *client) []string {
 	return names
 }
 
-// pools are the names of the pools.
-func (e *env) pools(ctx context.Context, c *client, _ string) []string {
-	list, err := c.windows.WindowsNodePools(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		if list, err = c.windows.WindowsNodePools(c.namespace).List(ctx, metav1.ListOptions{}); err != nil {
-			return nil
-		}
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
+// pools returns the names of the pools of all namespaces, or of the one that may be read.
+func pools(ctx context.Context, c *client, _ string) []string {
+	names := namesOf(c.windows.WindowsNodePools(metav1.NamespaceAll).List(ctx, metav1.ListOptions{}))
+	if names == nil {
+		names = namesOf(c.windows.WindowsNodePools(c.namespace).List(ctx, metav1.ListOptions{}))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// namespaces are those of the cluster.
-func (e *env) namespaces(ctx context.Context, c *client, _ string) []string {
-	list, err := c.core.Namespaces().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names
+func namespaces(ctx context.Context, c *client, _ string) []string {
+	return namesOf(c.core.Namespaces().List(ctx, metav1.ListOptions{}))
 }
 
 // logSource is an entry of the index of logs. Kind is service, file or channel.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -30,7 +30,6 @@ func newDescribe(e *env) *cobra.Command {
 what to do about them, its host keys, what is being done with it and what was, and its events.`,
 		Example: `  kubectl windows describe win-6
   kubectl windows describe -A --field-selector status.phase=Failed`,
-		ValidArgsFunction: e.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := e.client()
 			if err != nil {
@@ -108,17 +107,21 @@ func ago(t, now time.Time) string {
 func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now time.Time) string {
 	spec, status := &instance.Spec, &instance.Status
 	var b strings.Builder
+	paused := "no"
+	if spec.Paused {
+		paused = "yes"
+	}
 	rows := [][]string{
 		{"Name:", instance.Name},
 		{"Namespace:", instance.Namespace},
-		{"Labels:", pairs(instance.Labels)},
+		{"Labels:", labels.FormatLabels(instance.Labels)},
 		{"Source:", cmp.Or(instance.Annotations[v1alpha1.SourceAnnotation], "made by hand")},
 		{"Created:", ago(instance.CreationTimestamp.Time, now) + " ago"},
 		{"Address:", addressOf(spec, status)},
 		{"User:", orNone(spec.Username)},
 		{"Credentials:", credentials(spec)},
 		{"Pool:", poolOf(spec)},
-		{"Paused:", yesNo(spec.Paused)},
+		{"Paused:", paused},
 		{"Phase:", phaseOf(instance)},
 		{"Node:", nodeAndName(spec, status)},
 		{"System:", systemOf(status.System, now)},
@@ -129,26 +132,11 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 		rows = append(rows, []string{"Removal:", removalOf(spec.Removal)})
 	}
 	b.WriteString(columns(rows))
-	describeHostKeys(&b, instance, now)
+	describeHostKeys(&b, status.HostKeys, now)
 	describeConditions(&b, status.Conditions, now)
 	describeOperations(&b, status, now)
 	describeEvents(&b, events, now)
 	return b.String()
-}
-
-func pairs(labels map[string]string) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		all = append(all, key+"="+labels[key])
-	}
-	return orNone(strings.Join(all, ", "))
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
 }
 
 func addressOf(spec *v1alpha1.WindowsInstanceSpec, status *v1alpha1.WindowsInstanceStatus) string {
@@ -234,47 +222,49 @@ func revisionOf(status *v1alpha1.WindowsInstanceStatus) string {
 	return fmt.Sprintf("%s, will become %s", orNone(current), orNone(desired))
 }
 
-// section begins a part of the text.
+// section writes a part of the text: rows below a title.
 func section(b *strings.Builder, title string, rows [][]string) {
-	b.WriteString("\n" + title + "\n")
+	b.WriteString("\n" + title + ":\n")
 	for line := range strings.Lines(columns(rows)) {
 		b.WriteString("  " + line)
 	}
 }
 
-func describeHostKeys(b *strings.Builder, instance *v1alpha1.WindowsInstance, now time.Time) {
-	if len(instance.Status.HostKeys) == 0 {
-		b.WriteString("\nHost keys: " + none + "\n")
+// tableSection writes a section with a table, or that there is nothing for it. The first row
+// are the names of the columns.
+func tableSection(b *strings.Builder, title string, rows [][]string) {
+	if len(rows) == 1 {
+		b.WriteString("\n" + title + ": " + none + "\n")
 		return
 	}
+	section(b, title, rows)
+}
+
+func describeHostKeys(b *strings.Builder, keys []v1alpha1.HostKeyStatus, now time.Time) {
 	rows := [][]string{{"TYPE", "FINGERPRINT", "TRUSTED BY", "SINCE"}}
-	for _, key := range instance.Status.HostKeys {
+	for _, key := range keys {
 		rows = append(rows, []string{key.Type, key.Fingerprint, string(key.TrustedBy), ago(key.FirstSeen.Time, now)})
 	}
-	section(b, "Host keys:", rows)
+	tableSection(b, "Host keys", rows)
 }
 
 func describeConditions(b *strings.Builder, conditions []metav1.Condition, now time.Time) {
-	if len(conditions) == 0 {
-		b.WriteString("\nConditions: " + none + "\n")
-		return
-	}
 	rows := [][]string{{"TYPE", "STATUS", "SINCE", "REASON"}}
 	for _, condition := range conditions {
 		rows = append(rows, []string{condition.Type, string(condition.Status), ago(condition.LastTransitionTime.Time, now), condition.Reason})
 	}
-	section(b, "Conditions:", rows)
+	tableSection(b, "Conditions", rows)
 	// What to do stands below the table: messages are whole sentences, with commands
-	// that are to be copied.
+	// to copy.
 	for _, condition := range conditions {
-		if advice := strings.TrimSpace(condition.Message); advice != "" && wantsAttention(condition) {
+		if advice := strings.TrimSpace(condition.Message); advice != "" && needsAttention(condition) {
 			fmt.Fprintf(b, "\n  %s: %s\n", condition.Type, strings.ReplaceAll(advice, "\n", "\n    "))
 		}
 	}
 }
 
-// wantsAttention says whether somebody may have to act because of a condition.
-func wantsAttention(condition metav1.Condition) bool {
+// needsAttention says whether somebody may have to act because of a condition.
+func needsAttention(condition metav1.Condition) bool {
 	switch condition.Type {
 	case v1alpha1.ConditionReady:
 		return false // it only repeats the one that is in the way
@@ -299,45 +289,38 @@ func wantsAttention(condition metav1.Condition) bool {
 
 func describeOperations(b *strings.Builder, status *v1alpha1.WindowsInstanceStatus, now time.Time) {
 	if op := status.Operation; op != nil {
-		section(b, "Operation:", operationRows(op, now))
+		section(b, "Operation", operationRows(op, now))
+		rows := [][]string{{"STEP", "STATE", "TOOK", "MESSAGE"}}
+		for _, step := range op.Steps {
+			rows = append(rows, []string{step.Name, string(step.State), took(step.StartedAt, step.FinishedAt, now), oneLine(step.Message)})
+		}
 		if len(op.Steps) > 0 {
-			rows := [][]string{{"STEP", "STATE", "TOOK", "MESSAGE"}}
-			for _, step := range op.Steps {
-				rows = append(rows, []string{step.Name, string(step.State), took(step.StartedAt, step.FinishedAt, now), oneLine(step.Message)})
-			}
-			section(b, "Steps:", rows)
+			section(b, "Steps", rows)
 		}
 	} else {
 		b.WriteString("\nOperation: " + none + "\n")
 	}
-	if len(status.History) == 0 {
-		return
-	}
 	rows := [][]string{{"OPERATION", "PHASE", "BY", "AGE", "TOOK", "MESSAGE"}}
-	for i := range status.History {
-		op := &status.History[i]
+	for _, op := range status.History {
 		rows = append(rows, []string{string(op.Type), string(op.Phase), op.RequestedBy, ago(op.RequestedAt.Time, now), took(op.StartedAt, op.FinishedAt, now), oneLine(op.Message)})
 	}
-	section(b, "History:", rows)
+	if len(status.History) > 0 {
+		section(b, "History", rows)
+	}
 }
 
+// operationRows are the fields of an operation that have a value.
 func operationRows(op *v1alpha1.Operation, now time.Time) [][]string {
 	rows := [][]string{
 		{"Type:", string(op.Type)},
 		{"Phase:", string(op.Phase)},
-		{"Asked for by:", op.RequestedBy + ", " + ago(op.RequestedAt.Time, now) + " ago"},
+		{"Requested by:", op.RequestedBy + ", " + ago(op.RequestedAt.Time, now) + " ago"},
 		{"Origin:", string(originOf(op))},
 		{"Took:", took(op.StartedAt, op.FinishedAt, now)},
 		{"ID:", op.ID},
-	}
-	if op.Revision != "" {
-		rows = append(rows, []string{"Revision:", v1alpha1.ShortRevision(op.Revision)})
-	}
-	if op.Impact != "" {
-		rows = append(rows, []string{"Impact:", string(op.Impact)})
-	}
-	if op.Message != "" {
-		rows = append(rows, []string{"Message:", oneLine(op.Message)})
+		{"Revision:", v1alpha1.ShortRevision(op.Revision)},
+		{"Impact:", string(op.Impact)},
+		{"Message:", oneLine(op.Message)},
 	}
 	if op.Progress != nil && op.Active() {
 		rows = append(rows, []string{"Progress:", progressOf(op.Progress)})
@@ -348,7 +331,7 @@ func operationRows(op *v1alpha1.Operation, now time.Time) [][]string {
 	if op.CancelRequestedAt != nil {
 		rows = append(rows, []string{"Cancel by:", op.CancelRequestedBy + ", " + ago(op.CancelRequestedAt.Time, now) + " ago"})
 	}
-	return rows
+	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" })
 }
 
 // originOf says who wanted an operation, also of one that an earlier release recorded.
@@ -374,24 +357,17 @@ func took(from, to *metav1.Time, now time.Time) string {
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func describeEvents(b *strings.Builder, events []corev1.Event, now time.Time) {
-	if len(events) == 0 {
-		b.WriteString("\nEvents: " + none + "\n")
-		return
-	}
 	rows := [][]string{{"TYPE", "REASON", "AGE", "FROM", "MESSAGE"}}
 	for _, event := range events {
+		count := event.Count
+		if event.Series != nil {
+			count = max(count, event.Series.Count)
+		}
 		age := ago(lastSeen(event), now)
-		if count := max(event.Count, seriesCount(event)); count > 1 {
+		if count > 1 {
 			age += fmt.Sprintf(" (x%d)", count)
 		}
 		rows = append(rows, []string{event.Type, event.Reason, age, cmp.Or(event.ReportingController, event.Source.Component), oneLine(event.Message)})
 	}
-	section(b, "Events:", rows)
-}
-
-func seriesCount(event corev1.Event) int32 {
-	if event.Series == nil {
-		return 0
-	}
-	return event.Series.Count
+	tableSection(b, "Events", rows)
 }

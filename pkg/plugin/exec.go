@@ -24,7 +24,6 @@ import (
 type execOptions struct {
 	selection
 	stdin, tty, quiet bool
-	parallel          int
 	command           []string
 }
 
@@ -55,7 +54,7 @@ the name of the host before it.`,
 		},
 	}
 	o.selection.addFlags(e, cmd)
-	addParallel(cmd, &o.parallel, readersAtOnce)
+	o.addParallel(cmd, readersAtOnce)
 	cmd.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "Give the program the input of this command.")
 	cmd.Flags().BoolVarP(&o.tty, "tty", "t", false, "Give the program a terminal.")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "Print the output of the program only.")
@@ -86,7 +85,7 @@ func (o *execOptions) run(ctx context.Context, e *env, names []string) error {
 	if o.selects() && (o.stdin || o.tty) {
 		return errors.New("-i and -t are for one host: there is one input")
 	}
-	return e.eachSelected(ctx, names, &o.selection, o.parallel, func(ctx context.Context, e *env, c *client, t target) error {
+	return e.eachSelected(ctx, names, &o.selection, func(ctx context.Context, e *env, c *client, t target) error {
 		return o.exec(ctx, e, c, t)
 	})
 }

@@ -135,8 +135,7 @@ server. A host is named by its WindowsInstance or by its Node.`,
 
   # The names of the hosts that need somebody to act
   kubectl windows get -A --field-selector status.phase=Failed -o name`,
-		ValidArgsFunction: e.completeHosts,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args) },
 	}
 	o.outputFlags.addFlags(cmd)
 	o.selection.addFlags(e, cmd)

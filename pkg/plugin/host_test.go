@@ -50,7 +50,7 @@ func TestDescribe(t *testing.T) {
 
 	want := `Name:          w1
 Namespace:     hosts
-Labels:        a=b, rack=r1
+Labels:        a=b,rack=r1
 Source:        ConfigMap ns/windows-instances, entry w1
 Created:       3h ago
 Address:       10.1.42.1 port 22
@@ -80,7 +80,7 @@ Conditions:
 Operation:
   Type:           Drain
   Phase:          Running
-  Asked for by:   anna, 2m ago
+  Requested by:   anna, 2m ago
   Origin:         User
   Took:           2m
   ID:             drain-1

@@ -13,9 +13,8 @@ import (
 
 func newInspect(e *env) *cobra.Command {
 	var (
-		s        selection
-		o        outputFlags
-		parallel int
+		s selection
+		o outputFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect (NAME... | -l SELECTOR | --pool POOL | -A)",
@@ -26,16 +25,15 @@ Nothing is changed on the host and nothing is stored.`,
 		Example: `  kubectl windows inspect win-6
   kubectl windows inspect win-6 -o yaml
   kubectl windows inspect win-6 -o jsonpath='{.configuration.drift.left}'`,
-		ValidArgsFunction: e.completeHosts,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.eachSelected(cmd.Context(), args, &s, parallel, func(ctx context.Context, e *env, c *client, t target) error {
+			return e.eachSelected(cmd.Context(), args, &s, func(ctx context.Context, e *env, c *client, t target) error {
 				return inspect(ctx, e, c, t, &o)
 			})
 		},
 	}
 	s.addFlags(e, cmd)
 	o.addFlags(cmd)
-	addParallel(cmd, &parallel, readersAtOnce)
+	s.addParallel(cmd, readersAtOnce)
 	return cmd
 }
 
@@ -57,25 +55,4 @@ func inspect(ctx context.Context, e *env, c *client, t target, o *outputFlags) e
 		return (&printers.YAMLPrinter{}).PrintObj(obj, e.Out)
 	}
 	return o.tablePrinter(false).PrintObj(obj, e.Out)
-}
-
-// readersAtOnce is how many hosts are asked at once by what only reads.
-const readersAtOnce = 10
-
-// addParallel adds the flag that bounds on how many hosts something is done at once.
-func addParallel(cmd *cobra.Command, parallel *int, value int) {
-	cmd.Flags().IntVar(parallel, "max-parallel", value, "With several hosts: on how many of them it is done at once.")
-}
-
-// eachSelected does something to every host that is named or selected.
-func (e *env) eachSelected(ctx context.Context, args []string, s *selection, parallel int, do func(ctx context.Context, e *env, c *client, t target) error) error {
-	c, err := e.client()
-	if err != nil {
-		return err
-	}
-	targets, err := c.targets(ctx, args, s)
-	if err != nil {
-		return err
-	}
-	return e.each(ctx, targets, parallel, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
 }

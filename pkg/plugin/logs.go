@@ -34,7 +34,6 @@ type logOptions struct {
 	boot                         int64
 	output                       string
 	giveUpAfter                  time.Duration
-	parallel                     int
 }
 
 func newLogs(e *env) *cobra.Command {
@@ -96,7 +95,7 @@ With a selector, all arguments are sources, and each line has the name of the ho
 	f.Int64Var(&o.boot, "boot", 0, "Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on.")
 	f.StringVarP(&o.output, "output", "o", "text", "text, or json: one object a line.")
 	f.DurationVar(&o.giveUpAfter, "give-up-after", 15*time.Minute, "With -f: for how long a log that broke off is tried to be had again. 0: without end.")
-	f.IntVar(&o.parallel, "max-parallel", 50, "From how many hosts logs are read at once.")
+	o.addParallel(cmd, 50)
 	completeWords(cmd, "output", "text", "json")
 	return cmd
 }

@@ -74,8 +74,8 @@ func newDrain(e *env) *cobra.Command {
 		}, options)
 		return answer, &answer.Status.Operation, err
 	}
-	cmd := &cobra.Command{
-		Use:   "drain (NAME... | -l SELECTOR | --pool POOL | -A)",
+	cmd := a.command(e, &cobra.Command{
+		Use:   "drain",
 		Short: "Cordon the node of a host and have its pods evicted",
 		Long: `Cordon the Node of a host and have its pods evicted. It is done by the controller of the
 cluster: it goes on when this command ends, and Ctrl-C only stops looking.
@@ -89,9 +89,7 @@ The flags are those of kubectl drain.`,
 
   # What it would take
   kubectl windows drain win-6 --dry-run=server`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) },
-	}
-	a.addFlags(e, cmd)
+	})
 	d.addFlags(cmd, "timeout")
 	return cmd
 }
@@ -104,14 +102,11 @@ func newUncordon(e *env) *cobra.Command {
 		}, options)
 		return answer, &answer.Status.Operation, err
 	}
-	cmd := &cobra.Command{
-		Use:     "uncordon (NAME... | -l SELECTOR | --pool POOL | -A)",
+	return a.command(e, &cobra.Command{
+		Use:     "uncordon",
 		Short:   "Make the node of a host schedulable again",
 		Example: `  kubectl windows uncordon win-6`,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) },
-	}
-	a.addFlags(e, cmd)
-	return cmd
+	})
 }
 
 // rebootModes are the values of --mode.
@@ -137,8 +132,8 @@ func newReboot(e *env) *cobra.Command {
 		answer, err := c.windows.WindowsInstances(t.Namespace).Reboot(ctx, t.Name, &v1alpha1.WindowsInstanceReboot{Spec: spec}, options)
 		return answer, &answer.Status.Operation, err
 	}
-	cmd = &cobra.Command{
-		Use:   "reboot (NAME... | -l SELECTOR | --pool POOL | -A)",
+	cmd = a.command(e, &cobra.Command{
+		Use:   "reboot",
 		Short: "Restart a host",
 		Long: `Restart a host: cordon its Node, drain it, restart Windows, wait until the Node is ready
 again, and uncordon it. It is done by the controller of the cluster: it goes on when this
@@ -161,8 +156,7 @@ restarts at once; the pods there are cut off.`,
 			}
 			return a.run(cmd.Context(), e, args)
 		},
-	}
-	a.addFlags(e, cmd)
+	})
 	d.addFlags(cmd, "drain-timeout")
 	cmd.Flags().StringVar(&mode, "mode", string(v1alpha1.RebootGraceful), "Graceful, IfPending or Force.")
 	cmd.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "How long the host gets from its restart until its Node is ready.")
@@ -185,17 +179,14 @@ func newReconfigure(e *env) *cobra.Command {
 		}
 		return e.print(planTable(plan, a.noHeaders))
 	}
-	cmd := &cobra.Command{
-		Use:   "reconfigure (NAME... | -l SELECTOR | --pool POOL | -A)",
+	return a.command(e, &cobra.Command{
+		Use:   "reconfigure",
 		Short: "Bring a host to its desired configuration",
 		Long: `Bring a host to its desired configuration, now. With --dry-run=server it shows what would
 change and what each change costs: nothing, a restart of a service, a drain, or a reboot.`,
 		Example: `  kubectl windows reconfigure win-6 --dry-run=server
   kubectl windows reconfigure win-6`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), e, args) },
-	}
-	a.addFlags(e, cmd)
-	return cmd
+	})
 }
 
 func planTable(plan []v1alpha1.PlannedChange, noHeaders bool) string {
@@ -203,10 +194,7 @@ func planTable(plan []v1alpha1.PlannedChange, noHeaders bool) string {
 	for _, change := range plan {
 		rows = append(rows, []string{change.Kind, change.Name, change.Action, string(change.Impact), cmp.Or(oneLine(change.Message), "-")})
 	}
-	if noHeaders {
-		rows = rows[1:]
-	}
-	return columns(rows)
+	return formatTable(rows, noHeaders)
 }
 
 func newCancel(e *env) *cobra.Command {
@@ -219,17 +207,15 @@ func newCancel(e *env) *cobra.Command {
 operation says in what state the host was left.`,
 		Example: `  kubectl windows cancel win-6`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.eachSelected(cmd.Context(), args, &a.selection, a.parallel, func(ctx context.Context, e *env, c *client, t target) error {
+			return e.eachSelected(cmd.Context(), args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
 				return a.cancel(ctx, e, c, t, operationID)
 			})
 		},
 	}
 	a.selection.addFlags(e, cmd)
-	addParallel(cmd, &a.parallel, readersAtOnce)
-	cmd.ValidArgsFunction = e.completeHosts
+	a.addParallel(cmd, readersAtOnce)
 	cmd.Flags().StringVar(&operationID, "operation", "", "Only if it is the operation with this ID. Empty: the one that goes on.")
-	cmd.Flags().BoolVar(&a.wait, "wait", true, "Follow the operation until it has ended.")
-	cmd.Flags().DurationVar(&a.waitTimeout, "wait-timeout", 0, "For how long the operation is followed. 0: until it has ended.")
+	a.addWait(cmd, "Follow the operation until it has ended.")
 	return cmd
 }
 

@@ -13,7 +13,6 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // each calls do for every target, at most limit at a time, with an env whose streams are
@@ -54,6 +53,19 @@ func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx
 		return ctx.Err()
 	}
 	return e.sumUp(errs)
+}
+
+// eachSelected does something for every host that is named or selected.
+func (e *env) eachSelected(ctx context.Context, args []string, s *selection, do func(ctx context.Context, e *env, c *client, t target) error) error {
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	targets, err := c.targets(ctx, args, s)
+	if err != nil {
+		return err
+	}
+	return e.each(ctx, targets, s.parallel, func(ctx context.Context, e *env, t target) error { return do(ctx, e, c, t) })
 }
 
 // messageOf is what is to be said of an error that ends the work on one of several hosts.
@@ -125,8 +137,13 @@ func (w *prefixWriter) finish() {
 	}
 }
 
-// isTerminal says whether a stream is a terminal.
-func isTerminal(stream any) bool { return printers.IsTerminal(stream) }
+// formatTable aligns rows of cells. The first row are the names of the columns.
+func formatTable(rows [][]string, noHeaders bool) string {
+	if noHeaders {
+		rows = rows[1:]
+	}
+	return columns(rows)
+}
 
 // columns aligns rows of cells.
 func columns(rows [][]string) string {

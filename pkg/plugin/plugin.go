@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 )
@@ -56,7 +57,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 
 // NewCommand returns the plugin as a command.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	e := &env{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), live: isTerminal(streams.ErrOut)}
+	e := &env{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), live: printers.IsTerminal(streams.ErrOut)}
 	e.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		// What protects the server is the number of hosts that are asked at once, and
 		// the server's own limits.
@@ -86,7 +87,7 @@ interrupted. exec and shell: the code of the program on the host.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	e.config.AddFlags(root.PersistentFlags())
-	e.completeFlag(root, "namespace", e.namespaces)
+	e.completeFlag(root, "namespace", namespaces)
 	root.AddGroup(
 		&cobra.Group{ID: groupSee, Title: "See:"},
 		&cobra.Group{ID: groupHost, Title: "On the host:"},

@@ -21,6 +21,8 @@ type selection struct {
 	allNamespaces                 bool
 	// all makes no selection at all mean all hosts.
 	all bool
+	// parallel is on how many hosts something is done at once.
+	parallel int
 }
 
 func (s *selection) addFlags(e *env, cmd *cobra.Command) {
@@ -28,7 +30,18 @@ func (s *selection) addFlags(e *env, cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.fieldSelector, "field-selector", "", "Field selector of the hosts, for example --field-selector status.phase=Failed. Known fields: metadata.name, metadata.namespace, spec.poolRef.name, status.node.name, status.phase.")
 	cmd.Flags().StringVar(&s.pool, "pool", "", "The hosts of this WindowsNodePool.")
 	cmd.Flags().BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "The hosts of all namespaces.")
-	e.completeFlag(cmd, "pool", e.pools)
+	e.completeFlag(cmd, "pool", pools)
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = e.completeHosts
+	}
+}
+
+// readersAtOnce is how many hosts are read at once by default.
+const readersAtOnce = 10
+
+// addParallel adds the flag that bounds on how many hosts something is done at once.
+func (s *selection) addParallel(cmd *cobra.Command, value int) {
+	cmd.Flags().IntVar(&s.parallel, "max-parallel", value, "With several hosts: on how many of them it is done at once.")
 }
 
 // selects says whether hosts are selected, not named.
@@ -54,7 +67,7 @@ func (s *selection) listOptions() (metav1.ListOptions, error) {
 	return options, nil
 }
 
-// namespace is where hosts are looked for.
+// namespace is where hosts are searched.
 func (s *selection) namespace(c *client) string {
 	if s.allNamespaces {
 		return metav1.NamespaceAll

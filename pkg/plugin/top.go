@@ -22,7 +22,6 @@ import (
 
 type topOptions struct {
 	selection
-	parallel  int
 	sortBy    string
 	noHeaders bool
 }
@@ -50,12 +49,11 @@ and whether Windows waits for a restart. A host that cannot be asked is shown wi
 and makes the command exit with 1.`,
 		Example: `  kubectl windows top -A
   kubectl windows top -A --pool windows-instances --sort-by=disk`,
-		ValidArgsFunction: e.completeHosts,
-		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args) },
 	}
 	o.selection.addFlags(e, cmd)
 	o.all = true
-	addParallel(cmd, &o.parallel, 20)
+	o.addParallel(cmd, 20)
 	cmd.Flags().StringVar(&o.sortBy, "sort-by", "", "memory (most used first), disk (least free first) or uptime (longest first). Empty: by name.")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "Print no line with the names of the columns.")
 	completeWords(cmd, "sort-by", "memory", "disk", "uptime")
@@ -109,9 +107,9 @@ func (o *topOptions) run(ctx context.Context, e *env, args []string) error {
 	if err := e.print(topTable(answers, o.allNamespaces, o.noHeaders)); err != nil {
 		return err
 	}
-	var errs []error
-	for _, answer := range answers {
-		errs = append(errs, answer.err)
+	errs := make([]error, len(answers))
+	for i, answer := range answers {
+		errs[i] = answer.err
 	}
 	return e.sumUp(errs)
 }
@@ -140,10 +138,7 @@ func topTable(answers []asked, withNamespace, noHeaders bool) string {
 			rows[i+1] = append([]string{answer.Namespace}, rows[i+1]...)
 		}
 	}
-	if noHeaders {
-		rows = rows[1:]
-	}
-	return columns(rows)
+	return formatTable(rows, noHeaders)
 }
 
 func topCells(in *v1alpha1.WindowsInstanceInspection) []string {

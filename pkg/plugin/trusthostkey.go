@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -52,10 +53,8 @@ else answers in its place. It needs the verb trust on windowshostkeys.windows.op
 	f.StringVar(&o.fingerprint, "fingerprint", "", "Only if the new key has this fingerprint, as ssh-keygen -l prints it.")
 	f.StringVar(&o.key, "key", "", "The new key, as a line of an authorized_keys or .pub file.")
 	f.BoolVar(&o.yes, "yes", false, "Do not ask. Needs --fingerprint or --key.")
-	f.StringVar(&o.dryRun, "dry-run", "none", "none, or server: everything is checked, and nothing is changed.")
-	f.Lookup("dry-run").NoOptDefVal = "server"
+	addDryRun(cmd, &o.dryRun, "none, or server: everything is checked, and nothing is changed.")
 	cmd.MarkFlagsMutuallyExclusive("fingerprint", "key")
-	completeWords(cmd, "dry-run", "none", "server")
 	return cmd
 }
 
@@ -63,8 +62,9 @@ func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
 	if o.yes && o.fingerprint == "" && o.key == "" {
 		return errors.New("--yes needs --fingerprint or --key: a key that nobody has compared is not to be trusted")
 	}
-	if o.dryRun != "none" && o.dryRun != "server" {
-		return fmt.Errorf("--dry-run=%s: must be none or server", o.dryRun)
+	dryRun, err := dryRunOf(o.dryRun)
+	if err != nil {
+		return err
 	}
 	c, t, err := e.one(ctx, name)
 	if err != nil {
@@ -86,11 +86,11 @@ func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
 	if err != nil {
 		return fmt.Errorf("making the change: %w", err)
 	}
-	options, suffix := metav1.PatchOptions{}, ""
-	if o.dryRun == "server" {
-		options.DryRun, suffix = []string{metav1.DryRunAll}, " (server dry run)"
+	suffix := ""
+	if dryRun != nil {
+		suffix = " (server dry run)"
 	}
-	if _, err := c.windows.WindowsInstances(t.Namespace).Patch(ctx, t.Name, types.MergePatchType, patch, options); err != nil {
+	if _, err := c.windows.WindowsInstances(t.Namespace).Patch(ctx, t.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun}); err != nil {
 		return err
 	}
 	return e.print(fmt.Sprintf("windowsinstance/%s trusts %s %s%s\n", t.Name, key.Type(), ssh.FingerprintSHA256(key), suffix))
@@ -150,7 +150,7 @@ func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, change
 
 // confirm shows both keys to somebody and asks.
 func (o *trustOptions) confirm(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
-	if !isTerminal(e.In) {
+	if !printers.IsTerminal(e.In) {
 		return errors.New("nobody can be asked here: use --yes with --fingerprint or --key")
 	}
 	return askForKey(ctx, e, t, key)

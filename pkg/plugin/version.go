@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	apiversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -64,13 +64,9 @@ func (e *env) serverVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	raw, err := c.core.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	info, err := discovery.NewDiscoveryClient(c.core.RESTClient()).ServerVersionWithContext(ctx)
 	if err != nil {
 		return "", err
-	}
-	var info apiversion.Info
-	if err := json.Unmarshal(raw, &info); err != nil {
-		return "", fmt.Errorf("reading the version of the server: %w", err)
 	}
 	return info.GitVersion, nil
 }
