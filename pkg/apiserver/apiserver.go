@@ -25,21 +25,11 @@ import (
 
 // ExtraConfig is what this server needs beyond what every API server needs.
 type ExtraConfig struct {
-	// Hosts is the way to hosts.
-	Hosts windowsinstance.Hosts
+	// Options are those of the storage of instances. New sets what is the same for all
+	// storage: Scheme, RESTOptionsGetter, Authorizer and Pools.
+	windowsinstance.Options
 	// MachineSets are what the scale of a pool reads and writes.
 	MachineSets windowsnodepool.ScaleSource
-	// Streams limits and ends streams of logs, exec sessions and port forwards.
-	Streams *windowsinstance.Streams
-	// SessionEvents is told about sessions; nil: nobody is.
-	SessionEvents windowsinstance.SessionEvents
-	// PortForwardPorts are the ports of a host that may be forwarded to.
-	PortForwardPorts []int
-	// Recording says whether exec sessions are recorded.
-	Recording windowsinstance.RecordingOptions
-	// SourceWriters are the user names of the controller; see
-	// [windowsinstance.Options].
-	SourceWriters []string
 	// DrainTimeout is how long open streams get to end when the server stops.
 	DrainTimeout time.Duration
 }
@@ -74,38 +64,31 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	instances, err := windowsinstance.NewStorage(windowsinstance.Options{
-		Scheme:            Scheme,
-		RESTOptionsGetter: optsGetter,
-		Authorizer:        authorizer,
-		Pools:             pools.Pool,
-		SourceWriters:     c.Extra.SourceWriters,
-		Hosts:             c.Extra.Hosts,
-		Streams:           c.Extra.Streams,
-		SessionEvents:     c.Extra.SessionEvents,
-		PortForwardPorts:  c.Extra.PortForwardPorts,
-		Recording:         c.Extra.Recording,
-	})
+	options := c.Extra.Options
+	options.Scheme, options.RESTOptionsGetter, options.Authorizer, options.Pools = Scheme, optsGetter, authorizer, pools.Pool
+	instances, err := windowsinstance.NewStorage(options)
 	if err != nil {
 		return nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, ParameterCodec, Codecs)
 	group.NegotiatedSerializer = withoutProtobuf{Codecs}
 	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"windowsinstances":                                           instances.Instance,
-		"windowsinstances/status":                                    instances.Status,
-		"windowsinstances/" + windowsinstance.SubresourceLog:         instances.Log,
-		"windowsinstances/" + windowsinstance.SubresourceLogs:        instances.Logs,
-		"windowsinstances/" + windowsinstance.SubresourceExec:        instances.Exec,
-		"windowsinstances/" + windowsinstance.SubresourcePortForward: instances.PortForward,
-		"windowsinstances/" + windowsinstance.SubresourceInspect:     instances.Inspect,
-		"windowsinstances/" + windowsinstance.SubresourceCheck:       instances.Check,
-		"windowsnodepools":                                           pools.Pool,
-		"windowsnodepools/status":                                    pools.Status,
-		"windowsnodepools/" + windowsnodepool.SubresourceScale:       pools.Scale,
-	}
-	for name, action := range instances.Actions {
-		group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version]["windowsinstances/"+name] = action
+		"windowsinstances":             instances.Instance,
+		"windowsinstances/status":      instances.Status,
+		"windowsinstances/log":         instances.Log,
+		"windowsinstances/logs":        instances.Logs,
+		"windowsinstances/exec":        instances.Exec,
+		"windowsinstances/portforward": instances.PortForward,
+		"windowsinstances/inspect":     instances.Inspect,
+		"windowsinstances/check":       instances.Check,
+		"windowsinstances/drain":       instances.Drain,
+		"windowsinstances/uncordon":    instances.Uncordon,
+		"windowsinstances/reboot":      instances.Reboot,
+		"windowsinstances/reconfigure": instances.Reconfigure,
+		"windowsinstances/cancel":      instances.Cancel,
+		"windowsnodepools":             pools.Pool,
+		"windowsnodepools/status":      pools.Status,
+		"windowsnodepools/scale":       pools.Scale,
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing the API group: %w", err)

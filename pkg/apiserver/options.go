@@ -168,14 +168,16 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 		generic.AddReadyzChecks(frontProxyReady(frontProxy.CAContentProvider))
 	}
 	return &Config{Generic: generic, Extra: ExtraConfig{
-		Streams: windowsinstance.NewStreams(map[windowsinstance.StreamKind]windowsinstance.StreamLimits{
-			windowsinstance.StreamLogs:        o.Streams,
-			windowsinstance.StreamExec:        o.Sessions,
-			windowsinstance.StreamPortForward: o.Sessions,
-		}),
-		PortForwardPorts: o.PortForwardPorts,
-		Recording:        o.Recording,
-		SourceWriters:    o.ControllerUsers,
-		DrainTimeout:     o.DrainTimeout,
+		Options: windowsinstance.Options{
+			Streams: windowsinstance.NewStreams(map[windowsinstance.StreamKind]windowsinstance.StreamLimits{
+				windowsinstance.StreamLogs:        o.Streams,
+				windowsinstance.StreamExec:        o.Sessions,
+				windowsinstance.StreamPortForward: o.Sessions,
+			}),
+			PortForwardPorts: o.PortForwardPorts,
+			Recording:        o.Recording,
+			SourceWriters:    o.ControllerUsers,
+		},
+		DrainTimeout: o.DrainTimeout,
 	}}, nil
 }

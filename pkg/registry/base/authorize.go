@@ -12,11 +12,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Require asks for a right that goes beyond the verb of a request. It returns nil when
-// the user of wanted has it, what forbidden makes of the reason when not, and an
-// internal error when asking fails, which doing names: "asking whether …". It fails
-// closed: without a user, an authorizer or an answer nobody may.
-func Require(ctx context.Context, a authorizer.Authorizer, wanted authorizer.Attributes, doing string, forbidden func(why string) error) error {
+// Require requires a permission beyond the verb of a request. It returns nil when the user
+// of wanted has it, what forbidden makes of the reason when not, and an internal error when
+// the authorizer fails. It fails closed: without a user, an authorizer or an answer nobody
+// has the permission.
+func Require(ctx context.Context, a authorizer.Authorizer, wanted authorizer.Attributes, forbidden func(why string) error) error {
 	if a == nil {
 		return apierrors.NewInternalError(errors.New("no authorizer is configured"))
 	}
@@ -25,7 +25,7 @@ func Require(ctx context.Context, a authorizer.Authorizer, wanted authorizer.Att
 	}
 	decision, reason, err := a.Authorize(ctx, wanted)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("%s: %w", doing, err))
+		return apierrors.NewInternalError(fmt.Errorf("authorizing %s on %s: %w", wanted.GetVerb(), wanted.GetResource(), err))
 	}
 	if decision == authorizer.DecisionAllow {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -15,52 +16,37 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// Credential is what a host is logged in with: a Secret in the namespace of whoever
-// names it, or, with an empty name, the cluster-wide key.
-type Credential struct {
-	Secret string
-}
-
-// CredentialAuthorizer asks whether the user of a request may have our programs use a
-// credential. They would log in with it wherever an instance says: without this, who
-// may write instances could send anybody's credentials anywhere.
+// AuthorizeCredentials returns nil when the user of the request may have our programs use
+// credentials for an object, and else an [apierrors.StatusError] that names the missing
+// permission. Credentials are the Secret of that name in the namespace of the object, or
+// the cluster-wide key when secret is empty. Our programs log in with them wherever an
+// instance says: without this check, whoever may write instances could send anybody's
+// credentials anywhere.
 //
 // A Secret needs the verb get on it, which is the right to use it oneself. The
-// cluster-wide key needs the verb use on windowscredentials cluster. Both are asked in
-// the namespace of the object that is written, as for SecurityContextConstraints: a
-// ClusterRoleBinding grants the key everywhere, a RoleBinding to the hosts of one
-// namespace.
-type CredentialAuthorizer struct {
-	authorizer authorizer.Authorizer
-}
-
-// NewCredentialAuthorizer returns a CredentialAuthorizer that asks a.
-func NewCredentialAuthorizer(a authorizer.Authorizer) CredentialAuthorizer {
-	return CredentialAuthorizer{a}
-}
-
-// Authorize returns nil when the user of the request may use the credential for an
-// object, and else an [apierrors.StatusError] that names the right that is missing. It
-// fails closed: without a user or an answer nobody may.
-func (c CredentialAuthorizer) Authorize(ctx context.Context, resource schema.GroupResource, namespace, name string, credential Credential) error {
+// cluster-wide key needs the verb use on windowscredentials cluster. Both are checked in
+// the namespace of the object, as for SecurityContextConstraints: a ClusterRoleBinding
+// grants the key everywhere, a RoleBinding to the hosts of one namespace. It fails closed,
+// see [Require].
+func AuthorizeCredentials(ctx context.Context, a authorizer.Authorizer, resource schema.GroupResource, object metav1.Object, secret string) error {
+	user, _ := genericapirequest.UserFrom(ctx)
 	wanted := authorizer.AttributesRecord{
+		User:            user,
 		Verb:            "get",
-		Namespace:       namespace,
+		Namespace:       object.GetNamespace(),
 		APIVersion:      "v1",
 		Resource:        "secrets",
-		Name:            credential.Secret,
+		Name:            secret,
 		ResourceRequest: true,
 	}
-	right := fmt.Sprintf("its hosts would be logged in to with Secret %q: that needs the verb get on secrets %q in namespace %q", credential.Secret, credential.Secret, namespace)
-	if credential.Secret == "" {
+	right := fmt.Sprintf("its hosts would be logged in to with Secret %q: that needs the verb get on secrets %q in namespace %q", secret, secret, wanted.Namespace)
+	if secret == "" {
 		wanted.Verb, wanted.APIGroup, wanted.APIVersion = v1alpha1.VerbUse, v1alpha1.GroupName, v1alpha1.SchemeGroupVersion.Version
 		wanted.Resource, wanted.Name = v1alpha1.ResourceCredentials, v1alpha1.CredentialsCluster
 		right = fmt.Sprintf("its hosts would be logged in to with the cluster-wide key: that needs the verb use on %s.%s %q in namespace %q; or name a Secret of the namespace in credentialsSecretRef",
-			v1alpha1.ResourceCredentials, v1alpha1.GroupName, v1alpha1.CredentialsCluster, namespace)
+			v1alpha1.ResourceCredentials, v1alpha1.GroupName, v1alpha1.CredentialsCluster, wanted.Namespace)
 	}
-	forbidden := func(why string) error {
-		return apierrors.NewForbidden(resource, name, fmt.Errorf("%s (%s)", right, why))
-	}
-	wanted.User, _ = genericapirequest.UserFrom(ctx)
-	return Require(ctx, c.authorizer, wanted, "asking whether the credentials may be used", forbidden)
+	return Require(ctx, a, wanted, func(why string) error {
+		return apierrors.NewForbidden(resource, object.GetName(), fmt.Errorf("%s (%s)", right, why))
+	})
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-func TestCredentialAuthorizer(t *testing.T) {
+func TestAuthorizeCredentials(t *testing.T) {
 	jane := &user.DefaultInfo{Name: "jane"}
 	asJane := genericapirequest.WithUser(context.Background(), jane)
 	ofSecret := &authorizer.AttributesRecord{User: jane, Verb: "get", Namespace: "ns", APIVersion: "v1", Resource: "secrets", Name: "s", ResourceRequest: true}
@@ -43,12 +44,13 @@ func TestCredentialAuthorizer(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var asked *authorizer.AttributesRecord
-			c := NewCredentialAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			a := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 				record := a.(authorizer.AttributesRecord)
 				asked = &record
 				return test.decision, test.reason, test.err
-			}))
-			err := c.Authorize(test.ctx, schema.GroupResource{Group: "windows.openshift.io", Resource: "windowsinstances"}, "ns", "w", Credential{Secret: test.secret})
+			})
+			object := &metav1.ObjectMeta{Namespace: "ns", Name: "w"}
+			err := AuthorizeCredentials(test.ctx, a, schema.GroupResource{Group: "windows.openshift.io", Resource: "windowsinstances"}, object, test.secret)
 			if diff := cmp.Diff(test.asked, asked, cmp.AllowUnexported(authorizer.AttributesRecord{})); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}

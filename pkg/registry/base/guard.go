@@ -12,15 +12,17 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Guard has check asked about an object before next is. next may be nil.
-func Guard[T runtime.Object](check func(ctx context.Context, obj T) error, next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+// Guard returns a validation that runs checks of an object before next, which may be nil.
+func Guard[T runtime.Object](next rest.ValidateObjectFunc, checks ...func(ctx context.Context, obj T) error) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		typed, err := As[T](obj)
 		if err != nil {
 			return err
 		}
-		if err := check(ctx, typed); err != nil {
-			return err
+		for _, check := range checks {
+			if err := check(ctx, typed); err != nil {
+				return err
+			}
 		}
 		if next == nil {
 			return nil
@@ -29,24 +31,27 @@ func Guard[T runtime.Object](check func(ctx context.Context, obj T) error, next 
 	}
 }
 
-// GuardUpdate has check asked about a change before next is. next may be nil.
-func GuardUpdate[T runtime.Object](check func(ctx context.Context, obj, old T) error, next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
+// GuardUpdate returns a validation that runs checks of a change before next, which may be nil.
+func GuardUpdate[T runtime.Object](next rest.ValidateObjectUpdateFunc, checks ...func(ctx context.Context, obj, old T) error) rest.ValidateObjectUpdateFunc {
 	return func(ctx context.Context, obj, old runtime.Object) error {
-		typed, err := As[T](obj)
-		if err != nil {
-			return err
-		}
 		typedOld, err := As[T](old)
 		if err != nil {
 			return err
 		}
-		if err := check(ctx, typed, typedOld); err != nil {
-			return err
-		}
-		if next == nil {
+		guarded := func(ctx context.Context, typed T) error {
+			for _, check := range checks {
+				if err := check(ctx, typed, typedOld); err != nil {
+					return err
+				}
+			}
 			return nil
 		}
-		return next(ctx, obj, old)
+		return Guard(func(ctx context.Context, obj runtime.Object) error {
+			if next == nil {
+				return nil
+			}
+			return next(ctx, obj, old)
+		}, guarded)(ctx, obj)
 	}
 }
 

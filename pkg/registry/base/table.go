@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Table turns an object or a list into the table that kubectl prints. cells returns
-// the cells of the row of one object.
-func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, cells func(obj runtime.Object, name, age string) ([]any, error)) (*metav1.Table, error) {
+// Table returns the table that kubectl prints of an object of type T or a list of them.
+// cells returns the cells of the row of one object.
+func Table[T runtime.Object](obj, options runtime.Object, columns []metav1.TableColumnDefinition, cells func(obj T, name, age string) []any) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if m, err := meta.ListAccessor(obj); err == nil {
 		table.ResourceVersion = m.GetResourceVersion()
@@ -26,7 +26,11 @@ func Table(obj, options runtime.Object, columns []metav1.TableColumnDefinition, 
 	}
 	var err error
 	table.Rows, err = metatable.MetaToTableRow(obj, func(obj runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
-		return cells(obj, name, age)
+		typed, err := As[T](obj)
+		if err != nil {
+			return nil, err
+		}
+		return cells(typed, name, age), nil
 	})
 	return table, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 func TestAbandonGuard(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAbandonGuard(t *testing.T) {
 				}
 				asked := &recordingAuthorizer{decision: decision}
 				called := false
-				err := abandonGuard{authorizer: asked}.validateUpdate(func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil })(as("jane"), changed, before)
+				err := base.GuardUpdate(func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil }, abandonGuard{authorizer: asked}.checkUpdate)(as("jane"), changed, before)
 				refused := test.want != "" && !may
 				if called == refused || (err != nil) != refused {
 					t.Errorf("with the verb %v: got %v, further checks were made: %v", may, err, called)
@@ -78,7 +79,7 @@ func TestAbandonGuard(t *testing.T) {
 		for name, change := range map[string]func(*windows.WindowsInstance){"": free, "abandon": abandon, "after": after(time.Hour)} {
 			instance := validInstance()
 			change(instance)
-			err := abandonGuard{authorizer: &recordingAuthorizer{decision: authorizer.DecisionDeny}}.validateCreate(nil)(as("jane"), instance)
+			err := abandonGuard{authorizer: &recordingAuthorizer{decision: authorizer.DecisionDeny}}.checkCreate(as("jane"), instance)
 			if (err != nil) != (name != "") {
 				t.Errorf("%q: got %v", name, err)
 			}

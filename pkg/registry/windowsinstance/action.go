@@ -6,7 +6,6 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,12 +27,6 @@ import (
 // that a request has recorded.
 const operationAnnotation = "windows.openshift.io/operation"
 
-// statusStore is the part of the storage of the status that actions need.
-type statusStore interface {
-	instanceGetter
-	Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error)
-}
-
 // Planner finds out what a reconfigure would change on a host.
 type Planner interface {
 	// Plan changes nothing on the host. No change is an answer, not an error. Errors are
@@ -43,63 +36,53 @@ type Planner interface {
 
 // actionRequest is what the actions have in common.
 type actionRequest struct {
-	// object is the body of the request, which becomes its answer.
-	object metav1.Object
+	// body is the body of the request, which becomes its answer.
+	body metav1.Object
 	// preconditions of the action; nil is none.
 	preconditions *metav1.Preconditions
 	// change is what the action does to the instance. It may be called more than once.
 	change func(instance *windows.WindowsInstance, user string, now time.Time) error
-	// answer is where the operation of the changed instance goes.
-	answer **windows.Operation
-	// finish completes the answer to a dry run; nil when there is nothing to add.
-	finish func(ctx context.Context, instance *windows.WindowsInstance) error
-	errs   field.ErrorList
+	// answer is where the operation of the changed instance is returned.
+	answer **v1alpha1.Operation
+	// plan is where the answer to a dry run has what would change; nil when it has no plan.
+	plan *[]v1alpha1.PlannedChange
+	errs field.ErrorList
 }
 
-// ActionREST serves one action: it records what somebody wants to be done, and
-// returns. The controller does it, and keeps doing it when any of our processes is
-// restarted: a request would end with its connection.
+// ActionREST serves one action: it records what a user requests, and returns. The
+// controller does it, and continues when any of our processes is restarted: a request
+// would end with its connection.
 type ActionREST struct {
-	scheme *runtime.Scheme
-	status statusStore
-	now    func() time.Time
-	// empty is a body of the action's kind.
-	empty func() runtime.Object
-	// read takes a body apart. It reports false for one of another kind.
-	read func(obj runtime.Object) (*actionRequest, bool)
+	scheme  *runtime.Scheme
+	status  rest.Patcher
+	planner Planner
+	now     func() time.Time
+	// body is an empty body of the action's kind.
+	body runtime.Object
 }
 
 var _ rest.NamedCreater = &ActionREST{}
 
-// newActions returns the actions by the names of their subresources.
-func newActions(scheme *runtime.Scheme, status statusStore, planner Planner) map[string]*ActionREST {
-	actions := map[string]*ActionREST{
-		SubresourceDrain:       {empty: func() runtime.Object { return &windows.WindowsInstanceDrain{} }, read: readDrain},
-		SubresourceUncordon:    {empty: func() runtime.Object { return &windows.WindowsInstanceUncordon{} }, read: readUncordon},
-		SubresourceReboot:      {empty: func() runtime.Object { return &windows.WindowsInstanceReboot{} }, read: readReboot},
-		SubresourceReconfigure: {empty: func() runtime.Object { return &windows.WindowsInstanceReconfigure{} }, read: readReconfigure(planner)},
-		SubresourceCancel:      {empty: func() runtime.Object { return &windows.WindowsInstanceCancel{} }, read: readCancel},
-	}
-	for _, action := range actions {
-		action.scheme, action.status, action.now = scheme, status, time.Now
-	}
-	return actions
-}
-
 // New implements [rest.Storage].
-func (r *ActionREST) New() runtime.Object { return r.empty() }
+func (r *ActionREST) New() runtime.Object { return r.body.DeepCopyObject() }
 
 // Destroy implements [rest.Storage]. The store is shared with [REST], which destroys it.
 func (*ActionREST) Destroy() {}
 
-// Create implements [rest.NamedCreater].
+// Create implements [rest.NamedCreater]. The answer is of the served version.
 func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	request, ok := r.read(obj)
-	if !ok {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %T, want a %T", obj, r.empty()))
+	body, err := r.scheme.ConvertToVersion(obj, v1alpha1.SchemeGroupVersion)
+	if err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("converting the body: %w", err))
 	}
-	if err := r.validate(ctx, name, obj, request); err != nil {
+	request, err := readAction(body)
+	if err != nil {
 		return nil, err
+	}
+	// The rules declared on the type come first.
+	errs := append(r.scheme.Validate(ctx, nil, body), request.errs...)
+	if errs = append(errs, validateBodyOf(ctx, name, request.body)...); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(body.GetObjectKind().GroupVersionKind().GroupKind(), name, errs)
 	}
 	if validate != nil {
 		if err := validate(ctx, obj.DeepCopyObject()); err != nil {
@@ -126,33 +109,20 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	if _, _, err := r.status.Update(asStatusRequest(ctx), name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{DryRun: options.DryRun}); err != nil {
 		return nil, err
 	}
-	*request.answer = changed.Status.Operation.DeepCopy()
-	request.object.SetName(name)
-	request.object.SetNamespace(changed.Namespace)
-	dryRun := len(options.DryRun) > 0
-	if !dryRun {
-		audit.AddAuditAnnotation(ctx, operationAnnotation, changed.Status.Operation.ID)
-	}
-	if dryRun && request.finish != nil {
-		if err := request.finish(ctx, changed); err != nil {
-			return nil, err
-		}
-	}
-	return obj, nil
-}
-
-// validate checks a body by the rules declared on its type, and by its own.
-func (r *ActionREST) validate(ctx context.Context, name string, obj runtime.Object, request *actionRequest) error {
-	errs := slices.Concat(request.errs, validateBodyOf(ctx, name, request.object))
-	versioned, err := r.scheme.ConvertToVersion(obj, v1alpha1.SchemeGroupVersion)
+	instance, err := served(changed)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("converting the body: %w", err))
+		return nil, err
 	}
-	errs = append(r.scheme.Validate(ctx, nil, versioned), errs...)
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(versioned.GetObjectKind().GroupVersionKind().GroupKind(), name, errs)
+	*request.answer = instance.Status.Operation
+	request.body.SetName(name)
+	request.body.SetNamespace(instance.Namespace)
+	switch dryRun := len(options.DryRun) > 0; {
+	case !dryRun:
+		audit.AddAuditAnnotation(ctx, operationAnnotation, instance.Status.Operation.ID)
+	case request.plan != nil:
+		*request.plan, err = r.planner.Plan(ctx, instance)
 	}
-	return nil
+	return body, err
 }
 
 // asStatusRequest makes a request for the status of what is an action: the rules for
@@ -176,17 +146,12 @@ func userName(ctx context.Context) (string, error) {
 	return user.GetName(), nil
 }
 
-// newOperation returns the change that records an operation.
-func newOperation(t v1alpha1.OperationType, fill func(*windows.Operation)) func(*windows.WindowsInstance, string, time.Time) error {
+// recordOperation returns the change that records an operation with these options.
+func recordOperation(t v1alpha1.OperationType, drain *v1alpha1.DrainOptions, reboot *v1alpha1.RebootOptions) func(*windows.WindowsInstance, string, time.Time) error {
 	random := rand.String(v1alpha1.OperationIDLength)
 	return func(instance *windows.WindowsInstance, user string, now time.Time) error {
-		o := &windows.Operation{}
-		if err := v1alpha1.Convert_v1alpha1_Operation_To_windows_Operation(v1alpha1.NewOperation(t, random, v1alpha1.OriginUser, user, now), o, nil); err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("converting the operation: %w", err))
-		}
-		if fill != nil {
-			fill(o)
-		}
+		o := v1alpha1.NewOperation(t, random, v1alpha1.OriginUser, user, now)
+		o.Drain, o.Reboot = drain, reboot
 		return record(instance, o)
 	}
 }
@@ -194,92 +159,38 @@ func newOperation(t v1alpha1.OperationType, fill func(*windows.Operation)) func(
 // specPath is where the options of every action are.
 var specPath = field.NewPath("spec")
 
-func readDrain(obj runtime.Object) (*actionRequest, bool) {
-	body, ok := obj.(*windows.WindowsInstanceDrain)
-	if !ok {
-		return nil, false
-	}
-	return &actionRequest{
-		object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
-		errs: validation.ValidateDrainOptions(&body.Spec.DrainOptions, specPath),
-		change: newOperation(v1alpha1.OperationDrain, func(o *windows.Operation) {
-			o.Drain = body.Spec.DrainOptions.DeepCopy()
-		}),
-	}, true
-}
-
-func readUncordon(obj runtime.Object) (*actionRequest, bool) {
-	body, ok := obj.(*windows.WindowsInstanceUncordon)
-	if !ok {
-		return nil, false
-	}
-	return &actionRequest{
-		object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
-		change: newOperation(v1alpha1.OperationUncordon, nil),
-	}, true
-}
-
-func readReboot(obj runtime.Object) (*actionRequest, bool) {
-	body, ok := obj.(*windows.WindowsInstanceReboot)
-	if !ok {
-		return nil, false
-	}
-	return &actionRequest{
-		object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
-		errs: validation.ValidateRebootSpec(&body.Spec, specPath),
-		change: newOperation(v1alpha1.OperationReboot, func(o *windows.Operation) {
-			o.Reboot = body.Spec.RebootOptions.DeepCopy()
-			o.Drain = body.Spec.Drain.DeepCopy()
-		}),
-	}, true
-}
-
-func readReconfigure(planner Planner) func(runtime.Object) (*actionRequest, bool) {
-	return func(obj runtime.Object) (*actionRequest, bool) {
-		body, ok := obj.(*windows.WindowsInstanceReconfigure)
-		if !ok {
-			return nil, false
-		}
+// readAction returns what the body of an action requests.
+func readAction(obj runtime.Object) (*actionRequest, error) {
+	switch body := obj.(type) {
+	case *v1alpha1.WindowsInstanceDrain:
 		return &actionRequest{
-			object: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
-			change: newOperation(v1alpha1.OperationReconfigure, nil),
-			finish: func(ctx context.Context, instance *windows.WindowsInstance) error {
-				plan, err := plan(ctx, planner, instance)
-				body.Status.Plan = plan
-				return err
+			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
+			errs:   validation.ValidateDrainOptions(&body.Spec.DrainOptions, specPath),
+			change: recordOperation(v1alpha1.OperationDrain, &body.Spec.DrainOptions, nil),
+		}, nil
+	case *v1alpha1.WindowsInstanceUncordon:
+		return &actionRequest{
+			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
+			change: recordOperation(v1alpha1.OperationUncordon, nil, nil),
+		}, nil
+	case *v1alpha1.WindowsInstanceReboot:
+		return &actionRequest{
+			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation,
+			errs:   validation.ValidateRebootSpec(&body.Spec, specPath),
+			change: recordOperation(v1alpha1.OperationReboot, body.Spec.Drain, &body.Spec.RebootOptions),
+		}, nil
+	case *v1alpha1.WindowsInstanceReconfigure:
+		return &actionRequest{
+			body: body, preconditions: body.Spec.Preconditions, answer: &body.Status.Operation, plan: &body.Status.Plan,
+			change: recordOperation(v1alpha1.OperationReconfigure, nil, nil),
+		}, nil
+	case *v1alpha1.WindowsInstanceCancel:
+		return &actionRequest{
+			body: body, answer: &body.Status.Operation,
+			change: func(instance *windows.WindowsInstance, user string, now time.Time) error {
+				return requestCancel(instance, body.Spec.OperationID, user, now)
 			},
-		}, true
+		}, nil
 	}
-}
-
-func readCancel(obj runtime.Object) (*actionRequest, bool) {
-	body, ok := obj.(*windows.WindowsInstanceCancel)
-	if !ok {
-		return nil, false
-	}
-	return &actionRequest{
-		object: body, answer: &body.Status.Operation,
-		change: func(instance *windows.WindowsInstance, user string, now time.Time) error {
-			return requestCancel(instance, body.Spec.OperationID, user, now)
-		},
-	}, true
-}
-
-// plan asks the host what would change.
-func plan(ctx context.Context, planner Planner, instance *windows.WindowsInstance) ([]windows.PlannedChange, error) {
-	served, err := served(instance)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := planner.Plan(ctx, served)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]windows.PlannedChange, len(changes))
-	for i := range changes {
-		if err := v1alpha1.Convert_v1alpha1_PlannedChange_To_windows_PlannedChange(&changes[i], &out[i], nil); err != nil {
-			return nil, apierrors.NewInternalError(fmt.Errorf("converting the plan: %w", err))
-		}
-	}
-	return out, nil
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %T, want an action", obj))
 }

@@ -14,10 +14,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
-
-// SubresourceCheck is the name of the subresource that tries the way to a host.
-const SubresourceCheck = "check"
 
 // Checker tries the way to hosts.
 type Checker interface {
@@ -29,7 +27,7 @@ type Checker interface {
 // CheckREST serves the subresource check: it tries the way to a host layer by layer, as
 // somebody would who asks why an instance is not ready.
 type CheckREST struct {
-	instances instanceGetter
+	instances rest.Getter
 	checker   Checker
 }
 
@@ -37,10 +35,6 @@ var (
 	_ rest.NamedCreater   = &CheckREST{}
 	_ rest.TableConvertor = &CheckREST{}
 )
-
-func newCheckREST(instances instanceGetter, checker Checker) *CheckREST {
-	return &CheckREST{instances: instances, checker: checker}
-}
 
 // New implements [rest.Storage].
 func (*CheckREST) New() runtime.Object { return &windows.WindowsInstanceCheck{} }
@@ -86,9 +80,9 @@ var checkColumns = []metav1.TableColumnDefinition{
 
 // ConvertToTable implements [rest.TableConvertor]: the layers, and after them what preflight found.
 func (*CheckREST) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	check, ok := obj.(*windows.WindowsInstanceCheck)
-	if !ok {
-		return nil, fmt.Errorf("got a %T where a WindowsInstanceCheck was expected", obj)
+	check, err := base.As[*windows.WindowsInstanceCheck](obj)
+	if err != nil {
+		return nil, err
 	}
 	return tableOf(obj, options, checkColumns, checkRows(&check.Status)), nil
 }

@@ -53,12 +53,12 @@ func TestCheck(t *testing.T) {
 		{"admission refuses", "win-1", named("", ""), refuse, metav1.CreateOptions{}, 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newCheckREST(instances{}, checkerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
+			r := &CheckREST{instances: instances{}, checker: checkerFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 				if test.want != 0 {
 					t.Error("the host was contacted")
 				}
 				return &v1alpha1.WindowsInstanceCheckStatus{Layers: []v1alpha1.CheckLayer{{Name: "Connect", Result: v1alpha1.CheckFailed, Message: instance.Name}}}
-			}))
+			})}
 			ctx := genericapirequest.WithNamespace(t.Context(), validInstance().Namespace)
 			obj, err := r.Create(ctx, test.instance, test.body, test.admit, &test.options)
 			if test.want != 0 {
@@ -94,7 +94,7 @@ func TestCheckTable(t *testing.T) {
 		"Handshake | Skipped | <none> | <none> | It needs the layer Connect, which failed.",
 		"Finding | Warning | <none> | RebootPending | Windows waits for a restart",
 	}
-	if diff := cmp.Diff(want, asText(t, newCheckREST(instances{}, nil).ConvertToTable, check)); diff != "" {
+	if diff := cmp.Diff(want, asText(t, (&CheckREST{}).ConvertToTable, check)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -10,41 +10,38 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// PoolGetter reads pools of the namespace of a request.
-type PoolGetter interface {
-	Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
-}
-
-// credentialGuard asks for the right to the credentials that a host is logged in to
-// with, when an instance is made and whenever it is changed where they go or which
-// they are. Otherwise whoever may write instances could make themselves a host, have our
-// programs log in to it, and so use a key that they were never given.
+// credentialGuard requires the right to use the credentials of a host when an instance is
+// created, and whenever it changes where they are sent or which they are. Otherwise whoever
+// may write instances could create a host of their own, have our programs log in to it, and
+// so use a key that they were never given.
 type credentialGuard struct {
-	credentials base.CredentialAuthorizer
-	pools       PoolGetter
+	authorizer authorizer.Authorizer
+	pools      rest.Getter
 }
 
-func (g credentialGuard) validateCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return base.Guard(g.authorize, next)
+func (g credentialGuard) checkCreate(ctx context.Context, instance *windows.WindowsInstance) error {
+	secret, err := g.secretOf(ctx, instance)
+	if err != nil {
+		return err
+	}
+	return base.AuthorizeCredentials(ctx, g.authorizer, windows.Resource("windowsinstances"), instance, secret)
 }
 
-func (g credentialGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return base.GuardUpdate(func(ctx context.Context, instance, old *windows.WindowsInstance) error {
-		if apiequality.Semantic.DeepEqual(loginOf(instance), loginOf(old)) {
-			return nil
-		}
-		return g.authorize(ctx, instance)
-	}, next)
+func (g credentialGuard) checkUpdate(ctx context.Context, instance, old *windows.WindowsInstance) error {
+	if apiequality.Semantic.DeepEqual(loginOf(instance), loginOf(old)) {
+		return nil
+	}
+	return g.checkCreate(ctx, instance)
 }
 
-// login is where credentials go and which they are.
+// login is where credentials are sent and which they are.
 type login struct {
 	Address     string
 	Port        int32
@@ -58,39 +55,28 @@ func loginOf(instance *windows.WindowsInstance) login {
 	return login{spec.Address, spec.Port, spec.Username, spec.CredentialsSecretRef, spec.PoolRef}
 }
 
-func (g credentialGuard) authorize(ctx context.Context, instance *windows.WindowsInstance) error {
-	credential, err := g.credentialOf(ctx, instance)
-	if err != nil {
-		return err
-	}
-	return g.credentials.Authorize(ctx, windows.Resource("windowsinstances"), instance.Namespace, instance.Name, credential)
-}
-
-// credentialOf finds the credentials of an instance as those do who log in: its own,
-// else those of its pool, else the cluster-wide key. An instance of a pool that is not
-// there is not logged in to at all; whoever makes the pool later decides about the
-// credentials of hosts that they may not know of, so the most is asked for here.
-func (g credentialGuard) credentialOf(ctx context.Context, instance *windows.WindowsInstance) (base.Credential, error) {
+// secretOf returns the Secret that is used to log in to the host of an instance: its own,
+// else that of its pool, else none, which is the cluster-wide key. A host whose pool does not
+// exist is not logged in to at all; whoever creates the pool later decides about the
+// credentials of hosts that they may not know of, so the most is required here.
+func (g credentialGuard) secretOf(ctx context.Context, instance *windows.WindowsInstance) (string, error) {
 	if ref := instance.Spec.CredentialsSecretRef; ref != nil {
-		return base.Credential{Secret: ref.Name}, nil
+		return ref.Name, nil
 	}
 	ref := instance.Spec.PoolRef
 	if ref == nil {
-		return base.Credential{}, nil
+		return "", nil
 	}
 	obj, err := g.pools.Get(ctx, ref.Name, &metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return base.Credential{}, nil
+		return "", nil
 	}
 	if err != nil {
-		return base.Credential{}, apierrors.NewInternalError(fmt.Errorf("reading pool %q to learn of its credentials: %w", ref.Name, err))
+		return "", apierrors.NewInternalError(fmt.Errorf("reading the credentials of pool %q: %w", ref.Name, err))
 	}
-	pool, ok := obj.(*windows.WindowsNodePool)
-	if !ok {
-		return base.Credential{}, apierrors.NewInternalError(fmt.Errorf("got a %T where a WindowsNodePool was expected", obj))
+	pool, err := base.As[*windows.WindowsNodePool](obj)
+	if err != nil || pool.Spec.Template.CredentialsSecretRef == nil {
+		return "", err
 	}
-	if ref := pool.Spec.Template.CredentialsSecretRef; ref != nil {
-		return base.Credential{Secret: ref.Name}, nil
-	}
-	return base.Credential{}, nil
+	return pool.Spec.Template.CredentialsSecretRef.Name, nil
 }

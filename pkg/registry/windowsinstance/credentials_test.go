@@ -85,7 +85,7 @@ func TestCredentialGuard(t *testing.T) {
 				if allowed {
 					recorder.decision = authorizer.DecisionAllow
 				}
-				guard := credentialGuard{credentials: base.NewCredentialAuthorizer(&recorder), pools: fewPools{}}
+				guard := credentialGuard{authorizer: &recorder, pools: fewPools{}}
 				before, after := validInstance(), validInstance()
 				for _, c := range test.before {
 					c(before)
@@ -96,9 +96,9 @@ func TestCredentialGuard(t *testing.T) {
 				called := false
 				var err error
 				if test.create {
-					err = guard.validateCreate(func(context.Context, runtime.Object) error { called = true; return nil })(as("jane"), after)
+					err = base.Guard(func(context.Context, runtime.Object) error { called = true; return nil }, guard.checkCreate)(as("jane"), after)
 				} else {
-					err = guard.validateUpdate(func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil })(as("jane"), after, before)
+					err = base.GuardUpdate(func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil }, guard.checkUpdate)(as("jane"), after, before)
 				}
 				want := allowed || test.want == nothing
 				if called != want || (err == nil) != want || !want && !apierrors.IsForbidden(err) {
@@ -119,29 +119,29 @@ func TestCredentialGuard(t *testing.T) {
 // TestCredentialGuardFailsClosed proves that what cannot be found out is not allowed.
 func TestCredentialGuardFailsClosed(t *testing.T) {
 	allow := &recordingAuthorizer{decision: authorizer.DecisionAllow}
-	guard := credentialGuard{credentials: base.NewCredentialAuthorizer(allow), pools: fewPools{}}
+	guard := credentialGuard{authorizer: allow, pools: fewPools{}}
 	broken := validInstance()
 	broken.Spec.PoolRef = &windows.PoolReference{Name: "broken"}
 	for name, err := range map[string]error{
-		"the pool cannot be read":           guard.validateCreate(nil)(as("jane"), broken),
-		"the pool cannot be read on update": guard.validateUpdate(nil)(as("jane"), broken, validInstance()),
-		"nobody":                            guard.validateCreate(nil)(context.Background(), validInstance()),
-		"another kind":                      guard.validateCreate(nil)(as("jane"), &windows.WindowsNodePool{}),
-		"another kind on update":            guard.validateUpdate(nil)(as("jane"), &windows.WindowsNodePool{}, validInstance()),
-		"another kind before":               guard.validateUpdate(nil)(as("jane"), validInstance(), &windows.WindowsNodePool{}),
+		"the pool cannot be read":           base.Guard(nil, guard.checkCreate)(as("jane"), broken),
+		"the pool cannot be read on update": base.GuardUpdate(nil, guard.checkUpdate)(as("jane"), broken, validInstance()),
+		"nobody":                            base.Guard(nil, guard.checkCreate)(context.Background(), validInstance()),
+		"another kind":                      base.Guard(nil, guard.checkCreate)(as("jane"), &windows.WindowsNodePool{}),
+		"another kind on update":            base.GuardUpdate(nil, guard.checkUpdate)(as("jane"), &windows.WindowsNodePool{}, validInstance()),
+		"another kind before":               base.GuardUpdate(nil, guard.checkUpdate)(as("jane"), validInstance(), &windows.WindowsNodePool{}),
 	} {
 		if err == nil {
 			t.Errorf("%s: allowed", name)
 		}
 	}
 	refused := errors.New("refused")
-	if err := guard.validateCreate(func(context.Context, runtime.Object) error { return refused })(as("jane"), validInstance()); !errors.Is(err, refused) {
+	if err := base.Guard(func(context.Context, runtime.Object) error { return refused }, guard.checkCreate)(as("jane"), validInstance()); !errors.Is(err, refused) {
 		t.Errorf("admission is not asked: got %v", err)
 	}
-	if err := guard.validateCreate(nil)(as("jane"), validInstance()); err != nil {
+	if err := base.Guard(nil, guard.checkCreate)(as("jane"), validInstance()); err != nil {
 		t.Errorf("got %v", err)
 	}
-	if err := guard.validateUpdate(nil)(as("jane"), validInstance(), validInstance()); err != nil {
+	if err := base.GuardUpdate(nil, guard.checkUpdate)(as("jane"), validInstance(), validInstance()); err != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,7 +5,6 @@ package windowsinstance
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
@@ -33,56 +33,48 @@ func (*ExecREST) NewConnectOptions() (options runtime.Object, hasPath bool, path
 	return &windows.WindowsInstanceExecOptions{}, false, ""
 }
 
-// Connect implements [rest.Connecter].
+// Connect implements [rest.Connecter]: it runs the command and connects the client with it.
 func (r *ExecREST) Connect(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
-	o, ok := options.(*windows.WindowsInstanceExecOptions)
-	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("got options of type %T", options))
-	}
-	instance, err := r.begin(ctx, name)
+	o, err := base.As[*windows.WindowsInstanceExecOptions](options)
 	if err != nil {
 		return nil, err
 	}
-	if !o.Stdin && !o.Stdout && !o.Stderr {
-		return nil, apierrors.NewBadRequest("at least one of stdin, stdout and stderr must be true")
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		info := r.info(ctx, StreamExec, instance)
-		info.ExecOptions = stream.ExecOptions{Command: o.Command, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
-		if err := r.serve(w, request, info); err != nil {
-			responder.Error(err)
+	return r.connect(ctx, name, StreamExec, responder, func(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
+		if !o.Stdin && !o.Stdout && !o.Stderr {
+			return apierrors.NewBadRequest("at least one of stdin, stdout and stderr must be true")
 		}
-	}), nil
+		if err := stream.CheckExec(request); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+		info.ExecOptions = stream.ExecOptions{Command: o.Command, Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, TTY: o.TTY}
+		return r.serveExec(w, request, info)
+	})
 }
 
-// serve runs the command and connects the client with it. Errors are those of before
-// the upgrade.
-func (r *ExecREST) serve(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
-	if err := stream.CheckExec(request); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
+func (r *ExecREST) serveExec(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
 	ctx := request.Context()
-	drain, over, err := r.admit(info)
+	session, err := r.open(info)
 	if err != nil {
 		return err
 	}
-	defer over()
-	recorder, finish, err := r.record(ctx, info)
+	defer session.close()
+	recorder, finish, err := session.record(ctx)
 	if err != nil {
 		return err
 	}
-	session, err := r.opener.OpenSession(ctx, info.Instance, info.ExecOptions)
+	command, err := r.opener.OpenSession(ctx, info.Instance, info.ExecOptions)
 	if err != nil {
 		if closeErr := finish(); closeErr != nil {
 			klog.FromContext(ctx).Error(closeErr, "Closing the recording of a session that did not begin")
 		}
 		return err
 	}
-	r.started(ctx, info, quoteCommand(info.Command))
-	result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: drain, Recorder: recorder}, session)
-	if err := finish(); err != nil {
-		r.notRecorded(ctx, info, err)
-	}
-	r.ended(ctx, info, result)
+	session.serve(ctx, quoteCommand(info.Command), func() stream.Result {
+		result := stream.ServeExec(w, request, info.ExecOptions, stream.Config{Drain: session.drain, Recorder: recorder}, command)
+		if err := finish(); err != nil {
+			session.notRecorded(ctx, err)
+		}
+		return result
+	})
 	return nil
 }

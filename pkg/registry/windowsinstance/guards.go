@@ -12,7 +12,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -20,8 +19,8 @@ import (
 )
 
 // sourceGuard keeps people from deleting an instance that a ConfigMap or a
-// MachineSet still asks for: it would come back a moment later. It never stands in
-// the way of garbage collection, namespace deletion or the controller.
+// MachineSet still requests: it would be recreated a moment later. It never blocks
+// garbage collection, namespace deletion or the controller.
 type sourceGuard struct {
 	// writers are the user names of the controller.
 	writers []string
@@ -36,11 +35,7 @@ var housekeepers = []string{
 	"system:kube-controller-manager",
 }
 
-func (g sourceGuard) validateDelete(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return base.Guard(g.check, next)
-}
-
-func (g sourceGuard) check(ctx context.Context, instance *windows.WindowsInstance) error {
+func (g sourceGuard) checkDelete(ctx context.Context, instance *windows.WindowsInstance) error {
 	source := instance.Annotations[v1alpha1.SourceAnnotation]
 	if source == "" || instance.DeletionTimestamp != nil {
 		return nil
@@ -55,20 +50,35 @@ func (g sourceGuard) check(ctx context.Context, instance *windows.WindowsInstanc
 		source, v1alpha1.SourceAnnotation))
 }
 
-// keyGuard asks for a right of its own before the keys that a host may present are
-// changed: whoever changes them decides which machine our key logs in to.
+// keyGuard requires the verb trust before the keys that a host may present are changed:
+// whoever changes them decides which machine our key logs in to.
 type keyGuard struct {
 	authorizer authorizer.Authorizer
 }
 
-// trustRight is the right to change the keys.
-var trustRight = right{verb: v1alpha1.VerbTrust, resource: v1alpha1.ResourceHostKeys}
+func (g keyGuard) checkUpdate(ctx context.Context, instance, old *windows.WindowsInstance) error {
+	if slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys) {
+		return nil
+	}
+	return requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "changing spec.hostKeys")
+}
 
-func (g keyGuard) validateUpdate(next rest.ValidateObjectUpdateFunc) rest.ValidateObjectUpdateFunc {
-	return base.GuardUpdate(func(ctx context.Context, instance, old *windows.WindowsInstance) error {
-		if slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys) {
-			return nil
-		}
-		return trustRight.require(ctx, g.authorizer, instance, "changing spec.hostKeys", "asking whether the host key may be changed")
-	}, next)
+// requireVerb requires a right besides that to write instances: a verb on a resource that
+// exists in RBAC rules only, with the name of the instance, in its namespace. Action is what
+// requires it. It fails closed, see [base.Require].
+func requireVerb(ctx context.Context, a authorizer.Authorizer, instance *windows.WindowsInstance, verb, resource, action string) error {
+	user, _ := genericapirequest.UserFrom(ctx)
+	return base.Require(ctx, a, authorizer.AttributesRecord{
+		User:            user,
+		Verb:            verb,
+		Namespace:       instance.Namespace,
+		APIGroup:        v1alpha1.GroupName,
+		APIVersion:      v1alpha1.SchemeGroupVersion.Version,
+		Resource:        resource,
+		Name:            instance.Name,
+		ResourceRequest: true,
+	}, func(why string) error {
+		return apierrors.NewForbidden(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
+			"%s needs the verb %q on %s.%s %q in namespace %q: %s", action, verb, resource, v1alpha1.GroupName, instance.Name, instance.Namespace, why))
+	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 const controllerUser = "system:serviceaccount:openshift-windows-machine-config-operator:windows-controller"
@@ -55,7 +56,7 @@ func TestSourceGuard(t *testing.T) {
 			}
 			called := false
 			next := func(context.Context, runtime.Object) error { called = true; return nil }
-			err := sourceGuard{writers: []string{controllerUser}}.validateDelete(next)(test.ctx, instance)
+			err := base.Guard(next, sourceGuard{writers: []string{controllerUser}}.checkDelete)(test.ctx, instance)
 			if called != test.want || (err == nil) != test.want {
 				t.Fatalf("got %v, further checks were made: %v", err, called)
 			}
@@ -119,7 +120,7 @@ func TestKeyGuard(t *testing.T) {
 			test.after(after)
 			called := false
 			next := func(context.Context, runtime.Object, runtime.Object) error { called = true; return nil }
-			err := keyGuard{authorizer: &test.authorizer}.validateUpdate(next)(test.ctx, after, before)
+			err := base.GuardUpdate(next, keyGuard{authorizer: &test.authorizer}.checkUpdate)(test.ctx, after, before)
 			if called != (test.want == "") {
 				t.Errorf("further checks were made: %v", called)
 			}
@@ -153,22 +154,22 @@ func TestKeyGuard(t *testing.T) {
 // a guard without further checks works.
 func TestGuardsPassOnErrors(t *testing.T) {
 	refused := errors.New("refused")
-	if err := (sourceGuard{}).validateDelete(func(context.Context, runtime.Object) error { return refused })(as("jane"), validInstance()); !errors.Is(err, refused) {
+	if err := base.Guard(func(context.Context, runtime.Object) error { return refused }, sourceGuard{}.checkDelete)(as("jane"), validInstance()); !errors.Is(err, refused) {
 		t.Errorf("delete: got %v", err)
 	}
-	if err := (sourceGuard{}).validateDelete(nil)(as("jane"), validInstance()); err != nil {
+	if err := base.Guard(nil, sourceGuard{}.checkDelete)(as("jane"), validInstance()); err != nil {
 		t.Errorf("delete: got %v", err)
 	}
-	if err := (keyGuard{}).validateUpdate(func(context.Context, runtime.Object, runtime.Object) error { return refused })(as("jane"), validInstance(), validInstance()); !errors.Is(err, refused) {
+	if err := base.GuardUpdate(func(context.Context, runtime.Object, runtime.Object) error { return refused }, keyGuard{}.checkUpdate)(as("jane"), validInstance(), validInstance()); !errors.Is(err, refused) {
 		t.Errorf("update: got %v", err)
 	}
-	if err := (keyGuard{}).validateUpdate(nil)(as("jane"), validInstance(), validInstance()); err != nil {
+	if err := base.GuardUpdate(nil, keyGuard{}.checkUpdate)(as("jane"), validInstance(), validInstance()); err != nil {
 		t.Errorf("update: got %v", err)
 	}
-	if err := (sourceGuard{}).validateDelete(nil)(as("jane"), &windows.WindowsNodePool{}); err == nil {
+	if err := base.Guard(nil, sourceGuard{}.checkDelete)(as("jane"), &windows.WindowsNodePool{}); err == nil {
 		t.Error("delete: a pool was taken for an instance")
 	}
-	if err := (keyGuard{}).validateUpdate(nil)(as("jane"), &windows.WindowsNodePool{}, validInstance()); err == nil {
+	if err := base.GuardUpdate(nil, keyGuard{}.checkUpdate)(as("jane"), &windows.WindowsNodePool{}, validInstance()); err == nil {
 		t.Error("update: a pool was taken for an instance")
 	}
 }

@@ -20,10 +20,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
-
-// SubresourceInspect is the name of the subresource that looks at a host.
-const SubresourceInspect = "inspect"
 
 // Inspector looks at hosts.
 type Inspector interface {
@@ -34,7 +32,7 @@ type Inspector interface {
 // InspectREST serves the subresource inspect: what a host says of itself, live over SSH,
 // also when its kubelet is dead or never ran. Nothing of it is stored.
 type InspectREST struct {
-	instances instanceGetter
+	instances rest.Getter
 	inspector Inspector
 }
 
@@ -42,10 +40,6 @@ var (
 	_ rest.Getter         = &InspectREST{}
 	_ rest.TableConvertor = &InspectREST{}
 )
-
-func newInspectREST(instances instanceGetter, inspector Inspector) *InspectREST {
-	return &InspectREST{instances: instances, inspector: inspector}
-}
 
 // New implements [rest.Storage].
 func (*InspectREST) New() runtime.Object { return &windows.WindowsInstanceInspection{} }
@@ -80,9 +74,9 @@ var inspectColumns = []metav1.TableColumnDefinition{
 // ConvertToTable implements [rest.TableConvertor]: a line for each thing that somebody who
 // looks for a fault goes through.
 func (*InspectREST) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	inspection, ok := obj.(*windows.WindowsInstanceInspection)
-	if !ok {
-		return nil, fmt.Errorf("got a %T where a WindowsInstanceInspection was expected", obj)
+	inspection, err := base.As[*windows.WindowsInstanceInspection](obj)
+	if err != nil {
+		return nil, err
 	}
 	return tableOf(obj, options, inspectColumns, inspectionRows(inspection)), nil
 }

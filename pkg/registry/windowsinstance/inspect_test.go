@@ -41,7 +41,7 @@ func TestInspect(t *testing.T) {
 		{"host cannot be reached", "win-1", unreachable, 503},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newInspectREST(instances{}, inspectorFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
+			r := &InspectREST{instances: instances{}, inspector: inspectorFunc(func(_ context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 				if test.err != nil {
 					return nil, test.err
 				}
@@ -49,7 +49,7 @@ func TestInspect(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Name: instance.Name},
 					Services:   []v1alpha1.ServiceInspection{{Name: "kubelet", State: "Stopped"}},
 				}, nil
-			}))
+			})}
 			obj, err := r.Get(t.Context(), test.instance, &metav1.GetOptions{})
 			if test.want != 0 {
 				var status apierrors.APIStatus
@@ -167,13 +167,13 @@ func TestInspectTable(t *testing.T) {
 		"Error | System/disk | Unknown | " + strings.Repeat("ä", 119) + "…",
 		"Unknown | network/hns | Unknown | the Host Networking Service (hns) does not run",
 	}
-	if diff := cmp.Diff(want, asText(t, newInspectREST(instances{}, nil).ConvertToTable, inspection)); diff != "" {
+	if diff := cmp.Diff(want, asText(t, (&InspectREST{}).ConvertToTable, inspection)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	halfway := &windows.WindowsInstanceInspection{Configuration: windows.ConfigurationInspection{AppliedRevision: "r1", ApplyingRevision: "r2"}}
-	if got, want := asText(t, newInspectREST(instances{}, nil).ConvertToTable, halfway), "Configuration | r2 | Incomplete | before that r1"; !slices.Contains(got, want) {
+	if got, want := asText(t, (&InspectREST{}).ConvertToTable, halfway), "Configuration | r2 | Incomplete | before that r1"; !slices.Contains(got, want) {
 		t.Errorf("no line %q in %q", want, got)
 	}
 	// Of a host that says nothing there is a table, too.
-	asText(t, newInspectREST(instances{}, nil).ConvertToTable, &windows.WindowsInstanceInspection{})
+	asText(t, (&InspectREST{}).ConvertToTable, &windows.WindowsInstanceInspection{})
 }

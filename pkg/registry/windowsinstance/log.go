@@ -6,14 +6,12 @@ package windowsinstance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -21,6 +19,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
 // LogOpener opens logs on hosts.
@@ -49,14 +48,9 @@ const (
 	beforeFrontProxyTimeout = 50 * time.Second
 )
 
-// instanceGetter is the part of the store that logs need.
-type instanceGetter interface {
-	Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
-}
-
 // LogREST serves the subresources log and logs: the logs of a host, live over SSH.
 type LogREST struct {
-	instances instanceGetter
+	instances rest.Getter
 	logs      LogOpener
 	streams   *Streams
 	maxFollow time.Duration
@@ -70,7 +64,7 @@ var (
 
 var _ io.WriterTo = &logReader{}
 
-func newLogREST(instances instanceGetter, logs LogOpener, streams *Streams, maxFollow time.Duration) *LogREST {
+func newLogREST(instances rest.Getter, logs LogOpener, streams *Streams, maxFollow time.Duration) *LogREST {
 	return &LogREST{instances: instances, logs: logs, streams: streams, maxFollow: maxFollow, now: time.Now}
 }
 
@@ -105,9 +99,9 @@ func (*LogREST) NewGetOptions() (runtime.Object, bool, string) {
 
 // Get implements [rest.GetterWithOptions].
 func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) (runtime.Object, error) {
-	o, ok := options.(*windows.WindowsInstanceLogOptions)
-	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("got options of type %T", options))
+	o, err := base.As[*windows.WindowsInstanceLogOptions](options)
+	if err != nil {
+		return nil, err
 	}
 	request, errs := logRequest(o, r.now())
 	if len(errs) > 0 {

@@ -29,15 +29,11 @@ func checkPreconditions(instance *windows.WindowsInstance, p *metav1.Preconditio
 }
 
 // record makes o the operation of the instance. It refuses while another is active.
-func record(instance *windows.WindowsInstance, o *windows.Operation) error {
+func record(instance *windows.WindowsInstance, o *v1alpha1.Operation) error {
 	if instance.DeletionTimestamp != nil {
 		return conflict(instance, "the instance is being removed")
 	}
-	recorded := &v1alpha1.Operation{}
-	if err := v1alpha1.Convert_windows_Operation_To_v1alpha1_Operation(o, recorded, nil); err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("converting the operation: %w", err))
-	}
-	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Record(recorded) })
+	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Record(o) })
 }
 
 // requestCancel notes that the operation with this ID is to end.

@@ -14,12 +14,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func operation(id string, phase windows.OperationPhase) *windows.Operation {
 	return &windows.Operation{ID: id, Type: windows.OperationDrain, Phase: phase, RequestedBy: "alice", RequestedAt: metav1.NewTime(noon)}
+}
+
+// recorded is the same operation in the served version, as actions record it.
+func recorded(t *testing.T, o *windows.Operation) *v1alpha1.Operation {
+	t.Helper()
+	out := &v1alpha1.Operation{}
+	if err := v1alpha1.Convert_windows_Operation_To_v1alpha1_Operation(o, out, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // checkConflict checks an error: nil when want is empty, else a conflict that says so.
@@ -57,7 +68,7 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 			instance := validInstance()
 			test.change(instance)
 			before := instance.Status.Operation
-			err := record(instance, operation("new", windows.OperationPending))
+			err := record(instance, recorded(t, operation("new", windows.OperationPending)))
 			checkConflict(t, err, test.want)
 			if want := before; err != nil && instance.Status.Operation != want {
 				t.Error("a refused operation was recorded")
@@ -72,7 +83,7 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 func TestHistoryKeepsTheLastTen(t *testing.T) {
 	instance := validInstance()
 	for n := range 13 {
-		if err := record(instance, operation(fmt.Sprint(n), windows.OperationSucceeded)); err != nil {
+		if err := record(instance, recorded(t, operation(fmt.Sprint(n), windows.OperationSucceeded))); err != nil {
 			t.Fatal(err)
 		}
 	}

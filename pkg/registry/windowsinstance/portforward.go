@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
@@ -59,51 +60,37 @@ func (*PortForwardREST) NewConnectOptions() (options runtime.Object, hasPath boo
 	return &windows.WindowsInstancePortForwardOptions{}, false, ""
 }
 
-// Connect implements [rest.Connecter].
+// Connect implements [rest.Connecter]: it connects the client with ports of the host.
 func (r *PortForwardREST) Connect(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
-	o, ok := options.(*windows.WindowsInstancePortForwardOptions)
-	if !ok {
-		return nil, apierrors.NewInternalError(fmt.Errorf("got options of type %T", options))
-	}
-	instance, err := r.begin(ctx, name)
+	o, err := base.As[*windows.WindowsInstancePortForwardOptions](options)
 	if err != nil {
 		return nil, err
 	}
-	for _, port := range o.Ports {
-		if err := r.ports.check(int(port)); err != nil {
-			return nil, apierrors.NewForbidden(windows.Resource("windowsinstances/"+SubresourcePortForward), name, err)
+	return r.connect(ctx, name, StreamPortForward, responder, func(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
+		for _, port := range o.Ports {
+			if err := r.ports.check(int(port)); err != nil {
+				return apierrors.NewForbidden(windows.Resource("windowsinstances/portforward"), name, err)
+			}
 		}
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		info := r.info(ctx, StreamPortForward, instance)
+		if err := stream.CheckPortForward(request); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
 		info.Ports = o.Ports
-		if err := r.serve(w, request, info); err != nil {
-			responder.Error(err)
+		session, err := r.open(info)
+		if err != nil {
+			return err
 		}
-	}), nil
-}
-
-// serve connects the client with ports of the host. Errors are those of before the
-// upgrade.
-func (r *PortForwardREST) serve(w http.ResponseWriter, request *http.Request, info SessionInfo) error {
-	if err := stream.CheckPortForward(request); err != nil {
-		return apierrors.NewBadRequest(err.Error())
-	}
-	ctx := request.Context()
-	drain, over, err := r.admit(info)
-	if err != nil {
-		return err
-	}
-	defer over()
-	r.started(ctx, info, describePorts(info.Ports))
-	result := stream.ServePortForward(w, request, stream.Config{Drain: drain}, func(ctx context.Context, port int) (stream.Conn, error) {
-		if err := r.ports.check(port); err != nil {
-			return nil, err
-		}
-		return r.opener.DialPort(ctx, info.Instance, port)
+		defer session.close()
+		session.serve(request.Context(), describePorts(info.Ports), func() stream.Result {
+			return stream.ServePortForward(w, request, stream.Config{Drain: session.drain}, func(ctx context.Context, port int) (stream.Conn, error) {
+				if err := r.ports.check(port); err != nil {
+					return nil, err
+				}
+				return r.opener.DialPort(ctx, info.Instance, port)
+			})
+		})
+		return nil
 	})
-	r.ended(ctx, info, result)
-	return nil
 }
 
 // describePorts is for the audit log.

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -17,7 +18,7 @@ import (
 
 // getServed reads an instance in the version that is served, which is what those who
 // reach hosts work with.
-func getServed(ctx context.Context, instances instanceGetter, name string) (*v1alpha1.WindowsInstance, error) {
+func getServed(ctx context.Context, instances rest.Getter, name string) (*v1alpha1.WindowsInstance, error) {
 	obj, err := instances.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, err

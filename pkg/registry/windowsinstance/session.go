@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -70,20 +71,13 @@ type SessionEnd struct {
 	Duration time.Duration
 }
 
-// SessionEvents is told about sessions. Calls must not block for long.
+// SessionEvents receives the events of sessions. Calls must not block for long.
 type SessionEvents interface {
 	Started(SessionInfo)
 	// NotRecorded says that a session which should be recorded is not, from now on.
 	NotRecorded(SessionInfo, error)
 	Ended(SessionInfo, SessionEnd)
 }
-
-// noSessionEvents tells nobody.
-type noSessionEvents struct{}
-
-func (noSessionEvents) Started(SessionInfo)            {}
-func (noSessionEvents) NotRecorded(SessionInfo, error) {}
-func (noSessionEvents) Ended(SessionInfo, SessionEnd)  {}
 
 // RecordingOptions say whether sessions are recorded.
 type RecordingOptions struct {
@@ -95,7 +89,7 @@ type RecordingOptions struct {
 
 // sessions is what exec and portforward have in common.
 type sessions struct {
-	instances  instanceGetter
+	instances  rest.Getter
 	authorizer authorizer.Authorizer
 	opener     SessionOpener
 	events     SessionEvents
@@ -113,12 +107,59 @@ func (*sessions) ConnectMethods() []string { return []string{http.MethodGet, htt
 // the latencies of short requests. The installer of the API asks for it.
 func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
 
-// begin authorizes a request and finds its instance.
-func (s *sessions) begin(ctx context.Context, name string) (*v1alpha1.WindowsInstance, error) {
+// connect authorizes a request, finds its instance, and returns a handler that serves the
+// session. Errors of serve are those of before the upgrade.
+func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, SessionInfo) error) (http.Handler, error) {
 	if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
 		return nil, err
 	}
-	return getServed(ctx, s.instances, name)
+	instance, err := getServed(ctx, s.instances, name)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		info := SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()}
+		info.AuditID, _ = audit.AuditIDFrom(ctx)
+		if err := serve(w, request, info); err != nil {
+			responder.Error(err)
+		}
+	}), nil
+}
+
+// session is one that was admitted.
+type session struct {
+	*sessions
+	info SessionInfo
+	// drain is closed when the server stops.
+	drain            chan struct{}
+	untrack, release func()
+}
+
+// open counts a session, or refuses it when a limit is reached. The session must be closed.
+func (s *sessions) open(info SessionInfo) (*session, error) {
+	release, err := s.streams.admit(info.Kind, info.Instance.Namespace+"/"+info.Instance.Name, info.User)
+	if err != nil {
+		return nil, err
+	}
+	drain := make(chan struct{})
+	untrack := s.streams.track(sync.OnceFunc(func() { close(drain) }))
+	return &session{sessions: s, info: info, drain: drain, untrack: untrack, release: release}, nil
+}
+
+// serve runs a session to its end, and reports its begin and its end. What is the command
+// or the ports, for the audit log.
+func (s *session) serve(ctx context.Context, what string, run func() stream.Result) {
+	audit.AddAuditAnnotation(ctx, auditSessionCommand, what)
+	s.events.Started(s.info)
+	end := SessionEnd{Result: run(), Duration: time.Since(s.info.Start)}
+	audit.AddAuditAnnotation(ctx, auditSessionEnd, end.String())
+	s.events.Ended(s.info, end)
+}
+
+// close stops counting the session.
+func (s *session) close() {
+	s.untrack()
+	s.release()
 }
 
 // ensureAuthorized asks for a verb that the HTTP method of the request does not stand
@@ -137,7 +178,7 @@ func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading what is to be authorized: %w", err))
 	}
-	return base.Require(ctx, a, verbOverride{attributes, verb}, "asking whether this is allowed", forbidden)
+	return base.Require(ctx, a, verbOverride{attributes, verb}, forbidden)
 }
 
 // verbOverride asks for another verb than that of the request.
@@ -155,41 +196,6 @@ func userOrUnknown(ctx context.Context) string {
 		return info.GetName()
 	}
 	return "unknown"
-}
-
-// info describes a session that is about to begin.
-func (s *sessions) info(ctx context.Context, kind StreamKind, instance *v1alpha1.WindowsInstance) SessionInfo {
-	info := SessionInfo{Kind: kind, Instance: instance, User: userOrUnknown(ctx), Start: time.Now()}
-	info.AuditID, _ = audit.AuditIDFrom(ctx)
-	return info
-}
-
-// admit counts the session. The returned drain is closed when the server stops, and
-// over must be called at the end.
-func (s *sessions) admit(info SessionInfo) (drain <-chan struct{}, over func(), err error) {
-	release, err := s.streams.admit(info.Kind, info.Instance.Namespace+"/"+info.Instance.Name, info.User)
-	if err != nil {
-		return nil, nil, err
-	}
-	stop := make(chan struct{})
-	untrack := s.streams.track(sync.OnceFunc(func() { close(stop) }))
-	return stop, func() {
-		untrack()
-		release()
-	}, nil
-}
-
-// started tells everybody that a session has begun.
-func (s *sessions) started(ctx context.Context, info SessionInfo, what string) {
-	audit.AddAuditAnnotation(ctx, auditSessionCommand, what)
-	s.events.Started(info)
-}
-
-// ended tells everybody how a session ended.
-func (s *sessions) ended(ctx context.Context, info SessionInfo, result stream.Result) {
-	end := SessionEnd{Result: result, Duration: time.Since(info.Start)}
-	audit.AddAuditAnnotation(ctx, auditSessionEnd, end.String())
-	s.events.Ended(info, end)
 }
 
 // String is for audit logs and events.
@@ -224,37 +230,37 @@ func quoteCommand(command []string) string {
 // record begins the recording of a session. Without an error the returned recorder
 // may be nil: nothing is to be recorded, or nothing can be and need not. finish must be
 // called in any case; it reports a recording that was required and is not complete.
-func (s *sessions) record(ctx context.Context, info SessionInfo) (recorder stream.Recorder, finish func() error, err error) {
+func (s *session) record(ctx context.Context) (recorder stream.Recorder, finish func() error, err error) {
 	nothing := func() error { return nil }
 	if s.recording.Directory == "" {
 		return nil, nothing, nil
 	}
 	recording, err := recording.Create(s.recording.Directory, recording.Header{
-		Start: info.Start, Namespace: info.Instance.Namespace, Name: info.Instance.Name,
-		Command: strings.Join(info.Command, " "), TTY: info.TTY,
+		Start: s.info.Start, Namespace: s.info.Instance.Namespace, Name: s.info.Instance.Name,
+		Command: strings.Join(s.info.Command, " "), TTY: s.info.TTY,
 	})
 	if err != nil {
 		if s.recording.Required {
 			klog.FromContext(ctx).Error(err, "Refusing a session that cannot be recorded")
 			return nil, nil, apierrors.NewInternalError(errors.New("sessions must be recorded here, and this one cannot be: see the log of the server"))
 		}
-		s.notRecorded(ctx, info, err)
+		s.notRecorded(ctx, err)
 		return nil, nothing, nil
 	}
 	audit.AddAuditAnnotation(ctx, auditSessionRecording, recording.Path())
 	if s.recording.Required {
 		return recording, recording.Close, nil
 	}
-	optional := &optionalRecorder{recording: recording, failed: func(err error) { s.notRecorded(ctx, info, err) }}
+	optional := &optionalRecorder{recording: recording, failed: func(err error) { s.notRecorded(ctx, err) }}
 	return optional, func() error {
 		optional.check(recording.Close())
 		return nil
 	}, nil
 }
 
-func (s *sessions) notRecorded(ctx context.Context, info SessionInfo, err error) {
-	klog.FromContext(ctx).Error(err, "A session is not recorded, or not completely", "user", info.User, "instance", klog.KObj(info.Instance))
-	s.events.NotRecorded(info, err)
+func (s *session) notRecorded(ctx context.Context, err error) {
+	klog.FromContext(ctx).Error(err, "A session is not recorded, or not completely", "user", s.info.User, "instance", klog.KObj(s.info.Instance))
+	s.events.NotRecorded(s.info, err)
 }
 
 // optionalRecorder lets a session go on that cannot be recorded. Its calls do not overlap.

@@ -86,8 +86,8 @@ func TestRecordingThatCannotBegin(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			events := &eventList{}
-			s := &sessions{recording: test.options, events: events}
-			recorder, finish, err := s.record(t.Context(), SessionInfo{Instance: &v1alpha1.WindowsInstance{}})
+			s := &session{sessions: &sessions{recording: test.options, events: events}, info: SessionInfo{Instance: &v1alpha1.WindowsInstance{}}}
+			recorder, finish, err := s.record(t.Context())
 			if test.refused != (err != nil) || recorder != nil {
 				t.Errorf("got %v, %v", recorder, err)
 			}

@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
+	"time"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,38 +20,22 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// Names of the subresources, as they stand in storage maps, RBAC rules and the
-// check for long-running requests.
-const (
-	SubresourceLog         = "log"
-	SubresourceLogs        = "logs"
-	SubresourceDrain       = "drain"
-	SubresourceUncordon    = "uncordon"
-	SubresourceReboot      = "reboot"
-	SubresourceReconfigure = "reconfigure"
-	SubresourceCancel      = "cancel"
-	SubresourceExec        = "exec"
-	SubresourcePortForward = "portforward"
-)
-
 // LongRunningSubresources are the subresources whose requests may last for ever.
 // The server must exempt them from its request timeout.
-func LongRunningSubresources() []string {
-	return []string{SubresourceLog, SubresourceLogs, SubresourceExec, SubresourcePortForward}
-}
+func LongRunningSubresources() []string { return []string{"log", "logs", "exec", "portforward"} }
 
 // Storage holds the storage of the resource and of each subresource.
 type Storage struct {
-	Instance *REST
-	Status   *base.StatusREST
-	Log      *LogREST
-	Logs     *LogREST
-	// Actions are the subresources that record an operation, by their names.
-	Actions     map[string]*ActionREST
+	Instance    *REST
+	Status      *base.StatusREST
+	Log         *LogREST
+	Logs        *LogREST
 	Exec        *ExecREST
 	PortForward *PortForwardREST
 	Inspect     *InspectREST
 	Check       *CheckREST
+	// The subresources that record an operation.
+	Drain, Uncordon, Reboot, Reconfigure, Cancel *ActionREST
 }
 
 // Hosts is what the subresources need of the way to hosts. Each of them uses one part of it.
@@ -72,7 +57,7 @@ type Options struct {
 	// which host key is trusted, and who may have which credentials used.
 	Authorizer authorizer.Authorizer
 	// Pools reads the pools that instances belong to.
-	Pools PoolGetter
+	Pools rest.Getter
 	// SourceWriters are the users whom the guard lets delete instances that a
 	// source asks for: the controller itself.
 	SourceWriters []string
@@ -80,7 +65,7 @@ type Options struct {
 	Hosts Hosts
 	// Streams limits and ends streams of logs, exec sessions and port forwards.
 	Streams *Streams
-	// SessionEvents is told about sessions; nil: nobody is.
+	// SessionEvents receives the events of sessions.
 	SessionEvents SessionEvents
 	// PortForwardPorts are the ports of a host that may be forwarded to; see
 	// [DefaultPortForwardPorts].
@@ -109,8 +94,8 @@ func NewStorage(o Options) (*Storage, error) {
 	}
 
 	status := base.NewStatusREST(store, statusStrategy{strategy})
-	if o.SessionEvents == nil {
-		o.SessionEvents = noSessionEvents{}
+	action := func(body runtime.Object) *ActionREST {
+		return &ActionREST{scheme: o.Scheme, status: status, planner: o.Hosts, now: time.Now, body: body}
 	}
 	live := sessions{
 		instances: store, authorizer: o.Authorizer,
@@ -119,26 +104,30 @@ func NewStorage(o Options) (*Storage, error) {
 	return &Storage{
 		Instance: &REST{
 			Store:       store,
-			guard:       sourceGuard{writers: o.SourceWriters},
+			source:      sourceGuard{writers: o.SourceWriters},
 			keys:        keyGuard{authorizer: o.Authorizer},
 			abandon:     abandonGuard{authorizer: o.Authorizer},
-			credentials: credentialGuard{credentials: base.NewCredentialAuthorizer(o.Authorizer), pools: o.Pools},
+			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
 		},
 		Status:      status,
-		Actions:     newActions(o.Scheme, status, o.Hosts),
 		Log:         newLogREST(store, o.Hosts, o.Streams, endless),
 		Logs:        newLogREST(store, o.Hosts, o.Streams, beforeFrontProxyTimeout),
 		Exec:        &ExecREST{live},
 		PortForward: &PortForwardREST{live, o.PortForwardPorts},
-		Inspect:     newInspectREST(store, o.Hosts),
-		Check:       newCheckREST(store, o.Hosts),
+		Inspect:     &InspectREST{instances: store, inspector: o.Hosts},
+		Check:       &CheckREST{instances: store, checker: o.Hosts},
+		Drain:       action(&windows.WindowsInstanceDrain{}),
+		Uncordon:    action(&windows.WindowsInstanceUncordon{}),
+		Reboot:      action(&windows.WindowsInstanceReboot{}),
+		Reconfigure: action(&windows.WindowsInstanceReconfigure{}),
+		Cancel:      action(&windows.WindowsInstanceCancel{}),
 	}, nil
 }
 
 // REST serves the resource itself.
 type REST struct {
 	*genericregistry.Store
-	guard       sourceGuard
+	source      sourceGuard
 	keys        keyGuard
 	abandon     abandonGuard
 	credentials credentialGuard
@@ -156,25 +145,28 @@ func (*REST) ShortNames() []string { return []string{"wi"} }
 // Categories implements [rest.CategoriesProvider].
 func (*REST) Categories() []string { return []string{"windows"} }
 
-// Create adds the checks of who may have which credentials used, and leave a host as it is.
+// Create adds the checks of who may use which credentials, and who may leave a host as it is.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.credentials.validateCreate(r.abandon.validateCreate(validate)), options)
+	return r.Store.Create(ctx, obj, r.guardCreate(validate), options)
 }
 
 // Update adds the same checks, and the one of who may change the trusted host keys.
 // Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	create = r.credentials.validateCreate(r.abandon.validateCreate(create))
-	update = r.credentials.validateUpdate(r.abandon.validateUpdate(r.keys.validateUpdate(update)))
-	return r.Store.Update(ctx, name, info, create, update, force, options)
+	update = base.GuardUpdate(update, r.credentials.checkUpdate, r.abandon.checkUpdate, r.keys.checkUpdate)
+	return r.Store.Update(ctx, name, info, r.guardCreate(create), update, force, options)
 }
 
-// Delete adds the guard against deleting what a source still asks for.
+func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return base.Guard(next, r.credentials.checkCreate, r.abandon.checkCreate)
+}
+
+// Delete adds the guard against deleting what a source still requests.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
-	return r.Store.Delete(ctx, name, r.guard.validateDelete(validate), options)
+	return r.Store.Delete(ctx, name, base.Guard(validate, r.source.checkDelete), options)
 }
 
 // DeleteCollection adds the same guard.
 func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
-	return r.Store.DeleteCollection(ctx, r.guard.validateDelete(validate), options, list)
+	return r.Store.DeleteCollection(ctx, base.Guard(validate, r.source.checkDelete), options, list)
 }

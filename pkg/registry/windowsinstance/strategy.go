@@ -9,7 +9,6 @@ package windowsinstance
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -79,9 +78,9 @@ func (statusStrategy) ValidateUpdate(_ context.Context, obj, old runtime.Object)
 
 // getAttrs returns what selectors can select by.
 func getAttrs(obj runtime.Object) (labels.Set, fields.Set, error) {
-	instance, ok := obj.(*windows.WindowsInstance)
-	if !ok {
-		return nil, nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
+	instance, err := base.As[*windows.WindowsInstance](obj)
+	if err != nil {
+		return nil, nil, err
 	}
 	return instance.Labels, selectableFields(instance), nil
 }

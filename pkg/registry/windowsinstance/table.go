@@ -45,22 +45,17 @@ var columns = []metav1.TableColumnDefinition{
 
 // ConvertToTable implements [rest.TableConvertor].
 func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	return base.Table(obj, options, columns, func(obj runtime.Object, name, age string) ([]any, error) {
-		instance, ok := obj.(*windows.WindowsInstance)
-		if !ok {
-			return nil, fmt.Errorf("got a %T where a WindowsInstance was expected", obj)
-		}
-		return append([]any{name}, cells(instance, age)...), nil
-	})
+	return base.Table(obj, options, columns, cells)
 }
 
-// cells returns the cells of a row after the name.
-func cells(instance *windows.WindowsInstance, age string) []any {
+// cells returns the cells of a row.
+func cells(instance *windows.WindowsInstance, name, age string) []any {
 	phase := string(instance.Status.Phase)
 	if instance.DeletionTimestamp != nil {
 		phase = "Removing"
 	}
 	return []any{
+		name,
 		addressCell(&instance.Spec),
 		orNone(nodeName(instance)),
 		orNone(phase),

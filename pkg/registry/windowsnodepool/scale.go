@@ -22,9 +22,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// SubresourceScale is the name of the subresource.
-const SubresourceScale = "scale"
-
 // MachineSetScale is what the scale of a pool shows of the MachineSet behind it.
 type MachineSetScale struct {
 	// ResourceVersion of the MachineSet.
@@ -60,11 +57,6 @@ type ScaleSource interface {
 	Update(ctx context.Context, namespace, machineSet string, current *MachineSetScale, change ScaleChange) (*MachineSetScale, error)
 }
 
-// poolGetter is the part of the store that the scale needs.
-type poolGetter interface {
-	Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error)
-}
-
 // ScaleREST serves the subresource scale. It stores nothing: the MachineSet behind the
 // pool is the one authority on how many hosts there are to be, so that kubectl scale,
 // autoscalers and whoever edits the MachineSet agree.
@@ -72,7 +64,7 @@ type poolGetter interface {
 // The resourceVersion of a Scale is that of the MachineSet, so that a change based on
 // an old number is refused; the UID is that of the pool.
 type ScaleREST struct {
-	pools  poolGetter
+	pools  rest.Getter
 	source ScaleSource
 }
 
@@ -81,10 +73,6 @@ var (
 	_ rest.GroupVersionKindProvider = &ScaleREST{}
 	_ rest.TableConvertor           = &ScaleREST{}
 )
-
-func newScaleREST(pools poolGetter, source ScaleSource) *ScaleREST {
-	return &ScaleREST{pools: pools, source: source}
-}
 
 // New implements [rest.Storage].
 func (*ScaleREST) New() runtime.Object { return &scaleapi.Scale{} }
@@ -153,12 +141,8 @@ func (r *ScaleREST) Update(ctx context.Context, name string, info rest.UpdatedOb
 
 // ConvertToTable implements [rest.TableConvertor].
 func (*ScaleREST) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
-	return base.Table(obj, options, scaleColumns, func(obj runtime.Object, name, age string) ([]any, error) {
-		scale, err := scaleFrom(obj)
-		if err != nil {
-			return nil, err
-		}
-		return []any{name, int64(scale.Spec.Replicas), int64(scale.Status.Replicas), age}, nil
+	return base.Table(obj, options, scaleColumns, func(scale *scaleapi.Scale, name, age string) []any {
+		return []any{name, int64(scale.Spec.Replicas), int64(scale.Status.Replicas), age}
 	})
 }
 
@@ -194,7 +178,7 @@ func (r *ScaleREST) machineSet(ctx context.Context, name, action string) (*windo
 }
 
 // scaleResource is how errors name what cannot be done.
-var scaleResource = windows.Resource("windowsnodepools/" + SubresourceScale)
+var scaleResource = windows.Resource("windowsnodepools/scale")
 
 // scaleOf is the Scale of a pool. Without a UID, a patch would take it for one that
 // does not exist.
@@ -223,9 +207,9 @@ func wantedScale(ctx context.Context, info rest.UpdatedObjectInfo, current *scal
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := scaleFrom(obj)
+	wanted, err := base.As[*scaleapi.Scale](obj)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, err
 	}
 	if wanted.ResourceVersion != "" && wanted.ResourceVersion != current.ResourceVersion {
 		return nil, apierrors.NewConflict(scaleResource, current.Name, fmt.Errorf(
@@ -250,7 +234,7 @@ func wantedScale(ctx context.Context, info rest.UpdatedObjectInfo, current *scal
 // itself the next time.
 func takeForApplied(entries []metav1.ManagedFieldsEntry, manager string) {
 	for i := range entries {
-		if entries[i].Manager == manager && entries[i].Subresource == SubresourceScale {
+		if entries[i].Manager == manager && entries[i].Subresource == "scale" {
 			entries[i].Operation = metav1.ManagedFieldsOperationApply
 		}
 	}
@@ -274,22 +258,14 @@ func fieldManager(options *metav1.UpdateOptions, wanted *scaleapi.Scale) string 
 	return last.Manager
 }
 
-func scaleFrom(obj runtime.Object) (*scaleapi.Scale, error) {
-	scale, ok := obj.(*scaleapi.Scale)
-	if !ok {
-		return nil, fmt.Errorf("got a %T where a Scale was expected", obj)
-	}
-	return scale, nil
-}
-
 // sourceError says of an error about a MachineSet which pool it is about.
 func sourceError(pool *windows.WindowsNodePool, machineSet string, err error) error {
 	about := fmt.Sprintf("scaling WindowsNodePool %q by MachineSet %s/%s", pool.Name, pool.Namespace, machineSet)
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
 		return apierrors.NewInternalError(fmt.Errorf("%s: %w", about, err))
 	}
-	changed := status.Status()
+	changed := status.ErrStatus
 	changed.Message = about + ": " + changed.Message
 	return &apierrors.StatusError{ErrStatus: changed}
 }

@@ -56,9 +56,9 @@ func NewStorage(o Options) (*Storage, error) {
 		return nil, fmt.Errorf("completing the store of windowsnodepools: %w", err)
 	}
 	return &Storage{
-		Pool:   &REST{Store: store, credentials: credentialGuard{base.NewCredentialAuthorizer(o.Authorizer)}},
+		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}},
 		Status: base.NewStatusREST(store, statusStrategy{strategy}),
-		Scale:  newScaleREST(store, o.MachineSets),
+		Scale:  &ScaleREST{pools: store, source: o.MachineSets},
 	}, nil
 }
 
@@ -82,10 +82,10 @@ func (*REST) Categories() []string { return []string{"windows"} }
 
 // Create adds the check of who may hand which credentials to the hosts of a pool.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.credentials.validateCreate(validate), options)
+	return r.Store.Create(ctx, obj, base.Guard(validate, r.credentials.checkCreate), options)
 }
 
 // Update adds the same check. Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.Store.Update(ctx, name, info, r.credentials.validateCreate(create), r.credentials.validateUpdate(update), force, options)
+	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate), base.GuardUpdate(update, r.credentials.checkUpdate), force, options)
 }

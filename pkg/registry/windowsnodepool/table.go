@@ -4,8 +4,8 @@
 package windowsnodepool
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,21 +33,13 @@ var columns = []metav1.TableColumnDefinition{
 
 // ConvertToTable implements [rest.TableConvertor].
 func (tableConvertor) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
-	return base.Table(obj, options, columns, func(obj runtime.Object, name, age string) ([]any, error) {
-		pool, ok := obj.(*windows.WindowsNodePool)
-		if !ok {
-			return nil, fmt.Errorf("got a %T where a WindowsNodePool was expected", obj)
-		}
+	return base.Table(obj, options, columns, func(pool *windows.WindowsNodePool, name, age string) []any {
 		status := &pool.Status
-		phase := string(status.Phase)
-		if phase == "" {
-			phase = string(windows.PoolPending)
-		}
 		return []any{
 			name, sourceCell(&pool.Spec.Source),
 			int64(status.DesiredReplicas), int64(status.ReadyReplicas), int64(status.UpdatedReplicas), int64(status.UnavailableReplicas),
-			phase, age,
-		}, nil
+			string(cmp.Or(status.Phase, windows.PoolPending)), age,
+		}
 	})
 }
 

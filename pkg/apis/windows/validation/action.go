@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // ValidateDrainOptions checks how pods leave a node. Ranges and lengths are
 // declared on the type.
-func ValidateDrainOptions(o *windows.DrainOptions, path *field.Path) field.ErrorList {
+func ValidateDrainOptions(o *v1alpha1.DrainOptions, path *field.Path) field.ErrorList {
 	if _, err := labels.Parse(o.PodSelector); err != nil {
 		return field.ErrorList{field.Invalid(path.Child("podSelector"), o.PodSelector, "must be a label selector as in kubectl -l: "+err.Error())}
 	}
@@ -20,17 +20,17 @@ func ValidateDrainOptions(o *windows.DrainOptions, path *field.Path) field.Error
 }
 
 // rebootModes are all there are.
-var rebootModes = []windows.RebootMode{windows.RebootGraceful, windows.RebootIfPending, windows.RebootForce}
+var rebootModes = []v1alpha1.RebootMode{v1alpha1.RebootGraceful, v1alpha1.RebootIfPending, v1alpha1.RebootForce}
 
 // ValidateRebootSpec checks how a host is restarted.
-func ValidateRebootSpec(spec *windows.WindowsInstanceRebootSpec, path *field.Path) field.ErrorList {
+func ValidateRebootSpec(spec *v1alpha1.WindowsInstanceRebootSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch spec.Mode {
-	case windows.RebootGraceful, windows.RebootIfPending:
+	case v1alpha1.RebootGraceful, v1alpha1.RebootIfPending:
 		if spec.Drain != nil {
 			errs = append(errs, ValidateDrainOptions(spec.Drain, path.Child("drain"))...)
 		}
-	case windows.RebootForce:
+	case v1alpha1.RebootForce:
 		if spec.Drain != nil {
 			errs = append(errs, field.Forbidden(path.Child("drain"), "a reboot with mode Force does not drain; use mode Graceful, or leave drain out"))
 		}

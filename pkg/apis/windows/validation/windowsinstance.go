@@ -2,8 +2,9 @@
 // Copyright The Windows Instance API Authors.
 
 // Package validation holds the rules for API objects that cannot be said in tags
-// on the types: formats, and rules over several fields. It works on the internal
-// types and imports no other package of this project.
+// on the types: formats, and rules over several fields. It works on the internal types
+// of objects and on the served types of actions, which are never stored. It imports no
+// other package of this project.
 package validation
 
 import (
