@@ -92,14 +92,6 @@ type WindowsInstanceReconfigureStatus struct {
 // ChangeImpact says what a change costs those who use a host.
 type ChangeImpact string
 
-// The values are documented in v1alpha1.
-const (
-	ImpactNone    ChangeImpact = "None"
-	ImpactRestart ChangeImpact = "Restart"
-	ImpactDrain   ChangeImpact = "Drain"
-	ImpactReboot  ChangeImpact = "Reboot"
-)
-
 // PlannedChange is one difference between a host and its desired configuration.
 type PlannedChange struct {
 	Kind    string

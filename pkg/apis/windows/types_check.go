@@ -27,12 +27,8 @@ type WindowsInstanceCheckStatus struct {
 // CheckResult says how a layer came out.
 type CheckResult string
 
-// The values are documented in v1alpha1.
-const (
-	CheckPassed  CheckResult = "Passed"
-	CheckFailed  CheckResult = "Failed"
-	CheckSkipped CheckResult = "Skipped"
-)
+// CheckSkipped is the result of a layer that was not tried.
+const CheckSkipped CheckResult = "Skipped"
 
 // CheckLayer is one layer of the way to a host.
 type CheckLayer struct {
@@ -45,12 +41,6 @@ type CheckLayer struct {
 
 // FindingSeverity says whether a finding is in the way.
 type FindingSeverity string
-
-// The values are documented in v1alpha1.
-const (
-	FindingError   FindingSeverity = "Error"
-	FindingWarning FindingSeverity = "Warning"
-)
 
 // CheckFinding is something that preflight found on a host.
 type CheckFinding struct {

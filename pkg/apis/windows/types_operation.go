@@ -11,48 +11,17 @@ import (
 // OperationType says what an operation does.
 type OperationType string
 
-// The values are documented in v1alpha1.
-const (
-	OperationDrain       OperationType = "Drain"
-	OperationUncordon    OperationType = "Uncordon"
-	OperationReboot      OperationType = "Reboot"
-	OperationReconfigure OperationType = "Reconfigure"
-	OperationRemove      OperationType = "Remove"
-)
-
 // OperationPhase says how far an operation is.
 type OperationPhase string
 
-// The values are documented in v1alpha1.
-const (
-	OperationPending   OperationPhase = "Pending"
-	OperationRunning   OperationPhase = "Running"
-	OperationSucceeded OperationPhase = "Succeeded"
-	OperationFailed    OperationPhase = "Failed"
-	OperationCanceled  OperationPhase = "Canceled"
-)
+// OperationRunning is the phase of an operation that runs.
+const OperationRunning OperationPhase = "Running"
 
 // OperationOrigin says who wanted an operation.
 type OperationOrigin string
 
-// The values are documented in v1alpha1.
-const (
-	OriginController OperationOrigin = "Controller"
-	OriginUser       OperationOrigin = "User"
-)
-
 // OperationStepState says how far a step of an operation is.
 type OperationStepState string
-
-// The values are documented in v1alpha1.
-const (
-	StepPending   OperationStepState = "Pending"
-	StepRunning   OperationStepState = "Running"
-	StepSucceeded OperationStepState = "Succeeded"
-	StepSkipped   OperationStepState = "Skipped"
-	StepFailed    OperationStepState = "Failed"
-	StepCanceled  OperationStepState = "Canceled"
-)
 
 // Operation is an action on a host: what was asked for, by whom, and how far it is.
 // It is carried out by the controller, which continues where it was when it is restarted.
@@ -128,9 +97,8 @@ type RebootMode string
 
 // The values are documented in v1alpha1.
 const (
-	RebootGraceful  RebootMode = "Graceful"
-	RebootIfPending RebootMode = "IfPending"
-	RebootForce     RebootMode = "Force"
+	RebootGraceful RebootMode = "Graceful"
+	RebootForce    RebootMode = "Force"
 )
 
 // RebootOptions say how a host is restarted.

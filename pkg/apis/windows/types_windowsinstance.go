@@ -67,21 +67,6 @@ type PoolReference struct {
 // the conditions instead.
 type WindowsInstancePhase string
 
-// The values are documented in v1alpha1.
-const (
-	InstancePending     WindowsInstancePhase = "Pending"
-	InstanceConnecting  WindowsInstancePhase = "Connecting"
-	InstanceConnected   WindowsInstancePhase = "Connected"
-	InstanceReady       WindowsInstancePhase = "Ready"
-	InstanceJoining     WindowsInstancePhase = "Joining"
-	InstanceRemoving    WindowsInstancePhase = "Removing"
-	InstanceUnreachable WindowsInstancePhase = "Unreachable"
-	InstanceFailed      WindowsInstancePhase = "Failed"
-	InstanceDraining    WindowsInstancePhase = "Draining"
-	InstanceRebooting   WindowsInstancePhase = "Rebooting"
-	InstanceConfiguring WindowsInstancePhase = "Configuring"
-)
-
 // WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
 type WindowsInstanceStatus struct {
 	ObservedGeneration int64
@@ -100,12 +85,6 @@ type WindowsInstanceStatus struct {
 
 // HostKeyTrust says why a host key is trusted.
 type HostKeyTrust string
-
-// The values are documented in v1alpha1.
-const (
-	TrustedBySpec     HostKeyTrust = "Spec"
-	TrustedOnFirstUse HostKeyTrust = "FirstUse"
-)
 
 // HostKeyStatus is a host key that is trusted.
 type HostKeyStatus struct {

@@ -83,15 +83,6 @@ type KubeletTemplate struct {
 // ContainerdLogLevel says how much containerd logs.
 type ContainerdLogLevel string
 
-// The values are documented in v1alpha1.
-const (
-	ContainerdLogTrace ContainerdLogLevel = "trace"
-	ContainerdLogDebug ContainerdLogLevel = "debug"
-	ContainerdLogInfo  ContainerdLogLevel = "info"
-	ContainerdLogWarn  ContainerdLogLevel = "warn"
-	ContainerdLogError ContainerdLogLevel = "error"
-)
-
 // ContainerdTemplate has the settings of containerd on the hosts of a pool.
 type ContainerdTemplate struct {
 	SandboxImage string
@@ -107,14 +98,8 @@ type LogRotationTemplate struct {
 // WindowsNodePoolPhase is a one-word summary of a pool for people.
 type WindowsNodePoolPhase string
 
-// The values are documented in v1alpha1.
-const (
-	PoolPending     WindowsNodePoolPhase = "Pending"
-	PoolReady       WindowsNodePoolPhase = "Ready"
-	PoolProgressing WindowsNodePoolPhase = "Progressing"
-	PoolPaused      WindowsNodePoolPhase = "Paused"
-	PoolDegraded    WindowsNodePoolPhase = "Degraded"
-)
+// PoolPending is the phase of a pool that no controller has seen yet.
+const PoolPending WindowsNodePoolPhase = "Pending"
 
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatus struct {

@@ -82,11 +82,11 @@ func TestCheck(t *testing.T) {
 func TestCheckTable(t *testing.T) {
 	check := &windows.WindowsInstanceCheck{Status: windows.WindowsInstanceCheckStatus{
 		Layers: []windows.CheckLayer{
-			{Name: "Resolve", Result: windows.CheckPassed, Duration: metav1.Duration{Duration: 1200 * time.Microsecond}, Message: "10.0.0.5"},
-			{Name: "Connect", Result: windows.CheckFailed, Duration: metav1.Duration{Duration: time.Second}, Reason: "ConnectionRefused", Message: "Nothing listens."},
+			{Name: "Resolve", Result: "Passed", Duration: metav1.Duration{Duration: 1200 * time.Microsecond}, Message: "10.0.0.5"},
+			{Name: "Connect", Result: "Failed", Duration: metav1.Duration{Duration: time.Second}, Reason: "ConnectionRefused", Message: "Nothing listens."},
 			{Name: "Handshake", Result: windows.CheckSkipped, Message: "It needs the layer Connect, which failed."},
 		},
-		Findings: []windows.CheckFinding{{Code: "RebootPending", Severity: windows.FindingWarning, Message: "Windows waits for a restart"}},
+		Findings: []windows.CheckFinding{{Code: "RebootPending", Severity: "Warning", Message: "Windows waits for a restart"}},
 	}}
 	want := []string{
 		"Resolve | Passed | 1.2ms | <none> | 10.0.0.5",

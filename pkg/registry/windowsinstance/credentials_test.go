@@ -77,7 +77,7 @@ func TestCredentialGuard(t *testing.T) {
 		{"host keys, which have a verb of their own", nil, []change{func(i *windows.WindowsInstance) { i.Spec.HostKeys = []string{"a"} }}, false, nothing},
 		{"provider ID", nil, []change{func(i *windows.WindowsInstance) { i.Spec.ProviderID = "x" }}, false, nothing},
 		{"labels", nil, []change{func(i *windows.WindowsInstance) { i.Labels = map[string]string{"a": "b"} }}, false, nothing},
-		{"status", nil, []change{func(i *windows.WindowsInstance) { i.Status.Phase = windows.InstanceReady }}, false, nothing},
+		{"status", nil, []change{func(i *windows.WindowsInstance) { i.Status.Phase = "Ready" }}, false, nothing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for _, allowed := range []bool{true, false} {

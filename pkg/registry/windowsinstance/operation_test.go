@@ -20,7 +20,7 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func operation(id string, phase windows.OperationPhase) *windows.Operation {
-	return &windows.Operation{ID: id, Type: windows.OperationDrain, Phase: phase, RequestedBy: "alice", RequestedAt: metav1.NewTime(noon)}
+	return &windows.Operation{ID: id, Type: "Drain", Phase: phase, RequestedBy: "alice", RequestedAt: metav1.NewTime(noon)}
 }
 
 // recorded is the same operation in the served version, as actions record it.
@@ -51,11 +51,11 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 		want   string
 	}{
 		{"the first", func(*windows.WindowsInstance) {}, ""},
-		{"after one that succeeded", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", windows.OperationSucceeded) }, ""},
-		{"after one that failed", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", windows.OperationFailed) }, ""},
-		{"after one that was canceled", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", windows.OperationCanceled) }, ""},
+		{"after one that succeeded", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", "Succeeded") }, ""},
+		{"after one that failed", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", "Failed") }, ""},
+		{"after one that was canceled", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", "Canceled") }, ""},
 		{"while one waits", func(i *windows.WindowsInstance) {
-			i.Status.Operation = operation("drain-1", windows.OperationPending)
+			i.Status.Operation = operation("drain-1", "Pending")
 		}, "operation drain-1, which alice asked for at 2026-01-02T12:00:00Z, is pending"},
 		{"while one runs", func(i *windows.WindowsInstance) {
 			i.Status.Operation = operation("drain-1", windows.OperationRunning)
@@ -68,7 +68,7 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 			instance := validInstance()
 			test.change(instance)
 			before := instance.Status.Operation
-			err := record(instance, recorded(t, operation("new", windows.OperationPending)))
+			err := record(instance, recorded(t, operation("new", "Pending")))
 			checkConflict(t, err, test.want)
 			if want := before; err != nil && instance.Status.Operation != want {
 				t.Error("a refused operation was recorded")
@@ -83,7 +83,7 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 func TestHistoryKeepsTheLastTen(t *testing.T) {
 	instance := validInstance()
 	for n := range 13 {
-		if err := record(instance, recorded(t, operation(fmt.Sprint(n), windows.OperationSucceeded))); err != nil {
+		if err := record(instance, recorded(t, operation(fmt.Sprint(n), "Succeeded"))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,11 +110,11 @@ func TestRequestCancel(t *testing.T) {
 		want   string
 	}{
 		{"that runs", operation("drain-1", windows.OperationRunning), "drain-1", "carol", ""},
-		{"that waits", operation("drain-1", windows.OperationPending), "drain-1", "carol", ""},
+		{"that waits", operation("drain-1", "Pending"), "drain-1", "carol", ""},
 		{"that is to end already", asked(windows.OperationRunning), "drain-1", "bob", ""},
-		{"that has ended", operation("drain-1", windows.OperationSucceeded), "drain-1", "", "has ended already: succeeded"},
+		{"that has ended", operation("drain-1", "Succeeded"), "drain-1", "", "has ended already: succeeded"},
 		{"that is another one", operation("drain-2", windows.OperationRunning), "drain-1", "", "the one that does is drain-2, which alice asked for"},
-		{"that is gone", operation("drain-2", windows.OperationFailed), "drain-1", "", "does not run, nor does any other"},
+		{"that is gone", operation("drain-2", "Failed"), "drain-1", "", "does not run, nor does any other"},
 		{"that never was", nil, "drain-1", "", "never had any"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func TestStatusRules(t *testing.T) {
 		status windows.WindowsInstanceStatus
 		want   []string
 	}{
-		{"good", windows.WindowsInstanceStatus{Phase: windows.InstanceReady, Conditions: []metav1.Condition{ready}}, nil},
+		{"good", windows.WindowsInstanceStatus{Phase: "Ready", Conditions: []metav1.Condition{ready}}, nil},
 		{"a condition twice", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{ready, ready}}, []string{"FieldValueDuplicate status.conditions[1]"}},
 		{"a condition without its parts", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{{Type: "Ready"}}}, []string{
 			"FieldValueRequired status.conditions[0].lastTransitionTime", "FieldValueRequired status.conditions[0].reason", "FieldValueRequired status.conditions[0].status",
@@ -133,7 +133,7 @@ func checkCauses(t *testing.T, what string, want []string, err error) {
 
 func TestPrepareForCreate(t *testing.T) {
 	instance := validInstance()
-	instance.Status.Phase = windows.InstanceReady
+	instance.Status.Phase = "Ready"
 	newStrategy(newScheme()).PrepareForCreate(t.Context(), instance)
 	if instance.Generation != 1 || instance.Status.Phase != "" {
 		t.Errorf("got generation %d, phase %q; want 1 and none", instance.Generation, instance.Status.Phase)
@@ -152,8 +152,8 @@ func TestPrepareForUpdate(t *testing.T) {
 		{"spec", func(i *windows.WindowsInstance) { i.Spec.Paused = true }, false, 4, false},
 		{"labels", func(i *windows.WindowsInstance) { i.Labels = map[string]string{"a": "b"} }, false, 3, false},
 		{"deletion begins", func(i *windows.WindowsInstance) { i.DeletionTimestamp = &now }, false, 4, false},
-		{"status", func(i *windows.WindowsInstance) { i.Status.Phase = windows.InstanceReady }, false, 3, true},
-		{"status, through status", func(i *windows.WindowsInstance) { i.Status.Phase = windows.InstanceReady }, true, 3, false},
+		{"status", func(i *windows.WindowsInstance) { i.Status.Phase = "Ready" }, false, 3, true},
+		{"status, through status", func(i *windows.WindowsInstance) { i.Status.Phase = "Ready" }, true, 3, false},
 		{"spec, through status", func(i *windows.WindowsInstance) { i.Spec.Paused = true }, true, 3, true},
 		{"metadata, through status", func(i *windows.WindowsInstance) {
 			i.Labels = map[string]string{"a": "b"}
@@ -239,7 +239,7 @@ func TestResetFields(t *testing.T) {
 func TestSelectableFields(t *testing.T) {
 	instance := validInstance()
 	instance.Spec.PoolRef = &windows.PoolReference{Name: "p"}
-	instance.Status = windows.WindowsInstanceStatus{Phase: windows.InstanceReady, Node: &windows.NodeReference{Name: "n"}}
+	instance.Status = windows.WindowsInstanceStatus{Phase: "Ready", Node: &windows.NodeReference{Name: "n"}}
 	want := fields.Set{
 		"metadata.name": "win-1", "metadata.namespace": "default", "spec.address": "10.0.0.1",
 		"spec.poolRef.name": "p", "status.node.name": "n", "status.phase": "Ready",

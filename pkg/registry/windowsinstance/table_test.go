@@ -35,11 +35,11 @@ func TestTableRow(t *testing.T) {
 			windows.WindowsInstance{
 				Spec: windows.WindowsInstanceSpec{Address: "10.0.0.1", Port: 2222, PoolRef: &windows.PoolReference{Name: "pool-a"}},
 				Status: windows.WindowsInstanceStatus{
-					Phase: windows.InstanceReady, Node: &windows.NodeReference{Name: "node-1"}, Version: "0.1.0", CurrentRevision: "0123456789abcdef",
+					Phase: "Ready", Node: &windows.NodeReference{Name: "node-1"}, Version: "0.1.0", CurrentRevision: "0123456789abcdef",
 					Conditions: condition(metav1.ConditionTrue, "NodeReady"),
 					System:     &windows.SystemStatus{Product: "Windows Server 2022 Datacenter", Build: "10.0.20348.2700"},
 					HostKeys:   []windows.HostKeyStatus{{Fingerprint: "SHA256:a"}, {Fingerprint: "SHA256:b"}},
-					Operation:  &windows.Operation{Type: windows.OperationDrain, Phase: windows.OperationRunning, Progress: &windows.OperationProgress{Done: 3, Total: 250, Unit: "pods"}},
+					Operation:  &windows.Operation{Type: "Drain", Phase: windows.OperationRunning, Progress: &windows.OperationProgress{Done: 3, Total: 250, Unit: "pods"}},
 				},
 			},
 			[]any{"win-1", "10.0.0.1:2222", "node-1", "Ready", "True", "0.1.0", "pool-a", "Windows Server 2022 Datacenter 10.0.20348.2700", "0123456789ab", "SHA256:a,SHA256:b", "Drain Running (3/250 pods)"},
@@ -58,7 +58,7 @@ func TestTableRow(t *testing.T) {
 			"not ready, and why",
 			windows.WindowsInstance{
 				Spec:   windows.WindowsInstanceSpec{Address: "win-1"},
-				Status: windows.WindowsInstanceStatus{Phase: windows.InstanceUnreachable, Conditions: condition(metav1.ConditionFalse, "ConnectionRefused")},
+				Status: windows.WindowsInstanceStatus{Phase: "Unreachable", Conditions: condition(metav1.ConditionFalse, "ConnectionRefused")},
 			},
 			[]any{"win-1", "win-1", "<none>", "Unreachable", "False (ConnectionRefused)", "<none>", "<none>", "<none>", "<none>", "<none>", "<none>"},
 		},
@@ -67,7 +67,7 @@ func TestTableRow(t *testing.T) {
 			windows.WindowsInstance{
 				ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &deleted},
 				Spec:       windows.WindowsInstanceSpec{Address: "win-1"},
-				Status:     windows.WindowsInstanceStatus{Phase: windows.InstanceReady, System: &windows.SystemStatus{Build: "10.0"}},
+				Status:     windows.WindowsInstanceStatus{Phase: "Ready", System: &windows.SystemStatus{Build: "10.0"}},
 			},
 			[]any{"win-1", "win-1", "<none>", "Removing", "Unknown", "<none>", "<none>", "10.0", "<none>", "<none>", "<none>"},
 		},

@@ -186,7 +186,7 @@ func TestTable(t *testing.T) {
 		{"new", windows.WindowsNodePool{Spec: validPool().Spec}, []any{"p", "MachineSet/winworker", int64(0), int64(0), int64(0), int64(0), "Pending"}},
 		{"counted", windows.WindowsNodePool{
 			Spec:   windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{Name: "windows-instances"}}},
-			Status: windows.WindowsNodePoolStatus{Phase: windows.PoolProgressing, DesiredReplicas: 4, Replicas: 4, ReadyReplicas: 3, UpdatedReplicas: 2, UnavailableReplicas: 1},
+			Status: windows.WindowsNodePoolStatus{Phase: "Progressing", DesiredReplicas: 4, Replicas: 4, ReadyReplicas: 3, UpdatedReplicas: 2, UnavailableReplicas: 1},
 		}, []any{"p", "ConfigMap/windows-instances", int64(4), int64(3), int64(2), int64(1), "Progressing"}},
 		{"by hand", windows.WindowsNodePool{Spec: windows.WindowsNodePoolSpec{Source: windows.PoolSource{Instances: &windows.InstancesSource{}}}}, []any{"p", "Instances", int64(0), int64(0), int64(0), int64(0), "Pending"}},
 		{"without a source", windows.WindowsNodePool{}, []any{"p", "<none>", int64(0), int64(0), int64(0), int64(0), "Pending"}},
