@@ -9,11 +9,14 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // TestTransient: an API server that is away ends no operation, and what it says does.
@@ -70,5 +73,42 @@ func TestWhoDoesNotLeadChangesNothing(t *testing.T) {
 	}
 	if op := f.get().Status.Operation; !op.Active() {
 		t.Errorf("the operation of the other process is %s: %s", op.Phase, op.Message)
+	}
+}
+
+// TestWhoNoLongerLeadsLeavesTheRecord: a process that was stopped in the middle of a step and
+// goes on must not write over what its successor has recorded, whatever became of the step.
+func TestWhoNoLongerLeadsLeavesTheRecord(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		err  error
+	}{
+		{"the step succeeds", nil},
+		{"the step fails", errNoLogin},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(reconfigureOperation()))
+			f.configure()
+			r, _ := f.process()
+			var taken atomic.Bool
+			r.Leads = func(context.Context) (bool, error) { return !taken.Load(), nil }
+			const message = "The successor works on it."
+			f.host.fail = map[string]func() error{"Login": func() error {
+				if taken.CompareAndSwap(false, true) {
+					f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.Operation.Message = message })
+				}
+				return tt.err
+			}}
+			f.reconcile(r)
+			f.eventually("it to end", func() bool {
+				running, waiting := r.runner.load()
+				return taken.Load() && running+waiting == 0
+			})
+			if op := f.get().Status.Operation; !op.Active() || op.Message != message {
+				t.Errorf("the operation of the successor is %s: %s", op.Phase, op.Message)
+			}
+		})
 	}
 }

@@ -102,9 +102,14 @@ func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) erro
 		case err == nil:
 		case errors.Is(err, errOver) || ctx.Err() != nil:
 			return err
-		case errors.Is(err, errCanceled):
-			return e.cancel(ctx)
 		default:
+			// The Node and the record are those of the process that leads.
+			if err := e.ensureLeading(ctx); err != nil {
+				return err
+			}
+			if errors.Is(err, errCanceled) {
+				return e.cancel(ctx)
+			}
 			return e.fail(ctx, err)
 		}
 	}

@@ -83,6 +83,11 @@ func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)
 				// It may have been written all the same; then the next attempt is a conflict.
 				return fmt.Errorf("writing the status: %w", err)
 			}
+			// Somebody else has written. If it is the process that has taken over, what this
+			// one knows is old.
+			if err := e.ensureLeading(ctx); err != nil {
+				return err
+			}
 			if err := e.read(ctx); err != nil {
 				return err
 			}
