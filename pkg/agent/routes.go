@@ -21,7 +21,7 @@ func routesCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Wr
 		return err
 	}
 	if len(request.Ensure) > maxRoutes {
-		return fmt.Errorf("%d routes are more than the %d that may be asked for at a time", len(request.Ensure), maxRoutes)
+		return fmt.Errorf("%d routes are more than the %d of one request", len(request.Ensure), maxRoutes)
 	}
 	for _, r := range request.Ensure {
 		if err := validateRoute(r); err != nil {
@@ -47,7 +47,7 @@ func validateRoute(r api.Route) error {
 	case !r.Destination.IsValid():
 		return errors.New("a route has no destination")
 	case r.Destination.Bits() == 0:
-		return errors.New("a default route cannot be set: it would cut off the connection that asks for it")
+		return errors.New("a default route cannot be set: it would cut off the connection of the request")
 	case r.Destination != r.Destination.Masked():
 		return fmt.Errorf("route to %s: the address has bits behind the prefix, use %s", r.Destination, r.Destination.Masked())
 	case r.Gateway.IsValid() && r.Gateway.Is4() != r.Destination.Addr().Is4():

@@ -31,7 +31,7 @@ func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 	for {
 		k.check(ctx)
 		if err := e.sleep(ctx, o.Every); err != nil {
-			return nil //nolint:nilerr // the end of ctx is the end that was asked for
+			return nil //nolint:nilerr // the end of ctx is no error
 		}
 	}
 }

@@ -36,7 +36,7 @@ func (a *application) stopFor(ctx context.Context, services []string) error {
 // stop stops a service. One that does not stop in time is terminated.
 func (a *application) stop(ctx context.Context, name string) error {
 	deadline := a.now().Add(a.deadlines.Stop)
-	var asked, killed bool
+	var requested, killed bool
 	var refused error
 	for {
 		s, err := a.System.Service(name)
@@ -46,11 +46,11 @@ func (a *application) stop(ctx context.Context, name string) error {
 		if s == nil || s.State == ServiceStopped {
 			return nil
 		}
-		if !asked && s.State != ServiceStopPending {
+		if !requested && s.State != ServiceStopPending {
 			// A service that is still starting refuses; the next try may succeed.
 			refused = a.System.StopService(name)
-			asked = refused == nil
-			if asked {
+			requested = refused == nil
+			if requested {
 				a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: "is being stopped"})
 				continue
 			}
@@ -166,7 +166,7 @@ func (a *application) recordService(s *config.Service) {
 // start starts a service and waits until it runs and is healthy. A running one is not touched.
 func (a *application) start(ctx context.Context, s *config.Service) error {
 	deadline := a.now().Add(a.deadlines.Start)
-	asked := false
+	requested := false
 	for {
 		now, err := a.System.Service(s.Name)
 		switch {
@@ -175,24 +175,24 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 		case now == nil:
 			return errors.New("it was deleted meanwhile")
 		case now.State == ServiceRunning:
-			if !asked {
+			if !requested {
 				return nil
 			}
 			return a.waitHealthy(ctx, s)
-		case now.State == ServiceStopped && asked:
+		case now.State == ServiceStopped && requested:
 			return fmt.Errorf("its program ended with code %d while it was being started", now.ExitCode)
 		case now.State == ServiceStopped:
 			if err := a.System.StartService(s.Name); err != nil {
 				return fmt.Errorf("start it: %w", err)
 			}
-			asked = true
+			requested = true
 			continue
 		}
 		// Another process is starting or stopping it, or we are.
 		if !a.now().Before(deadline) {
 			return fmt.Errorf("it is %s after %s", now.State, a.deadlines.Start)
 		}
-		asked = asked || now.State == ServiceStartPending
+		requested = requested || now.State == ServiceStartPending
 		if err := a.sleep(ctx, a.deadlines.Poll); err != nil {
 			return fmt.Errorf("wait until it runs: %w", err)
 		}

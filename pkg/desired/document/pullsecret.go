@@ -27,7 +27,7 @@ func NewPullSecret(credentials map[string]string) PullSecret {
 }
 
 // ParsePullSecret reads a pull secret in the form .dockerconfigjson. Entries without a
-// user, which some helper keeps elsewhere, are left out. The error tells no secrets.
+// user, which some helper keeps elsewhere, are left out. The error contains no secrets.
 func ParsePullSecret(text []byte) (PullSecret, error) {
 	var file struct {
 		Auths map[string]struct {

@@ -85,7 +85,7 @@ type Registries struct {
 type registry struct {
 	host         string
 	mirrors      []mirrorEntry
-	neverContact []string // sources that ask for it
+	neverContact []string // sources with that policy
 	allowContact []string
 }
 

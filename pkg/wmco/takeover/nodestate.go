@@ -9,7 +9,7 @@ import "github.com/openshift/windows-instance-api/pkg/wmco"
 type NodeState string
 
 const (
-	// NodeUnconfigured means that nobody completed the configuration of the host.
+	// NodeUnconfigured means that no version completed the configuration of the host.
 	NodeUnconfigured NodeState = "Unconfigured"
 	// NodeOutdated means that another version configured it.
 	NodeOutdated NodeState = "Outdated"

@@ -39,7 +39,7 @@ func DecryptUsername(value string, privateKeyPEM []byte) (string, error) {
 	}
 	asked := false
 	prompt := func([]openpgp.Key, bool) ([]byte, error) {
-		if asked { // asked again, it would be with the same answer forever
+		if asked { // a second call would get the same answer, and so on
 			return nil, errors.New("it was encrypted with another private key")
 		}
 		asked = true
