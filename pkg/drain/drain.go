@@ -61,7 +61,7 @@ func New(client kubernetes.Interface) *Drainer {
 // Errors are [NotAllowedError], [TimeoutError] and [RefusedError], which calling again
 // does not change, and others, mostly of the API server, which it may.
 func (d *Drainer) Run(ctx context.Context, node string, o Options, report func(Progress)) error {
-	t := &tracker{options: o, retry: RetryInterval}
+	t := &tracker{options: o}
 	for first := true; ; first = false {
 		pods, err := d.selectPods(ctx, node, o)
 		if err != nil {
@@ -134,8 +134,8 @@ func (d *Drainer) daemonPods(ctx context.Context, node string, o Options, evicta
 // answer is what came of asking a pod to leave.
 type answer struct {
 	pod     *tracked
-	verdict verdict
-	blocked *v1alpha1.BlockedPod
+	stage   stage
+	blocked *v1alpha1.BlockedPod // nil: it leaves
 }
 
 // follow asks the pods of t to leave and returns when they have.
@@ -183,7 +183,7 @@ func (d *Drainer) follow(ctx context.Context, node string, t *tracker, report fu
 			timer.Stop()
 			return context.Cause(ctx)
 		case a := <-answers:
-			t.answered(a.pod, a.verdict, a.blocked, d.clock.Now())
+			t.answered(a, d.clock.Now())
 		case <-changed:
 		case <-timer.C():
 		}

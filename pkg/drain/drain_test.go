@@ -190,7 +190,7 @@ func TestRunNamesEverythingThatIsNotAllowed(t *testing.T) {
 		t.Fatalf("got %v, and asked %q to leave", err, f.asked)
 	}
 	for _, want := range []string{
-		"pods of DaemonSets (ignoreDaemonSets: true lets them stay): shop/daemon", "deleteEmptyDirData: true", "shop/scratch", "no controller makes anew (force: true",
+		"pods of DaemonSets (ignoreDaemonSets: true lets them stay): shop/daemon", "deleteEmptyDirData: true", "shop/scratch", "no controller recreates (force: true",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in %v", want, err)

@@ -59,7 +59,7 @@ type RefusedError struct {
 
 // Error implements error.
 func (e *RefusedError) Error() string {
-	return "the API server refuses for good: " + enumerate(e.Pods)
+	return "the API server refuses permanently: " + enumerate(e.Pods)
 }
 
 // enumerate joins names, and counts those that would make the text too long.

@@ -23,15 +23,15 @@ func (d *Drainer) evict(ctx context.Context, p *tracked, terminating bool, o Opt
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	err := d.ask(bounded, p, o)
-	v, message := judge(err, terminating)
-	if v == accepted {
-		return answer{pod: p, verdict: v}
+	next, message := judge(err, terminating)
+	if next == stageLeaving {
+		return answer{pod: p, stage: next}
 	}
 	blocked := &v1alpha1.BlockedPod{Namespace: p.namespace, Name: p.name, Message: message}
 	if apierrors.IsTooManyRequests(err) {
 		blocked.Budget = d.budget(bounded, p, err)
 	}
-	return answer{pod: p, verdict: v, blocked: blocked}
+	return answer{pod: p, stage: next, blocked: blocked}
 }
 
 // request asks the API server to let a pod go.

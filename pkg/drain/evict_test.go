@@ -50,7 +50,7 @@ func TestRequestIsSentOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := New(client).evict(t.Context(), &tracked{namespace: "shop", name: "web", uid: "uid-of-web"}, false, Options{GracePeriodSeconds: new(int64(7))})
-	if got.verdict != askAgain || got.blocked == nil || got.blocked.Budget != "web" || requests.Load() != 1 {
+	if got.stage != stageWaiting || got.blocked == nil || got.blocked.Budget != "web" || requests.Load() != 1 {
 		t.Errorf("got %+v after %d requests", got, requests.Load())
 	}
 }

@@ -38,7 +38,7 @@ func objections(evictable, daemons []corev1.Pod, o Options) []Objection {
 		add("pods with emptyDir volumes", "deleteEmptyDirData: true evicts them, and what the volumes hold is lost", evictable, hasEmptyDir)
 	}
 	if !o.Force {
-		add("pods that no controller makes anew", "force: true evicts them all the same", evictable, unmanaged)
+		add("pods that no controller recreates", "force: true evicts them all the same", evictable, unmanaged)
 		add("pods of DaemonSets that are gone", "force: true evicts them all the same", evictable, ofDaemonSet)
 	}
 	return out

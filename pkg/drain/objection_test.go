@@ -59,7 +59,7 @@ func TestObjections(t *testing.T) {
 			evictable: []corev1.Pod{*newPod("b", alone, withEmptyDir), *newPod("a", withEmptyDir), *newPod("c")},
 			want: []Objection{
 				{Kind: "pods with emptyDir volumes", Remedy: "deleteEmptyDirData: true evicts them, and what the volumes hold is lost", Pods: []string{"shop/a", "shop/b"}},
-				{Kind: "pods that no controller makes anew", Remedy: "force: true evicts them all the same", Pods: []string{"shop/b"}},
+				{Kind: "pods that no controller recreates", Remedy: "force: true evicts them all the same", Pods: []string{"shop/b"}},
 			},
 		},
 		{

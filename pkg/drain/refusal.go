@@ -14,41 +14,30 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// verdict is what the answer to an eviction means.
-type verdict int
-
-const (
-	// accepted: the pod leaves, or is gone.
-	accepted verdict = iota
-	// askAgain: it may be let go later.
-	askAgain
-	// refused: it will not be as things are.
-	refused
-)
-
-// judge says what the answer to the eviction, or deletion, of a pod means, and why
-// for people. terminating says whether the pod is known to be being deleted.
-func judge(err error, terminating bool) (v verdict, message string) {
+// judge returns the stage of a pod after the answer to its eviction, or deletion, and why for
+// people: stageLeaving; stageWaiting if it may be let go later; stageRefused if it will not be
+// as things are. terminating says whether the pod is known to be being deleted.
+func judge(err error, terminating bool) (next stage, message string) {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
-		return accepted, ""
+		return stageLeaving, ""
 	case apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		// No eviction succeeds there any more. The pod is deleted with its namespace.
 		if terminating {
-			return accepted, ""
+			return stageLeaving, ""
 		}
-		return askAgain, "its namespace is being deleted, and it is not yet"
+		return stageWaiting, "its namespace is being deleted, and it is not yet"
 	case apierrors.IsTooManyRequests(err):
 		if causes := budgetCauses(err); len(causes) > 0 {
-			return askAgain, causes[0].Message
+			return stageWaiting, causes[0].Message
 		}
-		return askAgain, err.Error()
+		return stageWaiting, err.Error()
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err):
-		return refused, err.Error()
+		return stageRefused, err.Error()
 	}
 	// The pod was replaced by another of its name, which the next look tells; or the
 	// server is in trouble; or the pod has several budgets, which somebody may correct.
-	return askAgain, err.Error()
+	return stageWaiting, err.Error()
 }
 
 // budgetCauses are the causes of a refusal that are about a PodDisruptionBudget.

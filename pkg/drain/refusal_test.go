@@ -38,20 +38,20 @@ func TestJudge(t *testing.T) {
 		name        string
 		err         error
 		terminating bool
-		want        verdict
+		want        stage
 		wantBudget  string
 		wantMessage string
 	}{
-		{name: "let go", want: accepted},
-		{name: "gone", err: apierrors.NewNotFound(podsResource, "p"), want: accepted},
-		{name: "another pod of its name", err: apierrors.NewConflict(podsResource, "p", errors.New("UID")), want: askAgain, wantMessage: `Operation cannot be fulfilled on pods "p": UID`},
-		{name: "budget", err: overBudget("web"), want: askAgain, wantBudget: "web", wantMessage: "The disruption budget web needs 2 healthy pods and has 2 currently"},
-		{name: "busy server", err: apierrors.NewTooManyRequests("too many", 1), want: askAgain, wantMessage: "too many"},
-		{name: "dying namespace", err: inDyingNamespace(), want: askAgain, wantMessage: "its namespace is being deleted, and it is not yet"},
-		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: accepted},
-		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: refused, wantMessage: `pods "p" is forbidden: no`},
-		{name: "server in trouble", err: apierrors.NewInternalError(errors.New("etcd")), want: askAgain, wantMessage: "Internal error occurred: etcd"},
-		{name: "no server", err: errors.New("connection refused"), want: askAgain, wantMessage: "connection refused"},
+		{name: "let go", want: stageLeaving},
+		{name: "gone", err: apierrors.NewNotFound(podsResource, "p"), want: stageLeaving},
+		{name: "another pod of its name", err: apierrors.NewConflict(podsResource, "p", errors.New("UID")), want: stageWaiting, wantMessage: `Operation cannot be fulfilled on pods "p": UID`},
+		{name: "budget", err: overBudget("web"), want: stageWaiting, wantBudget: "web", wantMessage: "The disruption budget web needs 2 healthy pods and has 2 currently"},
+		{name: "busy server", err: apierrors.NewTooManyRequests("too many", 1), want: stageWaiting, wantMessage: "too many"},
+		{name: "dying namespace", err: inDyingNamespace(), want: stageWaiting, wantMessage: "its namespace is being deleted, and it is not yet"},
+		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: stageLeaving},
+		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: stageRefused, wantMessage: `pods "p" is forbidden: no`},
+		{name: "server in trouble", err: apierrors.NewInternalError(errors.New("etcd")), want: stageWaiting, wantMessage: "Internal error occurred: etcd"},
+		{name: "no server", err: errors.New("connection refused"), want: stageWaiting, wantMessage: "connection refused"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

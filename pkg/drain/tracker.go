@@ -52,7 +52,6 @@ func (t *tracked) String() string { return t.namespace + "/" + t.name }
 // tracker knows how far the pods of a drain are. It does no I/O and is not safe for concurrent use.
 type tracker struct {
 	options Options
-	retry   time.Duration
 	pods    []*tracked
 	staying []string
 }
@@ -116,17 +115,10 @@ func (t *tracker) due(now time.Time, room int) []*tracked {
 	return out
 }
 
-// answered takes in what the API server said. blocked is why for [askAgain] and [refused].
-func (t *tracker) answered(p *tracked, v verdict, blocked *v1alpha1.BlockedPod, now time.Time) {
-	p.blocked = blocked
-	switch v {
-	case accepted:
-		p.stage, p.blocked = stageLeaving, nil
-	case askAgain:
-		p.stage, p.next = stageWaiting, now.Add(t.retry)
-	case refused:
-		p.stage = stageRefused
-	}
+// answered takes in what the API server said.
+func (t *tracker) answered(a answer, now time.Time) {
+	// Only a pod that waits has a next time.
+	a.pod.stage, a.pod.blocked, a.pod.next = a.stage, a.blocked, now.Add(RetryInterval)
 }
 
 // next is when something is to be done although nothing happens; the zero value: never.
@@ -185,7 +177,7 @@ func (t *tracker) timeout() error {
 		case p.deleted != nil:
 			why = "it is being deleted, and its kubelet has not said that it ended; its grace period ends at " + p.deleted.UTC().Format(time.RFC3339)
 		default:
-			why = "it was not asked to leave yet"
+			why = "its eviction was not requested yet"
 		}
 		pods = append(pods, p.String()+" ("+why+")")
 	}

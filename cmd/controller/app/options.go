@@ -106,7 +106,7 @@ func defaultNamespace() string {
 
 // addFlags adds the flags.
 func (o *options) addFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File that says where the cluster is and who we are there. Default: the cluster that the process runs in.")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File with the address of the cluster and our credentials there. Default: the cluster that the process runs in.")
 	o.Hosts.AddFlags(fs)
 	fs.StringVar(&o.InstancesConfigMap, "instances-configmap", o.InstancesConfigMap, "Name of the ConfigMap in --namespace that lists hosts.")
 	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts at once when the whole ConfigMap is deleted or emptied, instead of asking for a confirmation on its pool.")
@@ -120,8 +120,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 
 	fs.IntVar(&o.ConcurrentProbes, "concurrent-probes", o.ConcurrentProbes, "How many hosts that are new or answered last time are probed at one time.")
 	fs.IntVar(&o.ConcurrentSlowProbes, "concurrent-slow-probes", o.ConcurrentSlowProbes, "How many hosts that did not answer in time last time are probed at one time, besides the others.")
-	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one probe of a host may take as a whole, with the transfer of the agent if it is not there.")
-	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations that somebody asked for, such as drains and reboots, are carried out at one time; those beyond wait.")
+	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one probe of a host may take as a whole, with the transfer of the agent if the host does not have it.")
+	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations that somebody asked for, such as drains and reboots, run at one time; those beyond wait.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth.")
 
 	o.Desired.AddFlags(fs)

@@ -34,7 +34,7 @@ func openPayload(ctx context.Context, connections ssh.Options, o *options) (*shi
 	if err != nil || p == nil {
 		return &shipment{}, err
 	}
-	klog.InfoS("Hosts are set up with a payload", "name", p.Manifest.Name, "version", p.Manifest.Version, "files", len(p.Manifest.Files))
+	klog.InfoS("Hosts are configured with a payload", "name", p.Manifest.Name, "version", p.Manifest.Version, "files", len(p.Manifest.Files))
 	return &shipment{
 		payload:     p,
 		connections: ssh.New(transfer.PoolOptions(connections)),

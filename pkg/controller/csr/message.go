@@ -46,7 +46,7 @@ func approvalMessage(request *certificatesv1.CertificateSigningRequest, d policy
 			add(identity.Canonical(addr).String())
 		}
 	}
-	return fmt.Sprintf("The %s, asked for by %s. WindowsInstance %s is that host: %s.",
+	return fmt.Sprintf("The %s, requested by %s. WindowsInstance %s is that host: %s.",
 		describe(d), request.Spec.Username, d.Instance, strings.Join(known, ", ")), nil
 }
 

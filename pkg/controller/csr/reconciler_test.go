@@ -261,17 +261,17 @@ func TestReconcile(t *testing.T) {
 	}{
 		{
 			name: "renewal by the node", request: renewal(t), others: objects{host1(), host2()},
-			approved: "The kubelet client certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
 		},
 		{
 			name: "serving", request: serving(t, "win-1", "WIN-1.example.com", "10.0.0.5"), others: objects{host1(), host2(), node(testNode)},
-			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, win-1.example.com from status.system.fqdn, 10.0.0.5 from spec.address.",
 		},
 		{
 			name: "serving at the addresses of the platform", request: serving(t, "win-1", "10.0.0.5", "10.7.0.1"),
 			others: objects{host1(fromMachine), machine("10.0.0.5", "10.7.0.1", "win-1")},
-			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from Machine machine-1, 10.0.0.5 from spec.address, 10.7.0.1 from Machine machine-1.",
 		},
 		{
@@ -279,25 +279,25 @@ func TestReconcile(t *testing.T) {
 			others: objects{host1(func(i *v1alpha1.WindowsInstance) {
 				i.Spec.Address, i.Status.Addresses = "win-1.corp.example.com", []string{"10.7.0.1"}
 			})},
-			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from spec.address, 10.7.0.1 from status.addresses.",
 		},
 		{
 			name: "named as DNS of the platform has it", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.5"),
 			others: objects{host1(otherName, func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
-			approved: "The kubelet serving certificate of node ip-10-0-0-5.ec2.internal, asked for by system:node:ip-10-0-0-5.ec2.internal. WindowsInstance windows-hosts/one is that host: " +
+			approved: "The kubelet serving certificate of node ip-10-0-0-5.ec2.internal, requested by system:node:ip-10-0-0-5.ec2.internal. WindowsInstance windows-hosts/one is that host: " +
 				"ip-10-0-0-5.ec2.internal from DNS, 10.0.0.5 from spec.address.",
 		},
 		{
 			name: "IPv6", request: serving(t, "fd00::5"),
 			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "FD00:0::5", nil })},
-			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, fd00::5 from spec.address.",
 		},
 		{
 			name: "IPv4 written as IPv6", request: serving(t, "10.0.0.5"),
 			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Spec.Address, i.Status.Addresses = "::ffff:10.0.0.5", nil })},
-			approved: "The kubelet serving certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
+			approved: "The kubelet serving certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: " +
 				"win-1 from status.system.hostname, 10.0.0.5 from spec.address.",
 		},
 		{
@@ -371,7 +371,7 @@ func TestReconcile(t *testing.T) {
 			others: objects{host1(), host1(func(i *v1alpha1.WindowsInstance) {
 				i.Name, i.DeletionTimestamp, i.Finalizers = "gone", &metav1.Time{Time: testNow}, []string{"example.com/f"}
 			})},
-			approved: "The kubelet client certificate of node win-1, asked for by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
+			approved: "The kubelet client certificate of node win-1, requested by system:node:win-1. WindowsInstance windows-hosts/one is that host: win-1 from status.system.hostname.",
 		},
 		{name: "nobody's", request: renewal(t), others: objects{host2()}},
 		{name: "another signer", request: func() *certificatesv1.CertificateSigningRequest {

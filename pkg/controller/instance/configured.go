@@ -91,20 +91,20 @@ func (e *evaluation) configured() {
 	current := e.status.CurrentRevision
 	switch {
 	case !e.managed:
-		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is set up on it.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is configured on it.")
 	case e.duplicate != "":
 		e.wait(condition)
 	case e.paused != "":
 		e.keep(condition)
 	case last.Active() && current == "":
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s sets the host up; status.operation says how far it is.", last.ID)
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
 	case last.BrokenOff() && !e.foreign():
 		e.configurationFailed(last)
 	case e.waitsFor != "" && current == "":
 		e.wait(condition)
 	case e.foreign():
 		e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode,
-			"Others made the host Node %s: it is watched, and nothing is set up on it. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
+			"Others made the host Node %s: it is watched, and nothing is configured on it. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
 	case e.inputs != nil && current == "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonInputsMissing, e.inputsMessage())
 	case e.observation == nil:
@@ -115,13 +115,13 @@ func (e *evaluation) configured() {
 		e.setConfigured()
 	case outdated(e.observation, last):
 		if !e.holds(condition) {
-			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host is looked at again.", last.ID)
+			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host is probed again.", last.ID)
 		}
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,
-			"Setting the host up with revision %s was interrupted; it is taken up again.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
+			"Configuring the host with revision %s was interrupted and is resumed.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
 	case current == "":
-		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be set up.")
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be configured.")
 	default:
 		e.setConfigured()
 	}
@@ -139,7 +139,7 @@ func (e *evaluation) foreign() bool {
 
 func (e *evaluation) setConfigured() {
 	e.setf(v1alpha1.ConditionConfigured, metav1.ConditionTrue, v1alpha1.ReasonConfigured,
-		"The host was set up completely, with revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
+		"The host was configured completely, with revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 }
 
 // keepConfigured is for a host that was not looked at by this process.
@@ -147,7 +147,7 @@ func (e *evaluation) keepConfigured() {
 	c := e.get(v1alpha1.ConditionConfigured)
 	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonConfiguring {
 		// What was in the way is not any more, and nobody has looked since.
-		e.set(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been looked at since.")
+		e.set(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been probed since.")
 		return
 	}
 	e.keep(v1alpha1.ConditionConfigured)
@@ -185,18 +185,18 @@ func (e *evaluation) revisionCurrent() {
 	case e.observation != nil && e.observation.report == nil:
 		e.wait(condition)
 	case e.foreign():
-		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "Others set the host up; with what is not known.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "Others configured the host; with what is not known.")
 	case e.status.CurrentRevision == "":
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not set up yet; revision %s is wanted.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	case e.status.CurrentRevision != e.status.DesiredRevision:
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	default:
 		message := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 		if len(e.waiting) > 0 {
 			message += fmt.Sprintf(" More is to come: %s.", strings.Join(e.waiting, "; "))
 		}
 		if left := e.drift(); left != "" {
-			message += fmt.Sprintf(" Others changed what a drain, a restart or a transfer would put right: %s. To have that done: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
+			message += fmt.Sprintf(" Others changed what a drain, a restart or a transfer would repair: %s. To have that done: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, message)
 	}
@@ -214,15 +214,11 @@ func (e *evaluation) drift() string {
 	if drift == nil || drift.Revision != e.status.CurrentRevision {
 		return ""
 	}
-	var names []string
+	names := make([]string, len(drift.Left))
 	for i, item := range drift.Left {
-		if i == maxDrift {
-			names = append(names, fmt.Sprintf("and %d more", len(drift.Left)-maxDrift))
-			break
-		}
-		names = append(names, string(item.Kind)+" "+item.Name)
+		names[i] = string(item.Kind) + " " + item.Name
 	}
-	return strings.Join(names, ", ")
+	return message.Enumerate(names, maxDrift)
 }
 
 func (e *evaluation) inputsMessage() string {

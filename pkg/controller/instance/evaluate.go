@@ -265,7 +265,7 @@ func (e *evaluation) pass(condition string) {
 		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn, "The host accepts the credentials of user %s.", e.instance.Spec.Username)
 	case v1alpha1.ConditionPreflightPassed:
 		if o.report == nil {
-			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been looked at yet.")
+			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been inspected yet.")
 			return
 		}
 		status, reason, message := summarize(o.report.findings)
@@ -364,7 +364,7 @@ func (e *evaluation) upToDate() {
 	case e.status.CurrentRevision == e.revision:
 		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, "The host has revision %s.", v1alpha1.ShortRevision(e.revision))
 	default:
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; %s is wanted.", orUnknown(v1alpha1.ShortRevision(e.status.CurrentRevision)), v1alpha1.ShortRevision(e.revision))
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", orUnknown(v1alpha1.ShortRevision(e.status.CurrentRevision)), v1alpha1.ShortRevision(e.revision))
 	}
 }
 
@@ -390,7 +390,7 @@ func (e *evaluation) nodeReady() {
 	ready := object.NodeReady(e.node)
 	switch {
 	case ready == nil:
-		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s does not say whether it is ready.", e.node.Name)
+		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonNodeNotReady, "Node %s does not report whether it is ready.", e.node.Name)
 	case ready.Status == corev1.ConditionTrue:
 		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonNodeReady, "Node %s is ready.", e.node.Name)
 	default:

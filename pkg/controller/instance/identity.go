@@ -115,7 +115,7 @@ func describeDuplicate(instance, other *v1alpha1.WindowsInstance) string {
 		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
 	}
 	if !other.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. It is waited for; its condition Removed says how far that is.", other.Name, host.Endpoint(other))
+		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. Its condition Removed shows the progress.", other.Name, host.Endpoint(other))
 	}
 	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, host.Endpoint(other))
 }

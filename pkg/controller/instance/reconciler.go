@@ -270,7 +270,7 @@ func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instan
 		o := a.run(ctx)
 		if o.err != nil {
 			// The status has it in other words; the cause as it came is for those who debug.
-			logger.V(1).Info("A step of looking at the host failed", "step", o.failed, "result", o.result, "cause", o.err.Error())
+			logger.V(1).Info("A step of the probe failed", "step", o.failed, "result", o.result, "cause", o.err.Error())
 		}
 		return o
 	})

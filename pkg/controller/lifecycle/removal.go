@@ -69,13 +69,13 @@ func (w snapshot) remove() action {
 }
 
 // left is what becomes of a host that is given up.
-const left = "Its services go on, so that its kubelet may register the Node again when it restarts, and the files and credentials of a node are still on it: stop the host, or reset it before you use it for anything else."
+const left = "Its services keep running, so that its kubelet may register the Node again when it restarts, and the files and credentials of a node are still on it: stop the host, or reset it before you use it for anything else."
 
 // record has the host cleaned.
 func (w snapshot) record(message string) action {
 	return action{
 		do: doRecord, operation: v1alpha1.OperationRemove, pending: true, removed: w.removing("%s", message),
-		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is taken off it."),
+		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is removed from it."),
 	}
 }
 
@@ -89,7 +89,7 @@ func (w snapshot) hold(reason, message string, again time.Time) action {
 		}
 	}
 	if w.terminating {
-		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be made anew.", w.instance.Namespace))
+		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be recreated.", w.instance.Namespace))
 	}
 	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb %s on %s.%s: "+
 		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,

@@ -70,7 +70,7 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 	case op.Type == v1alpha1.OperationRemove && begun(op, v1alpha1.StepCleanup):
 		return " The host is half way: part of what is ours may still be on it. Remove it again.", nil
 	case e.mayBeSent():
-		message := " The restart of the host was asked for before, which cannot be taken back."
+		message := " The restart of the host was already requested, which cannot be undone."
 		if cordonedByUs(op) {
 			message += fmt.Sprintf(" Node %s stays cordoned: uncordon it when the host is back and well.", op.Node.Name)
 		}
@@ -88,11 +88,11 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 // begun, and keeps new pods away from it until one succeeds.
 func (e *execution) leaveChanged(ctx context.Context) (string, error) {
 	op := e.operation()
-	message := " The host is configured, and whether it is a node that works was not found out."
-	if finish := op.FindStep(v1alpha1.StepFinish); !ended(finish) {
+	message := " The host is configured, but whether it works as a node is not known."
+	if finish := op.FindStep(v1alpha1.StepFinish); !finish.Ended() {
 		message = " The host is half way between two configurations: reconfigure it again, or remove it."
 	}
-	if e.mayBeSent() && !ended(op.FindStep(v1alpha1.StepBoot)) {
+	if e.mayBeSent() && !op.FindStep(v1alpha1.StepBoot).Ended() {
 		message += " It was asked to restart."
 	}
 	note, err := e.orWhyNot(ctx, "cordoned", e.isolate)
@@ -168,7 +168,7 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 	case op.Type == v1alpha1.OperationDrain:
 		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
 	}
-	return note + fmt.Sprintf(" Node %s stays cordoned: put right what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
+	return note + fmt.Sprintf(" Node %s stays cordoned: repair what is wrong, then reboot again or uncordon it.", op.Node.Name), nil
 }
 
 // mayBeSent says whether the restart of the host was, or may have been, asked for.

@@ -40,6 +40,9 @@ const (
 	maxBreaks = 5
 )
 
+// maxNamed bounds how many files or changes a message names.
+const maxNamed = 5
+
 // mebibyte is the unit of the progress of transfers.
 const mebibyte = 1 << 20
 
@@ -47,7 +50,7 @@ const mebibyte = 1 << 20
 // end. Trouble with the API server passes.
 func (e *execution) build(ctx context.Context) (*document.Result, error) {
 	if e.Configuration == nil {
-		return nil, errors.New("this controller has no payload to set hosts up with, see its flag --payload")
+		return nil, errors.New("this controller has no payload to configure hosts with, see its flag --payload")
 	}
 	var node *corev1.Node
 	join := e.joins()
@@ -74,7 +77,7 @@ func (e *execution) build(ctx context.Context) (*document.Result, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("the desired configuration of the host cannot be said: %w", err)
+		return nil, fmt.Errorf("the desired configuration of the host cannot be determined: %w", err)
 	}
 	return built, nil
 }
@@ -103,7 +106,7 @@ func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.
 		return e.Hosts.PlanConfiguration(ctx, e.instance, &built.Bundle)
 	})
 	if err != nil {
-		return nil, e.blame(ctx, "the host does not say what is to be done to it", err)
+		return nil, e.blame(ctx, "the host does not return a plan", err)
 	}
 	return plan, nil
 }
@@ -155,7 +158,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 				return nil, e.blame(ctx, fmt.Sprintf("the host was being changed and did not answer any more for %s", silence), err)
 			}
 			e.Hosts.Forget(e.instance) // the connection may be dead without knowing it
-			why = "It goes on when the host answers again: " + e.diagnose(err)
+			why = "It continues when the host answers again: " + e.diagnose(err)
 		case done.Outcome == api.OutcomeFailed && done.Reason == api.ReasonLocked:
 			if lockedSince.IsZero() {
 				lockedSince = now
@@ -289,7 +292,7 @@ func (e *execution) deliver(ctx context.Context, files []api.PayloadFile) error 
 			return e.blame(ctx, "files cannot be sent to the host", err)
 		}
 		e.Hosts.Forget(e.instance)
-		if err := e.pause(ctx, "Sending files. It goes on when the host answers again: %s", e.diagnose(err)); err != nil {
+		if err := e.pause(ctx, "Sending files. It continues when the host answers again: %s", e.diagnose(err)); err != nil {
 			return err
 		}
 	}
@@ -306,7 +309,7 @@ func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
 	done, total := toMebibytes(p.Sent), toMebibytes(p.Total)
 	text := fmt.Sprintf("Sending files: %d of %d MiB", done, total)
 	if len(now) > 0 {
-		text += ", now " + message.Enumerate(now)
+		text += ", now " + message.Enumerate(now, maxNamed)
 	}
 	return e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Message, op.Progress = text+".", &v1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}

@@ -107,7 +107,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	if err := e.update(ctx, func(op *v1alpha1.Operation) { op.Node = nil }); err != nil {
 		return "", err
 	}
-	return "Nothing of what was put on the host is there: it was installed anew. " + done.message + " ", nil
+	return "Nothing that was put on the host exists any more: the host was reinstalled. " + done.message + " ", nil
 }
 
 // orphaned makes sure that no kubelet speaks for the Node of a host that has none: it waits
@@ -116,7 +116,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 func (e *execution) orphaned(ctx context.Context) error {
 	name := e.operation().Node.Name
 	until := e.operation().FindStep(e.current).StartedAt.Add(orphanPatience)
-	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was installed anew. Waiting until Node %s, which it was, is seen to be gone.", name), func(ctx context.Context) (string, error) {
+	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was reinstalled. Waiting until its former Node %s is no longer ready.", name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx, name)
 		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
 			return "", err
@@ -126,7 +126,7 @@ func (e *execution) orphaned(ctx context.Context) error {
 	if err == nil || ctx.Err() != nil || errors.Is(err, errOver) {
 		return err
 	}
-	return fmt.Errorf("there is no kubelet on the host, and Node %s, which it has by its address or provider ID, is not seen to be gone (%w): another machine may be that Node; correct spec.address or spec.providerID", name, err)
+	return fmt.Errorf("there is no kubelet on the host, and Node %s, which it has by its address or provider ID, is still ready (%w): another machine may be that Node; correct spec.address or spec.providerID", name, err)
 }
 
 // blank says whether a host was never set up, by us or by others. What could not be read
@@ -223,9 +223,9 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		return result{message: fmt.Sprintf("Changes that were made: %d. Windows has to be restarted: %s.", len(done.Changed), strings.Join(done.Reboot, "; "))}, nil
 	case done.Outcome == api.OutcomeRebootRequired, done.Outcome == api.OutcomeImpactExceeded:
 		if e.replans++; e.replans > maxReplans {
-			return result{}, fmt.Errorf("the host is another one than was planned for, now for the %dth time: somebody else changes it; reconfigure it when that is over", e.replans)
+			return result{}, fmt.Errorf("the host differs from what was planned for, for the %dth time: something else changes it; reconfigure it when that is over", e.replans)
 		}
-		return result{again: v1alpha1.StepPlan, message: "The host has changed since it was planned what to do, and this costs more now. It is planned again."}, nil
+		return result{again: v1alpha1.StepPlan, message: "The host has changed since its plan was made, and the changes cost more now. It is planned again."}, nil
 	}
 	const needless = "Nothing needs a restart of Windows."
 	r := result{
@@ -245,7 +245,7 @@ func (e *execution) finish(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if done.Outcome == api.OutcomeRebootRequired {
-		return result{}, fmt.Errorf("the host was restarted and needs another restart: %s; reconfigure it again, and look at the event log of Windows if that does not help", strings.Join(done.Reboot, "; "))
+		return result{}, fmt.Errorf("the host was restarted and needs another restart: %s; reconfigure it again, and read the event log of Windows if that does not help", strings.Join(done.Reboot, "; "))
 	}
 	return result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}, nil
 }
@@ -326,7 +326,7 @@ func describeWaiting(waiting []document.Waiting) string {
 	for i, w := range waiting {
 		parts[i] = w.Service + " for " + w.For
 	}
-	return " Services that wait: " + strings.Join(parts, "; ") + ". The host is configured again when that is there."
+	return " Services that wait: " + strings.Join(parts, "; ") + ". The host is configured again when that exists."
 }
 
 // verifyConfiguration has the host say that nothing is left to be done.
@@ -339,7 +339,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 	text := "The host has its desired configuration."
 	if built.Revision != op.Revision {
 		// That it no longer has it is nobody's failure.
-		text = "The host was set up as it should be then. That has changed since, for which it is configured again."
+		text = "The host has the configuration that was desired when the operation began. That has changed since, and the host is configured again."
 	} else {
 		plan, err := e.planHost(ctx, built)
 		if err != nil {
@@ -350,7 +350,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 			for _, item := range plan.Items {
 				differs = append(differs, describeItem(item))
 			}
-			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", message.Enumerate(differs))
+			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", message.Enumerate(differs, maxNamed))
 		}
 	}
 	if op.Node != nil {

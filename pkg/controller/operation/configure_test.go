@@ -565,7 +565,7 @@ func TestCancelConfiguration(t *testing.T) {
 		},
 		{
 			name: "while it joins", change: withoutNode, hang: "never", set: func(f *fixture) { f.host.needsFiles = false },
-			want: []string{"The host is configured, and whether it is a node that works was not found out."}, wantIs: "new with token",
+			want: []string{"The host is configured, but whether it works as a node is not known."}, wantIs: "new with token",
 		},
 	}
 	for _, tt := range tests {

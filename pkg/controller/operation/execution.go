@@ -61,7 +61,7 @@ func (e *execution) run(ctx context.Context, canceled <-chan struct{}) {
 	e.lifetime = ctx
 	err := e.carryOut(ctx, canceled)
 	if err != nil && !errors.Is(err, errOver) && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "The operation cannot be carried out, as its record cannot be written")
+		log.FromContext(ctx).Error(err, "The operation cannot run, as its record cannot be written")
 	}
 }
 
@@ -146,7 +146,7 @@ func (e *execution) start(ctx context.Context) error {
 		return e.conclude(ctx, v1alpha1.OperationFailed, refusal)
 	}
 	op := e.operation()
-	e.event(corev1.EventTypeNormal, string(op.Type)+"Started", fmt.Sprintf("Operation %s, which %s asked for, has begun.", op.ID, op.RequestedBy))
+	e.event(corev1.EventTypeNormal, string(op.Type)+"Started", fmt.Sprintf("Operation %s, which %s requested, has begun.", op.ID, op.RequestedBy))
 	return nil
 }
 

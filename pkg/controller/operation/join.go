@@ -83,6 +83,6 @@ func (e *execution) revoke(ctx context.Context) {
 	if err := retryAPI(bounded, e.clock, "Revoking the credentials to join", isFinal, func() error {
 		return e.Configuration.Revoke(bounded, e.instance)
 	}); err != nil {
-		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and end by themselves within the hour")
+		log.FromContext(ctx).Error(err, "The credentials of the host to become a Node are not revoked, and expire within the hour")
 	}
 }

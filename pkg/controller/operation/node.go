@@ -57,7 +57,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if found.TakenOver {
-		return result{message: fmt.Sprintf("Node %s is cordoned, as it was since a configuration that did not get to its end.", node.Name)}, nil
+		return result{message: fmt.Sprintf("Node %s is cordoned, as it was since a configuration that did not complete.", node.Name)}, nil
 	}
 	if !found.ByOther {
 		return result{message: fmt.Sprintf("Node %s is cordoned.", node.Name)}, nil

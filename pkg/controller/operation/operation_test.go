@@ -402,7 +402,7 @@ func TestCancel(t *testing.T) {
 		f.edit(cancel)
 		f.reconcile(r)
 		op := f.waitForEnd()
-		if op.Phase != v1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || !strings.Contains(op.Message, "cannot be taken back") {
+		if op.Phase != v1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || !strings.Contains(op.Message, "cannot be undone") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
@@ -543,7 +543,7 @@ func TestUnready(t *testing.T) {
 		{"not ready", node(corev1.ConditionFalse, boot.Add(time.Second)), "Ready is False: why"},
 		{"silent", node(corev1.ConditionUnknown, boot.Add(time.Second)), "Ready is Unknown: why"},
 		{"no condition", &corev1.Node{}, "It has no condition Ready"},
-		{"gone", nil, "The Node is not there any more"},
+		{"gone", nil, "The Node does not exist any more"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

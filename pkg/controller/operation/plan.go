@@ -56,27 +56,27 @@ type result struct {
 // steps are the steps of all operations, by name.
 var steps = map[string]step{
 	v1alpha1.StepConnect:       {(*execution).connect, "Connecting to the host."},
-	v1alpha1.StepCheckPending:  {(*execution).checkPending, "Looking whether Windows waits for a restart."},
+	v1alpha1.StepCheckPending:  {(*execution).checkPending, "Checking whether Windows waits for a restart."},
 	v1alpha1.StepCordon:        {(*execution).cordon, "Cordoning <node>."},
 	v1alpha1.StepEvict:         {(*execution).evict, "Evicting the pods of <node>."},
 	v1alpha1.StepDrain:         {(*execution).evict, "Evicting the pods of <node>."},
 	v1alpha1.StepRestart:       {(*execution).restart, "Restarting the host."},
 	v1alpha1.StepBoot:          {(*execution).boot, "Waiting until the host is back."},
 	v1alpha1.StepServices:      {(*execution).services, "Waiting for the services of the host."},
-	v1alpha1.StepMetadataRoute: {(*execution).metadataRoute, "Putting the routes to the metadata service back."},
+	v1alpha1.StepMetadataRoute: {(*execution).metadataRoute, "Restoring the routes to the metadata service."},
 	v1alpha1.StepNodeReady:     {(*execution).nodeReady, "Waiting until <node> is ready."},
 	v1alpha1.StepUncordon:      {(*execution).uncordon, "Uncordoning <node>."},
-	v1alpha1.StepFacts:         {(*execution).inspect, "Looking at the host."},
+	v1alpha1.StepFacts:         {(*execution).inspect, "Inspecting the host."},
 	v1alpha1.StepPreflight:     {(*execution).preflight, "Judging whether the host is fit to be a node."},
 	v1alpha1.StepAgent:         {(*execution).agent, "Putting our agent on the host."},
-	v1alpha1.StepPlan:          {(*execution).planConfiguration, "Finding out what is to be done to the host."},
+	v1alpha1.StepPlan:          {(*execution).planConfiguration, "Planning the changes of the host."},
 	v1alpha1.StepTransfer:      {(*execution).transfer, "Sending files to the host."},
 	v1alpha1.StepApply:         {(*execution).apply, "Configuring the host."},
 	v1alpha1.StepFinish:        {(*execution).finish, "Configuring the host after its restart."},
 	v1alpha1.StepJoin:          {(*execution).join, "Waiting until the host has become a Node."},
 	v1alpha1.StepNetwork:       {(*execution).network, "Configuring what needs the Node."},
 	v1alpha1.StepVerify:        {(*execution).verify, "Verifying the host."},
-	v1alpha1.StepCleanup:       {(*execution).cleanup, "Taking everything of ours off the host."},
+	v1alpha1.StepCleanup:       {(*execution).cleanup, "Removing everything of ours from the host."},
 	v1alpha1.StepDeleteNode:    {(*execution).deleteNode, "Deleting <node>."},
 	v1alpha1.StepForget:        {(*execution).forget, "Closing the connections to the host."},
 }
@@ -158,16 +158,11 @@ func newSteps(names []string) []v1alpha1.OperationStep {
 // nextStep is the first step that has not ended, nil if all have.
 func nextStep(op *v1alpha1.Operation) *v1alpha1.OperationStep {
 	for i := range op.Steps {
-		if s := op.Steps[i].State; s == v1alpha1.StepPending || s == v1alpha1.StepRunning {
+		if !op.Steps[i].Ended() {
 			return &op.Steps[i]
 		}
 	}
 	return nil
-}
-
-// ended says whether a step is over, however.
-func ended(step *v1alpha1.OperationStep) bool {
-	return step.State != v1alpha1.StepPending && step.State != v1alpha1.StepRunning
 }
 
 // rewind has an operation go on at an earlier step than the one that runs. A Node that is

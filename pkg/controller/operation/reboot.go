@@ -96,7 +96,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 	if !mayBeSent {
 		id, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, e.readBootID)
 		if err != nil {
-			return result{}, e.blame(ctx, "the host does not say which boot it is in, without which nobody could tell that it was restarted", err)
+			return result{}, e.blame(ctx, "the host does not report its boot ID, without which a restart cannot be detected", err)
 		}
 		e.unsent = true
 		if err := e.update(ctx, func(op *v1alpha1.Operation) { op.BootID = id }); err != nil {
@@ -129,7 +129,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 			return result{}, context.Cause(ctx)
 		}
 		if !e.clock.Now().Before(deadline) {
-			return result{}, e.blame(ctx, "nobody knows whether the host got the request to restart", err)
+			return result{}, e.blame(ctx, "it is not known whether the host received the request to restart", err)
 		}
 		if err := e.pause(ctx, "Restarting the host; whether it got the request is not known yet. %s", e.diagnose(err)); err != nil {
 			return result{}, err
@@ -311,16 +311,16 @@ func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 		return e.Hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
 	})
 	if err != nil {
-		return result{}, e.blame(ctx, "the routes to the metadata service cannot be put back", err)
+		return result{}, e.blame(ctx, "the routes to the metadata service cannot be restored", err)
 	}
 	if len(changed) == 0 {
-		return result{message: "The routes to the metadata service were there."}, nil
+		return result{message: "The routes to the metadata service existed."}, nil
 	}
 	list := make([]string, len(changed))
 	for i, r := range changed {
 		list[i] = r.Destination.Addr().String()
 	}
-	return result{message: "Routes that were put back: " + strings.Join(list, ", ") + "."}, nil
+	return result{message: "Routes that were restored: " + strings.Join(list, ", ") + "."}, nil
 }
 
 // providerID is that of the instance, or else that of its Node.
@@ -349,13 +349,13 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 		if len(built.Waiting) > 0 {
-			return result{skipped: true, message: "Not waited for, as something that the Node needs is not there yet." + describeWaiting(built.Waiting)}, nil
+			return result{skipped: true, message: "Not waited for, as something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
 		}
 	}
 	deadline := e.rebootDeadline()
 	facts, err := ask(ctx, e.clock, deadline, askTimeout, e.readFacts)
 	if err != nil {
-		return result{}, e.blame(ctx, "the host does not say when it was started", err)
+		return result{}, e.blame(ctx, "the host does not report when it was started", err)
 	}
 	// The kubelet's heartbeat has the clock of the host, as the time of the boot has: that
 	// clock may be wrong, and the two can be compared all the same.
@@ -385,7 +385,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 // kubelet has spoken again, the Node says what it said before.
 func unready(node *corev1.Node, boot time.Time) string {
 	if node == nil {
-		return "The Node is not there any more"
+		return "The Node does not exist any more"
 	}
 	ready := object.NodeReady(node)
 	switch {

@@ -60,7 +60,7 @@ func TestOneAtATime(t *testing.T) {
 	r, _ := f.process()
 	f.reconcile(r)
 	f.eventually("it to wait", func() bool {
-		return f.get().Status.Operation.Message == "Waits for its turn: another host is being changed: win-2."
+		return f.get().Status.Operation.Message == "Waits for a slot: another host is being changed: win-2."
 	})
 	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
 		t.Error("it does not wait")
@@ -89,8 +89,8 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 		broken bool
 		waits  string
 	}{
-		{"no slot is free", v1alpha1.ControllerRequester, false, "Waits for its turn: another host is being changed: win-9."},
-		{"one is broken", v1alpha1.ControllerRequester, true, "setting up host win-2 of the same pool failed"},
+		{"no slot is free", v1alpha1.ControllerRequester, false, "Waits for a slot: another host is being changed: win-9."},
+		{"one is broken", v1alpha1.ControllerRequester, true, "configuring host win-2 of the same pool failed"},
 		{"a person asks for it", "alice", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	f.reconcile(r)
 	f.eventually("it to wait", func() bool {
 		message := f.get().Status.Operation.Message
-		return strings.Contains(message, "setting up host win-2 of the same pool failed") && strings.Contains(message, "operation op-failed") &&
+		return strings.Contains(message, "configuring host win-2 of the same pool failed") && strings.Contains(message, "operation op-failed") &&
 			strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
 	})
 	if f.node().Spec.Unschedulable || f.drain.runs > 0 {

@@ -60,7 +60,7 @@ func retryAPI(ctx context.Context, c clock.Clock, doing string, final func(error
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		log.FromContext(ctx).Info(doing+" did not work and is tried again", "cause", err.Error())
+		log.FromContext(ctx).Info(doing+" failed and is tried again", "cause", err.Error())
 		if err := sleep(ctx, c, delay()); err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ import (
 // DefaultDisruptions is the default of [NewDisruptionSlots].
 const DefaultDisruptions = 1
 
+// maxNamed bounds how many hosts a message about slots names.
+const maxNamed = 5
+
 // DefaultRestarts is the default of [NewRestartSlots].
 const DefaultRestarts = 10
 
@@ -174,7 +177,7 @@ func disrupted(op *v1alpha1.Operation) bool {
 	}
 	cordon, drain, uncordon := op.FindStep(v1alpha1.StepCordon), op.FindStep(v1alpha1.StepDrain), op.FindStep(v1alpha1.StepUncordon)
 	return cordon != nil && drain != nil && uncordon != nil &&
-		ended(cordon) && drain.State != v1alpha1.StepSkipped && !ended(uncordon)
+		cordon.Ended() && drain.State != v1alpha1.StepSkipped && !uncordon.Ended()
 }
 
 // describeQueue says what a host waits for that does not get a slot now.
@@ -185,12 +188,12 @@ func describeQueue(holders []types.NamespacedName, before int, namespace string)
 			names[i] = h.Name
 		}
 	}
-	text := fmt.Sprintf("Waits for its turn: %d other hosts are being changed: %s.", len(names), message.Enumerate(names))
+	text := fmt.Sprintf("Waits for a slot: %d other hosts are being changed: %s.", len(names), message.Enumerate(names, maxNamed))
 	if len(names) == 1 {
-		text = fmt.Sprintf("Waits for its turn: another host is being changed: %s.", names[0])
+		text = fmt.Sprintf("Waits for a slot: another host is being changed: %s.", names[0])
 	}
 	if len(names) == 0 {
-		text = "Waits for its turn."
+		text = "Waits for a slot."
 	}
 	if before > 0 {
 		text += fmt.Sprintf(" In the queue before it: %d.", before)

@@ -4,7 +4,6 @@
 package rollout
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
 // computeStatus returns the status of a pool from its instances. Of the status that
@@ -65,6 +65,9 @@ func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 	return instance.Status.DesiredRevision != "" && instance.Status.CurrentRevision == instance.Status.DesiredRevision
 }
 
+// maxFailed bounds how many instances that failed a message names.
+const maxFailed = 10
+
 // degradedCondition sums up what somebody has to act on: what the source has
 // trouble with, and instances that failed.
 func degradedCondition(synced *metav1.Condition, failed []string) metav1.Condition {
@@ -81,23 +84,12 @@ func degradedCondition(synced *metav1.Condition, failed []string) metav1.Conditi
 		if condition.Status == metav1.ConditionFalse {
 			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInstancesFailed
 		}
-		messages = append(messages, "These instances failed, see their conditions: "+joinNames(failed)+".")
+		messages = append(messages, "These instances failed, see their conditions: "+message.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+".")
 	}
 	if len(messages) > 0 {
 		condition.Message = strings.Join(messages, "\n")
 	}
 	return condition
-}
-
-// maxNames bounds how many instances a message names.
-const maxNames = 10
-
-func joinNames(names []string) string {
-	slices.Sort(names)
-	if more := len(names) - maxNames; more > 0 {
-		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
 }
 
 func pausedCondition(pool *v1alpha1.WindowsNodePool) metav1.Condition {

@@ -88,7 +88,7 @@ func (r *Reconciler) publish(ctx context.Context, want *corev1.ConfigMap) error 
 		return fmt.Errorf("making ConfigMap %s: %w", want.Name, err)
 	}
 	if have != nil {
-		r.Recorder.Event(want, corev1.EventTypeNormal, eventReplaced, "The ConfigMap had other content than the services of the hosts. As it cannot be changed, it was deleted and made anew.")
+		r.Recorder.Event(want, corev1.EventTypeNormal, eventReplaced, "The ConfigMap had other content than the services of the hosts. As it cannot be changed, it was deleted and recreated.")
 	}
 	log.FromContext(ctx).Info("Services published", "configMap", want.Name, "replaced", have != nil)
 	return nil

@@ -60,6 +60,11 @@ const (
 	StepForget string = "Forget"
 )
 
+// Ended says whether the step is over, whatever became of it.
+func (s *OperationStep) Ended() bool {
+	return s.State != StepPending && s.State != StepRunning
+}
+
 // FindStep returns the step of that name, nil if the operation has none. It is that of the
 // operation, and no copy.
 func (o *Operation) FindStep(name string) *OperationStep {

@@ -150,7 +150,7 @@ func (t *Tokens) own(ctx context.Context, instance *v1alpha1.WindowsInstance) (*
 		return nil, err
 	}
 	if secret.Type != bootstrapapi.SecretTypeBootstrapToken || secret.Annotations[uidAnnotation] != string(instance.UID) {
-		return nil, fmt.Errorf("Secret %s/%s is there: %w", metav1.NamespaceSystem, name, ErrForeign)
+		return nil, fmt.Errorf("Secret %s/%s exists: %w", metav1.NamespaceSystem, name, ErrForeign)
 	}
 	return secret, nil
 }

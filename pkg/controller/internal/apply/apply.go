@@ -8,9 +8,15 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
@@ -31,6 +37,9 @@ type Applier struct {
 	// under an old name would stay for ever. Required.
 	FieldManager string
 }
+
+// retryStale is when to try again after the cache turned out to be behind.
+const retryStale = 2 * time.Second
 
 // ExistsError says that an object which was to be made is there already.
 type ExistsError struct {
@@ -69,29 +78,45 @@ func (a *Applier) Instance(ctx context.Context, current *v1alpha1.WindowsInstanc
 	return true, nil
 }
 
-// Pool is Instance for a pool. Once it wrote, want is the pool as the server has
-// it, UID included.
-func (a *Applier) Pool(ctx context.Context, current *v1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration) (bool, error) {
+// Pool is Instance for a pool. It returns the pool: current, or the one that was created.
+func (a *Applier) Pool(ctx context.Context, current *v1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolApplyConfiguration) (*v1alpha1.WindowsNodePool, error) {
 	key := client.ObjectKey{Namespace: *want.Namespace, Name: *want.Name}
 	if current == nil {
 		if err := a.mustBeAbsent(ctx, key, &v1alpha1.WindowsNodePool{}, "WindowsNodePool"); err != nil {
-			return false, err
+			return nil, err
 		}
 	} else {
 		have, err := acwindowsv1alpha1.ExtractWindowsNodePool(current, a.FieldManager)
 		if err != nil {
-			return false, fmt.Errorf("read managed fields of WindowsNodePool %s: %w", key, err)
+			return nil, fmt.Errorf("read managed fields of WindowsNodePool %s: %w", key, err)
 		}
 		have.Status = nil
 		if same, err := equal(have, want); err != nil || same {
-			return false, err
+			return current, err
 		}
 		want.WithUID(current.UID)
 	}
 	if err := a.Client.Apply(ctx, want, client.FieldOwner(a.FieldManager), client.ForceOwnership); err != nil {
-		return false, fmt.Errorf("apply WindowsNodePool %s: %w", key, err)
+		return nil, fmt.Errorf("apply WindowsNodePool %s: %w", key, err)
 	}
-	return true, nil
+	if current != nil {
+		return current, nil
+	}
+	log.FromContext(ctx).Info("Created a pool", "pool", key)
+	// The server has answered with the pool as it is.
+	return &v1alpha1.WindowsNodePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0)},
+	}, nil
+}
+
+// RetryStale has a pass repeated after an [ExistsError], which the cache will know the object
+// of in a moment. Every other error it returns.
+func RetryStale(ctx context.Context, err error) (reconcile.Result, error) {
+	if stale, ok := errors.AsType[*ExistsError](err); ok {
+		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+		return reconcile.Result{RequeueAfter: retryStale}, nil
+	}
+	return reconcile.Result{}, err
 }
 
 // PoolStatus makes the part of the status of current that want has what want says.

@@ -61,15 +61,12 @@ func Shorten(text string, limit int) string {
 	return text[:cut] + ellipsis
 }
 
-// maxNamed is how many of many texts [Enumerate] has.
-const maxNamed = 5
-
-// Enumerate joins texts, and counts those that would make it too long.
-func Enumerate(texts []string) string {
-	if len(texts) <= maxNamed {
+// Enumerate joins the first limit texts, and counts the others.
+func Enumerate(texts []string, limit int) string {
+	if len(texts) <= limit {
 		return strings.Join(texts, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(texts[:maxNamed], ", "), len(texts)-maxNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(texts[:limit], ", "), len(texts)-limit)
 }
 
 const (

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -36,9 +35,6 @@ const (
 	reasonInvalidEntry = "InvalidEntry"
 	reasonPoolConflict = "PoolConflict"
 )
-
-// retryStale is when to look again after the cache turned out to be behind.
-const retryStale = 2 * time.Second
 
 // names is what the reconciler needs of DNS. Neither method blocks.
 type names interface {
@@ -68,17 +64,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	var result reconcile.Result
 	if req.NamespacedName == r.configMap {
 		err = r.sync(ctx, pool)
 	} else {
 		err = r.refuse(ctx, pool)
 	}
-	if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
-		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
-		result.RequeueAfter, err = retryStale, nil
-	}
-	return result, err
+	return apply.RetryStale(ctx, err)
 }
 
 // refuse tells a pool that was made by hand that its ConfigMap is not read.
@@ -142,7 +133,7 @@ func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool
 
 // converge makes pool and instances what the plan says.
 func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, instances []v1alpha1.WindowsInstance) error {
-	pool, err := r.ensurePool(ctx, pool)
+	pool, err := r.applier.Pool(ctx, pool, poolFor(r.configMap))
 	if err != nil {
 		return err
 	}
@@ -156,22 +147,6 @@ func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v
 	good := len(p.apply) + len(p.waiting) - len(refused)
 	errs = append(errs, r.setStatus(ctx, pool, good, syncedCondition(good, problems)))
 	return errors.Join(errs...)
-}
-
-// ensurePool brings the pool to the desired state and returns it.
-func (r *Reconciler) ensurePool(ctx context.Context, pool *v1alpha1.WindowsNodePool) (*v1alpha1.WindowsNodePool, error) {
-	want := poolFor(r.configMap)
-	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
-		return nil, err
-	}
-	if pool != nil {
-		return pool, nil
-	}
-	log.FromContext(ctx).Info("Created the pool of the ConfigMap", "pool", klog.KRef(r.configMap.Namespace, r.configMap.Name))
-	return &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{
-		Namespace: r.configMap.Namespace, Name: r.configMap.Name,
-		UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
-	}}, nil
 }
 
 // applyInstances brings the instances of entries to the desired state. It returns the

@@ -5,9 +5,7 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
@@ -30,9 +28,6 @@ const (
 	reasonInstanceConflict = "InstanceConflict"
 	reasonPoolConflict     = "PoolConflict"
 )
-
-// retryStale is when to look again after the cache turned out to be behind.
-const retryStale = 2 * time.Second
 
 // Reconciler makes the instance of each Machine what the Machine says. Its
 // requests are Machines by namespace and name; instances are called like them.
@@ -67,11 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case Apply:
 		err = r.apply(ctx, machine, instance)
 	}
-	if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
-		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
-		return reconcile.Result{RequeueAfter: retryStale}, nil
-	}
-	return reconcile.Result{}, err
+	return apply.RetryStale(ctx, err)
 }
 
 func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine, instance *v1alpha1.WindowsInstance) error {

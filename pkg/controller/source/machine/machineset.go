@@ -5,16 +5,11 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -54,13 +49,8 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 		r.conflicts.Forget(req.NamespacedName)
 	}
 	if set != nil && set.DeletionTimestamp.IsZero() && isWindows(set.Spec.Template.Labels) {
-		pool, err = r.ensurePool(ctx, set, pool)
-		if stale := (*apply.ExistsError)(nil); errors.As(err, &stale) {
-			log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
-			return reconcile.Result{RequeueAfter: retryStale}, nil
-		}
-		if err != nil {
-			return reconcile.Result{}, err
+		if pool, err = r.ensurePool(ctx, set, pool); err != nil {
+			return apply.RetryStale(ctx, err)
 		}
 	}
 	if pool == nil || pool.Spec.Source.MachineSet == nil || !pool.DeletionTimestamp.IsZero() {
@@ -85,21 +75,9 @@ func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.Mach
 	if len(problems) > 0 || pool != nil && !pool.DeletionTimestamp.IsZero() {
 		return pool, nil
 	}
-	want := poolFor(set)
-	if _, err := r.applier.Pool(ctx, pool, want); err != nil {
-		return nil, err
+	made, err := r.applier.Pool(ctx, pool, poolFor(set))
+	if err == nil && pool == nil {
+		made.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: set.Name}
 	}
-	if pool != nil {
-		return pool, nil
-	}
-	log.FromContext(ctx).Info("Created the pool of a MachineSet", "pool", klog.KObj(set))
-	return &v1alpha1.WindowsNodePool{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: set.Namespace, Name: set.Name,
-			UID: ptr.Deref(want.UID, ""), Generation: ptr.Deref(want.Generation, 0),
-		},
-		Spec: v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{
-			MachineSet: &v1alpha1.SourceReference{Name: set.Name},
-		}},
-	}, nil
+	return made, err
 }
