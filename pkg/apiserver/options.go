@@ -59,12 +59,12 @@ func NewOptions() *Options {
 
 		PortForwardPorts: windowsinstance.DefaultPortForwardPorts(),
 	}
-	// Watches are told to end when the server stops. Without this they keep it from
+	// Watches are ended when the server stops. Without this they keep it from
 	// stopping until they end by themselves.
 	o.Run.ShutdownWatchTerminationGracePeriod = 10 * time.Second
 	// A port that needs no privilege; a Service maps 443 to it.
 	o.Recommended.SecureServing.BindPort = 8443
-	// The certificate is given: nobody could verify one that is made up at start.
+	// The certificate is given: no client could verify one that is generated at start.
 	o.Recommended.SecureServing.ServerCert.CertDirectory = ""
 	return o
 }
@@ -74,7 +74,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.Recommended.AddFlags(fs)
 	o.Run.AddUniversalFlags(fs)
 	fs.StringVar(&o.DataDir, "data-dir", o.DataDir, "Directory on a persistent volume in which the embedded etcd keeps the objects. Used when no --etcd-servers are given.")
-	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still asks for. May be repeated.")
+	fs.StringSliceVar(&o.ControllerUsers, "controller-user", o.ControllerUsers, "User name of windows-controller: it may delete instances that a ConfigMap or MachineSet still requests. May be repeated.")
 	fs.IntVar(&o.Streams.PerHost, "max-log-streams-per-host", o.Streams.PerHost, "How many logs of one host may be streamed at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.PerUser, "max-log-streams-per-user", o.Streams.PerUser, "How many logs one user may stream at one time; more are refused with 429. 0: no limit.")
 	fs.IntVar(&o.Streams.Total, "max-log-streams", o.Streams.Total, "How many logs this server streams at one time; more are refused with 429. 0: no limit.")
@@ -83,7 +83,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Sessions.Total, "max-sessions", o.Sessions.Total, "How many exec sessions this server serves at one time, and how many port forwards; more are refused with 429. 0: no limit.")
 	fs.IntSliceVar(&o.PortForwardPorts, "port-forward-ports", o.PortForwardPorts, "Ports of a host that may be forwarded to. Empty: none.")
 	fs.StringVar(&o.Recording.Directory, "session-recording-dir", o.Recording.Directory, "Directory in which what exec sessions show is recorded, one asciicast file each. Empty: nothing is recorded.")
-	fs.BoolVar(&o.Recording.Required, "session-recording-required", o.Recording.Required, "Refuse and end exec sessions that cannot be recorded. Otherwise they go on, and an event says that they are not recorded.")
+	fs.BoolVar(&o.Recording.Required, "session-recording-required", o.Recording.Required, "Refuse and end exec sessions that cannot be recorded. Otherwise they continue, and an event reports that they are not recorded.")
 	fs.DurationVar(&o.DrainTimeout, "stream-drain-timeout", o.DrainTimeout, "How long open log streams, exec sessions and port forwards get to end in good order when the server stops.")
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // frontProxyReady is not ready until the authority is known that signs the certificate
-// of kube-apiserver. A server reads it in the background, and takes everybody for
-// anonymous until then: whoever is sent to it would get 403.
+// of kube-apiserver. A server reads it in the background, and treats every user as
+// anonymous until then: their requests would get 403.
 func frontProxyReady(ca dynamiccertificates.CAContentProvider) healthz.HealthChecker {
 	return healthz.NamedCheck("front-proxy-ca", func(*http.Request) error {
 		if _, known := ca.VerifyOptions(); !known {

@@ -89,7 +89,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	// A server without storage only fails its callers: it ends, and starts anew.
+	// A server without storage only fails its callers: it ends, and is restarted.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopped := make(chan struct{})

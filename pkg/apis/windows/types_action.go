@@ -12,7 +12,7 @@ type ActionStatus struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceDrain asks for the Node of a host to be cordoned and its pods to be
+// WindowsInstanceDrain requests that the Node of a host is cordoned and its pods are
 // evicted. It is posted to the subresource drain.
 type WindowsInstanceDrain struct {
 	metav1.TypeMeta
@@ -22,7 +22,7 @@ type WindowsInstanceDrain struct {
 	Status ActionStatus
 }
 
-// WindowsInstanceDrainSpec says how to drain.
+// WindowsInstanceDrainSpec describes how to drain.
 type WindowsInstanceDrainSpec struct {
 	Preconditions *metav1.Preconditions
 
@@ -31,7 +31,7 @@ type WindowsInstanceDrainSpec struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceUncordon asks for the Node of a host to be made schedulable again.
+// WindowsInstanceUncordon requests that the Node of a host becomes schedulable again.
 // It is posted to the subresource uncordon.
 type WindowsInstanceUncordon struct {
 	metav1.TypeMeta
@@ -41,14 +41,14 @@ type WindowsInstanceUncordon struct {
 	Status ActionStatus
 }
 
-// WindowsInstanceUncordonSpec says what must hold.
+// WindowsInstanceUncordonSpec has the preconditions of the action.
 type WindowsInstanceUncordonSpec struct {
 	Preconditions *metav1.Preconditions
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceReboot asks for a restart of a host. It is posted to the subresource reboot.
+// WindowsInstanceReboot requests a restart of a host. It is posted to the subresource reboot.
 type WindowsInstanceReboot struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -57,7 +57,7 @@ type WindowsInstanceReboot struct {
 	Status ActionStatus
 }
 
-// WindowsInstanceRebootSpec says how to restart a host.
+// WindowsInstanceRebootSpec describes how to restart a host.
 type WindowsInstanceRebootSpec struct {
 	Preconditions *metav1.Preconditions
 
@@ -67,9 +67,9 @@ type WindowsInstanceRebootSpec struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceReconfigure asks for a host to be brought to its desired
+// WindowsInstanceReconfigure requests that a host is brought to its desired
 // configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer
-// says what would change.
+// lists what would change.
 type WindowsInstanceReconfigure struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -78,7 +78,7 @@ type WindowsInstanceReconfigure struct {
 	Status WindowsInstanceReconfigureStatus
 }
 
-// WindowsInstanceReconfigureSpec says what must hold.
+// WindowsInstanceReconfigureSpec has the preconditions of the action.
 type WindowsInstanceReconfigureSpec struct {
 	Preconditions *metav1.Preconditions
 }
@@ -89,7 +89,7 @@ type WindowsInstanceReconfigureStatus struct {
 	Plan []PlannedChange
 }
 
-// ChangeImpact says what a change costs those who use a host.
+// ChangeImpact is what a change costs the users of a host.
 type ChangeImpact string
 
 // PlannedChange is one difference between a host and its desired configuration.
@@ -103,7 +103,7 @@ type PlannedChange struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceCancel asks for the end of the operation that runs. It is posted to
+// WindowsInstanceCancel requests the end of the running operation. It is posted to
 // the subresource cancel.
 type WindowsInstanceCancel struct {
 	metav1.TypeMeta
@@ -113,7 +113,7 @@ type WindowsInstanceCancel struct {
 	Status ActionStatus
 }
 
-// WindowsInstanceCancelSpec says what to cancel.
+// WindowsInstanceCancelSpec names the operation to cancel.
 type WindowsInstanceCancelSpec struct {
 	OperationID string
 }

@@ -7,7 +7,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceCheck asks for the way to a host to be tried now, layer by layer,
+// WindowsInstanceCheck requests that the way to a host is tried now, layer by layer,
 // over a connection of its own. Nothing is changed on the host. It is posted to the
 // subresource check.
 type WindowsInstanceCheck struct {
@@ -24,7 +24,7 @@ type WindowsInstanceCheckStatus struct {
 	Findings []CheckFinding
 }
 
-// CheckResult says how a layer came out.
+// CheckResult is the result of a layer.
 type CheckResult string
 
 // CheckSkipped is the result of a layer that was not tried.
@@ -39,7 +39,7 @@ type CheckLayer struct {
 	Message  string
 }
 
-// FindingSeverity says whether a finding is in the way.
+// FindingSeverity says whether a finding keeps the host from being a node.
 type FindingSeverity string
 
 // CheckFinding is something that preflight found on a host.

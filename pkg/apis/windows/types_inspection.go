@@ -10,7 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceInspection is what a host says of itself at the moment of the
+// WindowsInstanceInspection is what a host reports about itself at the moment of the
 // request. It is read from the subresource inspect and stored nowhere.
 type WindowsInstanceInspection struct {
 	metav1.TypeMeta
@@ -42,14 +42,14 @@ type AgentInspection struct {
 	Elevated bool
 }
 
-// ConfigurationInspection says what a host was set up with, and what became of it.
+// ConfigurationInspection describes what a host was configured with, and what others changed since.
 type ConfigurationInspection struct {
 	AppliedRevision  string
 	ApplyingRevision string
 	Drift            *DriftInspection
 }
 
-// DriftInspection is what others changed on a host since it was set up.
+// DriftInspection is what others changed on a host since it was configured.
 type DriftInspection struct {
 	Time     metav1.Time
 	Repaired []string
@@ -69,14 +69,14 @@ type SystemInspection struct {
 	PendingHostname  string
 }
 
-// BootInspection says since when a host runs.
+// BootInspection describes the current boot of a host.
 type BootInspection struct {
 	Time   *metav1.Time
 	Uptime metav1.Duration
 	ID     string
 }
 
-// RebootInspection says whether Windows waits for a restart.
+// RebootInspection describes whether Windows waits for a restart.
 type RebootInspection struct {
 	Pending bool
 	Reasons []string
@@ -125,7 +125,7 @@ type InterfaceInspection struct {
 	DNSServers []string
 }
 
-// ListenerInspection is a TCP port that somebody listens on.
+// ListenerInspection is a TCP port that a process listens on.
 type ListenerInspection struct {
 	Port    int32
 	Address string

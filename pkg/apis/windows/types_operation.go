@@ -8,23 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationType says what an operation does.
+// OperationType is what an operation does.
 type OperationType string
 
-// OperationPhase says how far an operation is.
+// OperationPhase is how far an operation has come.
 type OperationPhase string
 
 // OperationRunning is the phase of an operation that runs.
 const OperationRunning OperationPhase = "Running"
 
-// OperationOrigin says who wanted an operation.
+// OperationOrigin is who requested an operation.
 type OperationOrigin string
 
-// OperationStepState says how far a step of an operation is.
+// OperationStepState is how far a step of an operation has come.
 type OperationStepState string
 
-// Operation is an action on a host: what was asked for, by whom, and how far it is.
-// It is carried out by the controller, which continues where it was when it is restarted.
+// Operation is an action on a host: what was requested, by whom, and how far it has come.
+// The controller runs it, and continues where it was when it is restarted.
 type Operation struct {
 	ID                string
 	Type              OperationType
@@ -92,7 +92,7 @@ type DrainOptions struct {
 	SkipWaitForDeleteTimeoutSeconds int32
 }
 
-// RebootMode says how a host is restarted.
+// RebootMode is how a host is restarted.
 type RebootMode string
 
 // The values are documented in v1alpha1.

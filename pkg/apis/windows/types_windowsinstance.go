@@ -12,7 +12,7 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // WindowsInstance is one Windows Server host: how it is reached over SSH, and
-// what is known of it. Most instances are made for you from an entry of the
+// what is known of it. Most instances are created for you from an entry of the
 // windows-instances ConfigMap or from a Machine; you may also create one by hand.
 // Its logs can be read at any time through the subresource log, also when the
 // kubelet of the host is dead or never ran.
@@ -24,7 +24,7 @@ type WindowsInstance struct {
 	Status WindowsInstanceStatus
 }
 
-// WindowsInstanceSpec says how a host is reached.
+// WindowsInstanceSpec describes how a host is reached.
 type WindowsInstanceSpec struct {
 	Address              string
 	Port                 int32
@@ -38,16 +38,13 @@ type WindowsInstanceSpec struct {
 	Removal              *RemovalOptions
 }
 
-// RemovalPolicy says what becomes of a host whose WindowsInstance is deleted.
+// RemovalPolicy is what happens to a host whose WindowsInstance is deleted.
 type RemovalPolicy string
 
-// The values are documented in v1alpha1.
-const (
-	RemovalClean   RemovalPolicy = "Clean"
-	RemovalAbandon RemovalPolicy = "Abandon"
-)
+// RemovalAbandon is the policy that leaves the host as it is.
+const RemovalAbandon RemovalPolicy = "Abandon"
 
-// RemovalOptions say what becomes of a host whose WindowsInstance is deleted.
+// RemovalOptions describe what happens to a host whose WindowsInstance is deleted.
 type RemovalOptions struct {
 	Policy RemovalPolicy
 	After  *metav1.Duration
@@ -67,7 +64,7 @@ type PoolReference struct {
 // the conditions instead.
 type WindowsInstancePhase string
 
-// WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
+// WindowsInstanceStatus is what is known of a host. It is written only when it changes.
 type WindowsInstanceStatus struct {
 	ObservedGeneration int64
 	Phase              WindowsInstancePhase
@@ -83,7 +80,7 @@ type WindowsInstanceStatus struct {
 	History            []Operation
 }
 
-// HostKeyTrust says why a host key is trusted.
+// HostKeyTrust is why a host key is trusted.
 type HostKeyTrust string
 
 // HostKeyStatus is a host key that is trusted.
@@ -101,7 +98,7 @@ type NodeReference struct {
 	UID  types.UID
 }
 
-// SystemStatus is what a host says of itself. Values that change all the time
+// SystemStatus is what a host reports about itself. Values that change all the time
 // are left out, so that an unchanged host causes no writes.
 type SystemStatus struct {
 	Product      string

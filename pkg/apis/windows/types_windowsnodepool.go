@@ -13,7 +13,7 @@ import (
 
 // WindowsNodePool is a set of Windows Server hosts that come from one source and
 // are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap
-// are made for you; a pool of instances made by hand you create yourself.
+// are created for you; create a pool of instances made by hand yourself.
 type WindowsNodePool struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta
@@ -22,14 +22,14 @@ type WindowsNodePool struct {
 	Status WindowsNodePoolStatus
 }
 
-// WindowsNodePoolSpec says where the hosts of a pool come from and what they have in common.
+// WindowsNodePoolSpec describes where the hosts of a pool come from and what they have in common.
 type WindowsNodePoolSpec struct {
 	Source   PoolSource
 	Paused   bool
 	Template PoolTemplate
 }
 
-// PoolSource says where the hosts of a pool come from. Exactly one member is set.
+// PoolSource is where the hosts of a pool come from. Exactly one member is set.
 type PoolSource struct {
 	MachineSet *SourceReference
 	ConfigMap  *SourceReference
@@ -54,15 +54,8 @@ type PoolTemplate struct {
 	LogRotation          *LogRotationTemplate
 }
 
-// NodeTaintEffect says what a taint does to pods that do not tolerate it.
+// NodeTaintEffect is what a taint does to pods that do not tolerate it.
 type NodeTaintEffect string
-
-// The values are documented in v1alpha1.
-const (
-	NodeTaintNoSchedule       NodeTaintEffect = "NoSchedule"
-	NodeTaintPreferNoSchedule NodeTaintEffect = "PreferNoSchedule"
-	NodeTaintNoExecute        NodeTaintEffect = "NoExecute"
-)
 
 // NodeTaint is a taint of a Node.
 type NodeTaint struct {
@@ -80,7 +73,7 @@ type KubeletTemplate struct {
 	LogVerbosity   *int32
 }
 
-// ContainerdLogLevel says how much containerd logs.
+// ContainerdLogLevel is how much containerd logs.
 type ContainerdLogLevel string
 
 // ContainerdTemplate has the settings of containerd on the hosts of a pool.
@@ -89,7 +82,7 @@ type ContainerdTemplate struct {
 	LogLevel     ContainerdLogLevel
 }
 
-// LogRotationTemplate says when the logs of the services of a host are rotated.
+// LogRotationTemplate describes when the logs of the services of a host are rotated.
 type LogRotationTemplate struct {
 	MaxSize *resource.Quantity
 	MaxAge  *metav1.Duration

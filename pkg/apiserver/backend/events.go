@@ -31,7 +31,7 @@ const (
 const maxEventMessage = 1024
 
 // eventLimits let every session of people have its events. Scripts that run a command
-// a second are told of in sum: the log of the server and the audit log have each.
+// every second get one event for several: the log of the server and the audit log have each.
 var eventLimits = record.CorrelatorOptions{MaxEvents: 60, MaxIntervalInSeconds: 60, BurstSize: 120, QPS: 0.2}
 
 // SessionEvents reports sessions in events of the cluster, where those who look
@@ -43,8 +43,8 @@ type SessionEvents struct {
 
 var _ windowsinstance.SessionEvents = (*SessionEvents)(nil)
 
-// NewSessionEvents sends events to the cluster of kube until the returned function is called. The end of ctx is
-// when the server begins to stop, and with it the sessions, which is worth telling.
+// NewSessionEvents sends events to the cluster of kube until the returned function is called. It sends
+// after the end of ctx, too: the server then stops, and with it the sessions.
 func NewSessionEvents(ctx context.Context, kube kubernetes.Interface) (e *SessionEvents, shutdown func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(context.WithoutCancel(ctx)), record.WithCorrelatorOptions(eventLimits))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
@@ -54,18 +54,18 @@ func NewSessionEvents(ctx context.Context, kube kubernetes.Interface) (e *Sessio
 // Started implements [windowsinstance.SessionEvents].
 func (e *SessionEvents) Started(info windowsinstance.SessionInfo) {
 	klog.InfoS("Session started", "kind", info.Kind, "instance", klog.KObj(info.Instance), "user", info.User, "audit", info.AuditID)
-	e.send(info, corev1.EventTypeNormal, reasonSessionStarted, fmt.Sprintf("%s %s.", info.User, describePresent(info)))
+	e.send(info, corev1.EventTypeNormal, reasonSessionStarted, fmt.Sprintf("%s %s.", info.User, describe(info, present)))
 }
 
 // NotRecorded implements [windowsinstance.SessionEvents].
 func (e *SessionEvents) NotRecorded(info windowsinstance.SessionInfo, err error) {
-	e.send(info, corev1.EventTypeWarning, reasonSessionNotRecorded, fmt.Sprintf("%s %s, and it is not recorded, or not completely: %v.", info.User, describePresent(info), err))
+	e.send(info, corev1.EventTypeWarning, reasonSessionNotRecorded, fmt.Sprintf("%s %s, and it is not recorded, or not completely: %v.", info.User, describe(info, present), err))
 }
 
 // Ended implements [windowsinstance.SessionEvents].
 func (e *SessionEvents) Ended(info windowsinstance.SessionInfo, end windowsinstance.SessionEnd) {
 	klog.InfoS("Session ended", "kind", info.Kind, "instance", klog.KObj(info.Instance), "user", info.User, "audit", info.AuditID, "end", end.String())
-	e.send(info, corev1.EventTypeNormal, reasonSessionEnded, fmt.Sprintf("%s %s for %s: %s.", info.User, describePast(info), end.Duration.Round(time.Millisecond), describeEnd(end)))
+	e.send(info, corev1.EventTypeNormal, reasonSessionEnded, fmt.Sprintf("%s %s for %s: %s.", info.User, describe(info, past), end.Duration.Round(time.Millisecond), describeEnd(end)))
 }
 
 // send adds what the audit logs of both servers call the request.
@@ -80,26 +80,23 @@ func (e *SessionEvents) send(info windowsinstance.SessionInfo, kind, reason, mes
 	e.recorder.Event(info.Instance, kind, reason, message+suffix)
 }
 
-// describePresent says what a session does, in the present tense.
-func describePresent(info windowsinstance.SessionInfo) string {
-	switch {
-	case info.Kind == windowsinstance.StreamPortForward:
-		return "forwards ports" + list(info.Ports)
-	case len(info.Command) == 0:
-		return "opens a shell"
-	}
-	return "runs " + quoted(info.Command)
-}
+// tense has the verbs for the kinds of sessions.
+type tense struct{ forward, shell, run string }
 
-// describePast says it in the past tense.
-func describePast(info windowsinstance.SessionInfo) string {
+var (
+	present = tense{"forwards ports", "opens a shell", "runs"}
+	past    = tense{"forwarded ports", "had a shell", "ran"}
+)
+
+// describe says what the user of a session does, or did.
+func describe(info windowsinstance.SessionInfo, t tense) string {
 	switch {
 	case info.Kind == windowsinstance.StreamPortForward:
-		return "forwarded ports" + list(info.Ports)
+		return t.forward + list(info.Ports)
 	case len(info.Command) == 0:
-		return "had a shell"
+		return t.shell
 	}
-	return "ran " + quoted(info.Command)
+	return t.run + " " + quoted(info.Command)
 }
 
 func list(ports []int32) string {
@@ -109,7 +106,7 @@ func list(ports []int32) string {
 	return " " + strings.Trim(fmt.Sprint(ports), "[]")
 }
 
-// quoted makes arguments tellable from each other where they could be mistaken.
+// quoted quotes the arguments that could be mistaken for several.
 func quoted(command []string) string {
 	words := make([]string, len(command))
 	for i, word := range command {
@@ -141,7 +138,7 @@ func describeEnd(end windowsinstance.SessionEnd) string {
 	case stream.EndFailed:
 	}
 	if end.Err != nil {
-		return "it broke: " + end.Err.Error()
+		return "it failed: " + end.Err.Error()
 	}
-	return "it broke"
+	return "it failed"
 }

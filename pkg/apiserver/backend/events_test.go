@@ -55,7 +55,7 @@ func TestSessionEvents(t *testing.T) {
 		`Normal SessionEnded jane ran sc query "a b" "" for 1.5s: it ended with exit code 3. Audit ID id-1.`,
 		`Normal SessionEnded jane had a shell for 1.5s: the client closed the connection.`,
 		`Normal SessionEnded jane forwarded ports 3389 9182 for 1.5s: the server stopped.`,
-		`Normal SessionEnded jane had a shell for 1.5s: it broke: connection lost.`,
+		`Normal SessionEnded jane had a shell for 1.5s: it failed: connection lost.`,
 	}
 	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" {
 		t.Errorf("events differ (-want +got):\n%s", diff)

@@ -25,7 +25,7 @@ type Hosts struct {
 	connector *host.Connector
 	agents    *agentclient.Client
 	checker   *diagnose.Checker
-	// desired is nil when nothing but our agent is put on hosts.
+	// desired is nil when nothing but our agent is installed on hosts.
 	desired *cluster.Live
 }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/scale"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -73,28 +74,23 @@ func (m *MachineSets) Get(ctx context.Context, namespace, name string) (*windows
 	if err != nil {
 		return nil, err
 	}
-	// The same as kube-apiserver makes of a custom resource when it is asked for its scale.
+	// The same as kube-apiserver does for the scale of a custom resource.
 	managed, err := managedfields.NewScaleHandler(set.ManagedFields, machinev1beta1.GroupVersion, managedfields.ResourcePathMappings{
 		machinev1beta1.GroupVersion.String(): fieldpath.MakePathOrDie("spec", "replicas"),
 	}).ToSubresource()
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading whose the replicas are: %w", err))
 	}
-	// The Machine API takes no number for one.
-	replicas := int32(1)
-	if set.Spec.Replicas != nil {
-		replicas = *set.Spec.Replicas
-	}
 	return &windowsnodepool.MachineSetScale{
 		ResourceVersion: set.ResourceVersion,
-		Replicas:        replicas,
+		Replicas:        ptr.Deref(set.Spec.Replicas, 1), // the default of the Machine API
 		CurrentReplicas: set.Status.Replicas,
 		Selector:        &set.Spec.Selector,
 		ManagedFields:   managed,
 	}, nil
 }
 
-// get returns a MachineSet of Windows. A pool may be made by anybody who may make pools
+// get returns a MachineSet of Windows. A pool may be created by everybody who may create pools
 // and may name any MachineSet of its namespace; scaling it must not be a way to the
 // machines of others.
 func (m *MachineSets) get(ctx context.Context, namespace, name string) (*machinev1beta1.MachineSet, error) {
@@ -134,8 +130,8 @@ func (m *MachineSets) Update(ctx context.Context, namespace, name string, curren
 	}, nil
 }
 
-// explainMachineSetError says what an error of kube-apiserver means to somebody who
-// scales a pool.
+// explainMachineSetError turns an error of kube-apiserver into one that a user who scales a
+// pool understands.
 func explainMachineSetError(name string, err error) error {
 	resource := machinev1beta1.Resource("machinesets")
 	var status apierrors.APIStatus

@@ -59,7 +59,7 @@ func (h *Hosts) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance) ([
 	if joins {
 		changes = append(changes, v1alpha1.PlannedChange{
 			Kind: "File", Name: wmco.BootstrapKubeconfigPath, Action: "Create", Impact: v1alpha1.ImpactNone,
-			Message: "The host is no node yet: it gets credentials to join with, which are made for it at that time and are good for an hour at most.",
+			Message: "The host is no node yet: it gets credentials to join with, which are created for it then and are valid for an hour at most.",
 		})
 	}
 	return changes, nil

@@ -276,7 +276,7 @@ func schema_pkg_apis_windows_v1alpha1_BootInspection(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "BootInspection says since when a host runs.",
+				Description: "BootInspection describes the current boot of a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"time": {
@@ -323,7 +323,7 @@ func schema_pkg_apis_windows_v1alpha1_CertificateInspection(ref common.Reference
 					},
 					"subject": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whom it speaks of.",
+							Description: "Subject of the certificate.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -412,7 +412,7 @@ func schema_pkg_apis_windows_v1alpha1_CheckLayer(ref common.ReferenceCallback) c
 					},
 					"result": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How it came out: Passed, Failed or Skipped.\n\nPossible enum values:\n - `\"Failed\"` means that it does not; reason and message say more.\n - `\"Passed\"` means that the layer works.\n - `\"Skipped\"` means that it was not tried; the message says why.",
+							Description: "How it came out: Passed, Failed or Skipped.\n\nPossible enum values:\n - `\"Failed\"` means that it does not; reason and message say more.\n - `\"Passed\"` means that the layer works.\n - `\"Skipped\"` means that it was not tried; the message explains why.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -452,26 +452,26 @@ func schema_pkg_apis_windows_v1alpha1_ConfigurationInspection(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ConfigurationInspection says what a host was set up with, and what became of it.",
+				Description: "ConfigurationInspection describes what a host was configured with, and what others changed since.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"appliedRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Revision that the host was last set up with completely. Empty: none.",
+							Description: "Revision that the host was last configured with completely. Empty: none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"applyingRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Revision that the host is being set up with, or was without getting to the end.",
+							Description: "Revision that the host is being configured with, or was incompletely.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"drift": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What others changed last on the host. Empty: nothing since it was set up.",
+							Description: "What others changed last on the host. Empty: nothing since it was configured.",
 							Ref:         ref(v1alpha1.DriftInspection{}.OpenAPIModelName()),
 						},
 					},
@@ -570,7 +570,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: what each pod asks for.",
+							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -584,7 +584,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					},
 					"ignoreDaemonSets": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether pods of DaemonSets may stay; otherwise the drain fails where there are any, as their controller would make them anew at once. Default true.",
+							Description: "Whether pods of DaemonSets may stay; otherwise the drain fails where there are any, as their controller would recreate them at once. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -598,7 +598,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					},
 					"force": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether pods that no controller manages are evicted too; nobody makes them anew. While false the drain fails where there are any. Default false.",
+							Description: "Whether pods that no controller manages are evicted too; nothing recreates them. While false the drain fails where there are any. Default false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -634,7 +634,7 @@ func schema_pkg_apis_windows_v1alpha1_DriftInspection(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "DriftInspection is what others changed on a host since it was set up.",
+				Description: "DriftInspection is what others changed on a host since it was configured.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"time": {
@@ -650,7 +650,7 @@ func schema_pkg_apis_windows_v1alpha1_DriftInspection(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What was put right at once.",
+							Description: "What was repaired at once.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -669,7 +669,7 @@ func schema_pkg_apis_windows_v1alpha1_DriftInspection(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What was left, as it costs a drain or a restart of the host, or needs a file that has to be sent: reconfigure the host to put it right.",
+							Description: "What was left, as it costs a drain or a restart of the host, or needs a file that has to be sent: reconfigure the host to repair it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -683,7 +683,7 @@ func schema_pkg_apis_windows_v1alpha1_DriftInspection(ref common.ReferenceCallba
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Why something could not be put right.",
+							Description: "Why something could not be repaired.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1026,7 +1026,7 @@ func schema_pkg_apis_windows_v1alpha1_ListenerInspection(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ListenerInspection is a TCP port that somebody listens on.",
+				Description: "ListenerInspection is a TCP port that a process listens on.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"port": {
@@ -1062,7 +1062,7 @@ func schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LogRotationTemplate says when the logs of the services of a host are rotated.",
+				Description: "LogRotationTemplate describes when the logs of the services of a host are rotated.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"maxSize": {
@@ -1253,12 +1253,12 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Operation is an action on a host: what was asked for, by whom, and how far it is. It is carried out by the controller, which continues where it was when it is restarted.",
+				Description: "Operation is an action on a host: what was requested, by whom, and how far it has come. The controller runs it, and continues where it was when it is restarted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Identifies the operation; the answer to the request that asked for it has it too.",
+							Description: "Identifies the operation; the answer to the request that recorded it has it too.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1266,7 +1266,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` takes everything off the host that was put on it, as its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, as its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1275,7 +1275,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that somebody ended the operation; the message says in what state the host was left.\n - `\"Failed\"` means that the operation ended without success; the message says why and what to do.\n - `\"Pending\"` means that the operation is recorded and has not begun.\n - `\"Running\"` means that the operation is being carried out.\n - `\"Succeeded\"` means that the operation did what was asked for.",
+							Description: "How far it is: Pending, Running, Succeeded, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that a user ended the operation; the message describes in what state the host was left.\n - `\"Failed\"` means that the operation ended without success; the message explains why and what to do.\n - `\"Pending\"` means that the operation is recorded and has not started.\n - `\"Running\"` means that the operation is running.\n - `\"Succeeded\"` means that the operation did what was requested.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1284,7 +1284,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"requestedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "User who asked for it.",
+							Description: "User who requested it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1300,13 +1300,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"requestedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it was asked for.",
+							Description: "When it was requested.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"startedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it began. Empty: it has not begun.",
+							Description: "When it started. Empty: it has not started.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -1402,7 +1402,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"impact": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What a reconfigure costs the workload of the host: None, Restart (services are restarted), Drain or Reboot. Empty: not known yet.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that nobody notices.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
+							Description: "What a reconfigure costs the workload of the host: None, Restart (services are restarted), Drain or Reboot. Empty: not known yet.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Drain", "None", "Reboot", "Restart"},
@@ -1417,14 +1417,14 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"cancelRequestedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "User who asked for its end. Empty: nobody.",
+							Description: "User who requested its end. Empty: nobody.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"cancelRequestedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When its end was asked for. Empty: it was not.",
+							Description: "When its end was requested. Empty: it was not.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -1529,7 +1529,7 @@ func schema_pkg_apis_windows_v1alpha1_OperationStep(ref common.ReferenceCallback
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was broken off as somebody asked for the end of the operation.\n - `\"Failed\"` means that the step could not be done; the message says why.\n - `\"Pending\"` means that the step has not begun.\n - `\"Running\"` means that the step is being carried out.\n - `\"Skipped\"` means that the step was not needed; the message says why.\n - `\"Succeeded\"` means that the step is done.",
+							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was interrupted because a user requested the end of the operation.\n - `\"Failed\"` means that the step failed; the message explains why.\n - `\"Pending\"` means that the step has not started.\n - `\"Running\"` means that the step is running.\n - `\"Skipped\"` means that the step was not needed; the message explains why.\n - `\"Succeeded\"` means that the step is done.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1538,7 +1538,7 @@ func schema_pkg_apis_windows_v1alpha1_OperationStep(ref common.ReferenceCallback
 					},
 					"startedAt": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it began. Empty: it has not begun.",
+							Description: "When it started. Empty: it has not started.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -1597,7 +1597,7 @@ func schema_pkg_apis_windows_v1alpha1_PlannedChange(ref common.ReferenceCallback
 					},
 					"impact": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What that costs: None, Restart, Drain or Reboot.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that nobody notices.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
+							Description: "What that costs: None, Restart, Drain or Reboot.\n\nPossible enum values:\n - `\"Drain\"` means that the node is drained first.\n - `\"None\"` means that no workload is affected.\n - `\"Reboot\"` means that the node is drained and the host restarted.\n - `\"Restart\"` means that a service is restarted.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1644,7 +1644,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolSource(ref common.ReferenceCallback) c
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PoolSource says where the hosts of a pool come from. Exactly one member is set.",
+				Description: "PoolSource is where the hosts of a pool come from. Exactly one member is set.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"machineSet": {
@@ -1738,7 +1738,7 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 					},
 					"kubelet": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Settings of the kubelet. A change restarts the kubelet of each host; its pods go on.",
+							Description: "Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.",
 							Ref:         ref(v1alpha1.KubeletTemplate{}.OpenAPIModelName()),
 						},
 					},
@@ -1766,7 +1766,7 @@ func schema_pkg_apis_windows_v1alpha1_RebootInspection(ref common.ReferenceCallb
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RebootInspection says whether Windows waits for a restart.",
+				Description: "RebootInspection describes whether Windows waits for a restart.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"pending": {
@@ -1835,12 +1835,12 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "RemovalOptions say what becomes of a host whose WindowsInstance is deleted.",
+				Description: "RemovalOptions describe what happens to a host whose WindowsInstance is deleted.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"policy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Clean (default): the Node is drained, everything that was put on the host is taken off it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. Abandon needs, besides update or create, the verb abandon on windowshosts with the name of the instance.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted.\n - `\"Clean\"` takes everything off the host that was put on it, before the object goes.",
+							Description: "Clean (default): the Node is drained, everything that was installed on the host is removed from it, and the Node is deleted; until that is done the object stays, with the reason in the condition Removed. Abandon: the Node is deleted and the host is left as it is, services and credentials included. Abandon needs, besides update or create, the verb abandon on windowshosts with the name of the instance.\n\nPossible enum values:\n - `\"Abandon\"` leaves the host as it is; only its Node is deleted.\n - `\"Clean\"` removes everything from the host that was installed on it, before the object is deleted.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Abandon", "Clean"},
@@ -2035,7 +2035,7 @@ func schema_pkg_apis_windows_v1alpha1_SystemStatus(ref common.ReferenceCallback)
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SystemStatus is what a host says of itself. Values that change all the time are left out, so that an unchanged host causes no writes.",
+				Description: "SystemStatus is what a host reports about itself. Values that change all the time are left out, so that an unchanged host causes no writes.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"product": {
@@ -2134,7 +2134,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstance(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstance is one Windows Server host: how it is reached over SSH, and what is known of it. Most instances are made for you from an entry of the windows-instances ConfigMap or from a Machine; you may also create one by hand. Its logs can be read at any time through the subresource log, also when the kubelet of the host is dead or never ran.",
+				Description: "WindowsInstance is one Windows Server host: how it is reached over SSH, and what is known of it. Most instances are created for you from an entry of the windows-instances ConfigMap or from a Machine; you may also create one by hand. Its logs can be read at any time through the subresource log, also when the kubelet of the host is dead or never ran.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2153,7 +2153,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstance(ref common.ReferenceCallba
 					},
 					"metadata": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Standard object metadata. The name is that of the Machine, or the address of the ConfigMap entry, or what you choose for an instance made by hand.",
+							Description: "Standard object metadata. The name is that of the Machine, or the address of the ConfigMap entry, or what you choose for an instance created by hand.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
 						},
@@ -2184,7 +2184,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancel(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceCancel asks for the end of the operation that runs. It is posted to the subresource cancel.",
+				Description: "WindowsInstanceCancel requests the end of the running operation. It is posted to the subresource cancel.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2234,12 +2234,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCancelSpec(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceCancelSpec says what to cancel.",
+				Description: "WindowsInstanceCancelSpec names the operation to cancel.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"operationID": {
 						SchemaProps: spec.SchemaProps{
-							Description: "ID of the operation, as in status.operation.id of the instance. Required, so that nobody ends an operation that they do not know of.",
+							Description: "ID of the operation, as in status.operation.id of the instance. Required, so that no user ends an operation that they do not know of.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2256,7 +2256,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheck(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceCheck asks for the way to a host to be tried now, layer by layer, over a connection of its own. Nothing is changed on the host. It is posted to the subresource check.",
+				Description: "WindowsInstanceCheck requests that the way to a host is tried now, layer by layer, over a connection of its own. Nothing is changed on the host. It is posted to the subresource check.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2362,7 +2362,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrain(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceDrain asks for the Node of a host to be cordoned and its pods to be evicted. It is posted to the subresource drain.",
+				Description: "WindowsInstanceDrain requests that the Node of a host is cordoned and its pods are evicted. It is posted to the subresource drain.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2412,18 +2412,18 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceDrainSpec says how to drain.",
+				Description: "WindowsInstanceDrainSpec describes how to drain.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"preconditions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the instance must be for the action to be accepted. Empty: anything.",
+							Description: "Preconditions that the instance must meet for the action to be accepted. Empty: none.",
 							Ref:         ref(metav1.Preconditions{}.OpenAPIModelName()),
 						},
 					},
 					"gracePeriodSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: what each pod asks for.",
+							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -2437,7 +2437,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					},
 					"ignoreDaemonSets": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether pods of DaemonSets may stay; otherwise the drain fails where there are any, as their controller would make them anew at once. Default true.",
+							Description: "Whether pods of DaemonSets may stay; otherwise the drain fails where there are any, as their controller would recreate them at once. Default true.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2451,7 +2451,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					},
 					"force": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether pods that no controller manages are evicted too; nobody makes them anew. While false the drain fails where there are any. Default false.",
+							Description: "Whether pods that no controller manages are evicted too; nothing recreates them. While false the drain fails where there are any. Default false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -2563,7 +2563,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceInspection is what a host says of itself at the moment of the request. It is read from the subresource inspect and stored nowhere.",
+				Description: "WindowsInstanceInspection is what a host reports about itself at the moment of the request. It is read from the subresource inspect and stored nowhere.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2589,7 +2589,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 					},
 					"time": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When the host was looked at, by the clock of the server.",
+							Description: "When the host was inspected, by the clock of the server.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -2615,7 +2615,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 					},
 					"configuration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the host was set up with.",
+							Description: "What the host was configured with.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ConfigurationInspection{}.OpenAPIModelName()),
 						},
@@ -3026,7 +3026,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstancePortForwardOptions(ref comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Ports of the host that the client means to connect to; a port that is not allowed is then refused before the stream begins. Empty: each connection says its own.",
+							Description: "Ports of the host that the client means to connect to; a port that is not allowed is then refused before the stream starts. Empty: each connection names its own.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3048,7 +3048,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReboot(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceReboot asks for a restart of a host. It is posted to the subresource reboot.",
+				Description: "WindowsInstanceReboot requests a restart of a host. It is posted to the subresource reboot.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3098,12 +3098,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceRebootSpec(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceRebootSpec says how to restart a host.",
+				Description: "WindowsInstanceRebootSpec describes how to restart a host.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"preconditions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the instance must be for the action to be accepted. Empty: anything.",
+							Description: "Preconditions that the instance must meet for the action to be accepted. Empty: none.",
 							Ref:         ref(metav1.Preconditions{}.OpenAPIModelName()),
 						},
 					},
@@ -3140,7 +3140,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigure(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceReconfigure asks for a host to be brought to its desired configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer says what would change.",
+				Description: "WindowsInstanceReconfigure requests that a host is brought to its desired configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer lists what would change.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3190,12 +3190,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigureSpec(ref common.
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceReconfigureSpec says what must hold.",
+				Description: "WindowsInstanceReconfigureSpec has the preconditions of the action.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"preconditions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the instance must be for the action to be accepted. Empty: anything.",
+							Description: "Preconditions that the instance must meet for the action to be accepted. Empty: none.",
 							Ref:         ref(metav1.Preconditions{}.OpenAPIModelName()),
 						},
 					},
@@ -3250,12 +3250,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceSpec says how a host is reached.",
+				Description: "WindowsInstanceSpec describes how a host is reached.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"address": {
 						SchemaProps: spec.SchemaProps{
-							Description: "IPv4 address, IPv6 address or DNS name under which the host answers SSH. A name is resolved anew at every connection, IPv4 first. Required.",
+							Description: "IPv4 address, IPv6 address or DNS name under which the host answers SSH. A name is resolved at every connection, IPv4 first. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3329,7 +3329,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"removal": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What becomes of the host when this object is deleted. Empty: what was put on the host is taken off it, however long that takes.",
+							Description: "What happens to the host when this object is deleted. Empty: what was installed on the host is removed from it, however long that takes.",
 							Ref:         ref(v1alpha1.RemovalOptions{}.OpenAPIModelName()),
 						},
 					},
@@ -3346,19 +3346,19 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.",
+				Description: "WindowsInstanceStatus is what is known of a host. It is written only when it changes.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The generation of the spec that this status speaks of.",
+							Description: "The generation of the spec that this status is about.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that the host is being set up, by an operation.\n - `\"Connected\"` means that the host is logged in to and fit to be a node, and that it is no node yet.\n - `\"Connecting\"` means that the host is being reached, or has been reached and is being looked at.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that somebody has to act: see the conditions.\n - `\"Joining\"` means that the host is set up, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or is told not to (paused).\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
+							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host.\n - `\"Connected\"` means that the login works and the host is fit to be a node, and that it is no node yet.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"},
@@ -3376,7 +3376,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What holds of the host, in the order in which it is found out: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted. Each has a reason and a message that says what to do.",
+							Description: "Conditions of the host, in the order in which they are evaluated: Resolved, Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured, RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being deleted. Each has a reason and a message with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3394,7 +3394,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "IP addresses that spec.address stands for, in the order in which they are tried.",
+							Description: "IP addresses that spec.address resolves to, in the order in which they are tried.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3432,7 +3432,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"system": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the host said of itself when it was last looked at.",
+							Description: "What the host reported about itself when it was last inspected.",
 							Ref:         ref(v1alpha1.SystemStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -3445,7 +3445,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"currentRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Names the content that the host is set up with now. Empty: not known yet.",
+							Description: "Revision that the host is configured with now. Empty: not known yet.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3459,7 +3459,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The operation that is being carried out or waits to be, or else the last one.",
+							Description: "The operation that runs or is pending, or else the last one.",
 							Ref:         ref(v1alpha1.Operation{}.OpenAPIModelName()),
 						},
 					},
@@ -3493,7 +3493,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceUncordon(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceUncordon asks for the Node of a host to be made schedulable again. It is posted to the subresource uncordon.",
+				Description: "WindowsInstanceUncordon requests that the Node of a host becomes schedulable again. It is posted to the subresource uncordon.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3543,12 +3543,12 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceUncordonSpec(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsInstanceUncordonSpec says what must hold.",
+				Description: "WindowsInstanceUncordonSpec has the preconditions of the action.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"preconditions": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What the instance must be for the action to be accepted. Empty: anything.",
+							Description: "Preconditions that the instance must meet for the action to be accepted. Empty: none.",
 							Ref:         ref(metav1.Preconditions{}.OpenAPIModelName()),
 						},
 					},
@@ -3564,7 +3564,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePool(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsNodePool is a set of Windows Server hosts that come from one source and are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap are made for you; a pool of instances made by hand you create yourself.",
+				Description: "WindowsNodePool is a set of Windows Server hosts that come from one source and are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap are created for you; create a pool of instances made by hand yourself.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -3664,7 +3664,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "WindowsNodePoolSpec says where the hosts of a pool come from and what they have in common.",
+				Description: "WindowsNodePoolSpec describes where the hosts of a pool come from and what they have in common.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"source": {
@@ -3706,14 +3706,14 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The generation of the spec that this status speaks of.",
+							Description: "The generation of the spec that this status is about.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Ready, Progressing, Paused or Degraded.\n\nPossible enum values:\n - `\"Degraded\"` means that somebody has to act: see the conditions.\n - `\"Paused\"` means that the hosts of the pool are left alone.\n - `\"Pending\"` means that the pool has not been looked at yet.\n - `\"Progressing\"` means that some hosts are not ready.\n - `\"Ready\"` means that every host that the source asks for is ready.",
+							Description: "One word for people: Pending, Ready, Progressing, Paused or Degraded.\n\nPossible enum values:\n - `\"Degraded\"` means that a person has to act: see the conditions.\n - `\"Paused\"` means that the hosts of the pool are not changed.\n - `\"Pending\"` means that the controller has not seen the pool yet.\n - `\"Progressing\"` means that some hosts are not ready.\n - `\"Ready\"` means that every host of the source is ready.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Degraded", "Paused", "Pending", "Progressing", "Ready"},
@@ -3721,7 +3721,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"desiredReplicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Number of hosts that the source asks for. Bad entries of a ConfigMap do not count.",
+							Description: "Number of hosts in the source. Bad entries of a ConfigMap do not count.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -3753,7 +3753,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"unavailableReplicas": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Number of hosts that the source asks for and that are not ready.",
+							Description: "Number of hosts in the source that are not ready.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -3771,7 +3771,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What holds of the pool: SourceSynced, Degraded, Paused. Each has a reason and a message that says what to do.",
+							Description: "Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and a message with what to do.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -25,7 +25,7 @@ func TestAbandonGuard(t *testing.T) {
 		return func(i *windows.WindowsInstance) { held(i); i.Spec.Removal = &o }
 	}
 	abandon := removal(windows.RemovalOptions{Policy: windows.RemovalAbandon})
-	clean := removal(windows.RemovalOptions{Policy: windows.RemovalClean})
+	clean := removal(windows.RemovalOptions{Policy: "Clean"})
 	after := func(d time.Duration) func(*windows.WindowsInstance) {
 		return removal(windows.RemovalOptions{After: &metav1.Duration{Duration: d}})
 	}

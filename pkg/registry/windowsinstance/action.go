@@ -27,7 +27,7 @@ import (
 // that a request has recorded.
 const operationAnnotation = "windows.openshift.io/operation"
 
-// Planner finds out what a reconfigure would change on a host.
+// Planner plans what a reconfigure would change on a host.
 type Planner interface {
 	// Plan changes nothing on the host. No change is an answer, not an error. Errors are
 	// [apierrors.StatusError]s.
@@ -125,7 +125,7 @@ func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object
 	return body, err
 }
 
-// asStatusRequest makes a request for the status of what is an action: the rules for
+// asStatusRequest turns the request for an action into one for the status: the rules for
 // a changed object depend on the subresource that it is changed through.
 func asStatusRequest(ctx context.Context) context.Context {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
@@ -137,7 +137,7 @@ func asStatusRequest(ctx context.Context) context.Context {
 	return genericapirequest.WithRequestInfo(ctx, &status)
 }
 
-// userName is who asks. An action without anybody to name in the record is refused.
+// userName is the user of a request. An action without a user to record is refused.
 func userName(ctx context.Context) (string, error) {
 	user, ok := genericapirequest.UserFrom(ctx)
 	if !ok || user.GetName() == "" {

@@ -24,8 +24,8 @@ type Checker interface {
 	Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus
 }
 
-// CheckREST serves the subresource check: it tries the way to a host layer by layer, as
-// somebody would who asks why an instance is not ready.
+// CheckREST serves the subresource check: it tries the way to a host layer by layer, to
+// find out why an instance is not ready.
 type CheckREST struct {
 	instances rest.Getter
 	checker   Checker
@@ -43,7 +43,7 @@ func (*CheckREST) New() runtime.Object { return &windows.WindowsInstanceCheck{} 
 func (*CheckREST) Destroy() {}
 
 // Create implements [rest.NamedCreater]. A dry run is no different, as nothing is
-// changed anyway. What the body says of the status is passed over.
+// changed anyway. A status in the body is ignored.
 func (r *CheckREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	body, ok := obj.(*windows.WindowsInstanceCheck)
 	if !ok {
@@ -75,7 +75,7 @@ var checkColumns = []metav1.TableColumnDefinition{
 	{Name: "Result", Type: "string", Description: "Passed, Failed or Skipped."},
 	{Name: "Duration", Type: "string", Description: "How long it took."},
 	{Name: "Reason", Type: "string", Description: "Why it failed."},
-	{Name: "Message", Type: "string", Description: "What was found out, or what to do."},
+	{Name: "Message", Type: "string", Description: "Result, or what to do."},
 }
 
 // ConvertToTable implements [rest.TableConvertor]: the layers, and after them what preflight found.

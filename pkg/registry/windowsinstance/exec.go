@@ -28,7 +28,7 @@ var _ rest.Connecter = &ExecREST{}
 func (*ExecREST) New() runtime.Object { return &windows.WindowsInstanceExecOptions{} }
 
 // NewConnectOptions implements [rest.Connecter]. The defaults are those of the type:
-// every stream has to be asked for.
+// every stream must be requested.
 func (*ExecREST) NewConnectOptions() (options runtime.Object, hasPath bool, pathParameter string) {
 	return &windows.WindowsInstanceExecOptions{}, false, ""
 }

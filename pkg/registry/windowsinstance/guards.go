@@ -45,8 +45,8 @@ func (g sourceGuard) checkDelete(ctx context.Context, instance *windows.WindowsI
 		return nil
 	}
 	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(
-		"the host is asked for by %s: remove it there and the instance goes too; "+
-			"if that source is gone for good and no controller runs, remove the annotation %s and delete again",
+		"the host comes from %s: remove it there, and the instance is deleted too; "+
+			"if that source no longer exists and no controller runs, remove the annotation %s and delete again",
 		source, v1alpha1.SourceAnnotation))
 }
 

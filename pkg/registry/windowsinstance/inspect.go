@@ -23,14 +23,14 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// Inspector looks at hosts.
+// Inspector inspects hosts.
 type Inspector interface {
-	// Inspect returns what the host says of itself now. Errors are [apierrors.StatusError]s.
+	// Inspect returns what the host reports about itself now. Errors are [apierrors.StatusError]s.
 	Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error)
 }
 
-// InspectREST serves the subresource inspect: what a host says of itself, live over SSH,
-// also when its kubelet is dead or never ran. Nothing of it is stored.
+// InspectREST serves the subresource inspect: what a host reports about itself, live over
+// SSH, also when its kubelet is dead or never ran. Nothing of it is stored.
 type InspectREST struct {
 	instances rest.Getter
 	inspector Inspector
@@ -71,8 +71,8 @@ var inspectColumns = []metav1.TableColumnDefinition{
 	{Name: "Detail", Type: "string", Description: "What else is worth knowing of it."},
 }
 
-// ConvertToTable implements [rest.TableConvertor]: a line for each thing that somebody who
-// looks for a fault goes through.
+// ConvertToTable implements [rest.TableConvertor]: a line for each thing that
+// matters when a fault is searched.
 func (*InspectREST) ConvertToTable(_ context.Context, obj runtime.Object, options runtime.Object) (*metav1.Table, error) {
 	inspection, err := base.As[*windows.WindowsInstanceInspection](obj)
 	if err != nil {
@@ -168,8 +168,8 @@ func inspectionRows(i *windows.WindowsInstanceInspection) [][]any {
 	return l
 }
 
-// configuration says what the host was set up with, and what others changed since then. A
-// host that never was has no line.
+// configuration adds what the host was configured with, and what others changed since then.
+// A host that never was configured has no line.
 func (l *lines) configuration(i *windows.WindowsInstanceInspection) {
 	c := &i.Configuration
 	switch {
@@ -222,7 +222,7 @@ func (l *lines) network(n *windows.NetworkInspection) {
 	}
 }
 
-// certificate judges by the clock of the server, which is taken to be right.
+// certificate judges by the clock of the server, which is assumed to be right.
 func (l *lines) certificate(c *windows.CertificateInspection, now time.Time) {
 	state := stateUnknown
 	if c.NotAfter != nil {

@@ -6,6 +6,8 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,8 +21,8 @@ type StreamLimits struct {
 }
 
 // StreamKind is what a stream is for. Each kind has limits of its own, so that many
-// readers of logs do not keep out who has to repair a host. Its value is how people
-// are told, in the plural.
+// readers of logs do not keep out who has to repair a host. Its value is its name in messages,
+// in the plural.
 type StreamKind string
 
 // The kinds of streams.
@@ -30,8 +32,8 @@ const (
 	StreamPortForward StreamKind = "port forwards"
 )
 
-// retryAfterSeconds is what a refused client is told to wait: streams end when
-// people are done, which nobody can foretell.
+// retryAfterSeconds is the Retry-After of a refusal: when a stream ends cannot be
+// predicted.
 const retryAfterSeconds = 5
 
 // Streams counts and ends the open streams of this server. Such requests are
@@ -40,10 +42,10 @@ const retryAfterSeconds = 5
 type Streams struct {
 	mu       sync.Mutex // guards what follows
 	kinds    map[StreamKind]*kindOfStreams
-	open     map[*openStream]struct{}
-	admitted int // open, or about to be
+	open     map[*func()]struct{} // how Drain ends each
+	admitted int                  // open, or about to be
 	draining bool
-	changed  chan struct{} // closed and replaced when a stream goes away
+	changed  chan struct{} // closed and replaced when a stream ends
 }
 
 // kindOfStreams counts the admitted streams of a kind.
@@ -54,17 +56,12 @@ type kindOfStreams struct {
 	perUser map[string]int
 }
 
-// openStream is one stream that is being used.
-type openStream struct {
-	stop func()
-}
-
 // NewStreams returns a Streams without any stream. A kind without limits in the map
 // has none.
 func NewStreams(limits map[StreamKind]StreamLimits) *Streams {
 	s := &Streams{
 		kinds:   map[StreamKind]*kindOfStreams{},
-		open:    map[*openStream]struct{}{},
+		open:    map[*func()]struct{}{},
 		changed: make(chan struct{}),
 	}
 	for _, kind := range []StreamKind{StreamLogs, StreamExec, StreamPortForward} {
@@ -109,9 +106,8 @@ func (s *Streams) admit(kind StreamKind, host, user string) (release func(), err
 // track makes an admitted stream one that Drain ends through stop. The returned
 // function must be called once, when the stream is over, before its release.
 func (s *Streams) track(stop func()) (untrack func()) {
-	stream := &openStream{stop: stop}
 	s.mu.Lock()
-	s.open[stream] = struct{}{}
+	s.open[&stop] = struct{}{}
 	draining := s.draining
 	s.mu.Unlock()
 	if draining {
@@ -120,7 +116,7 @@ func (s *Streams) track(stop func()) (untrack func()) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.open, stream)
+		delete(s.open, &stop)
 	}
 }
 
@@ -136,13 +132,10 @@ func (s *Streams) Open() int {
 func (s *Streams) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining = true
-	stops := make([]func(), 0, len(s.open))
-	for stream := range s.open {
-		stops = append(stops, stream.stop)
-	}
+	open := slices.Collect(maps.Keys(s.open))
 	s.mu.Unlock()
-	for _, stop := range stops {
-		stop()
+	for _, stop := range open {
+		(*stop)()
 	}
 	for {
 		s.mu.Lock()

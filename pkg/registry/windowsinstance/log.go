@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,8 @@ import (
 
 // LogOpener opens logs on hosts.
 type LogOpener interface {
-	// OpenLog returns once the host has found what is asked for and is about to
-	// send it, so that every refusal is still an HTTP error; errors are
+	// OpenLog returns once the host has found the requested logs and is about to
+	// send them, so that every refusal is still an HTTP error; errors are
 	// [apierrors.StatusError]s. The stream ends when ctx does.
 	OpenLog(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (LogStream, error)
 }
@@ -91,7 +92,7 @@ func (*LogREST) OverrideMetricsVerb(verb string) string {
 }
 
 // NewGetOptions implements [rest.GetterWithOptions]. It sets the defaults, because
-// nobody else does when a request has no query string at all.
+// the generic code does not when a request has no query string at all.
 func (*LogREST) NewGetOptions() (runtime.Object, bool, string) {
 	sensitive := true
 	return &windows.WindowsInstanceLogOptions{CaseSensitive: &sensitive, Output: api.LogOutputText}, false, ""
@@ -120,13 +121,21 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 		release()
 		return nil, err
 	}
-	s := &logStreamer{stream: stream, request: request, release: release}
-	s.untrack = r.streams.track(s.drain)
+	s := &logStreamer{stream: stream, request: request}
+	untrack := r.streams.track(s.drain)
 	if request.Follow && r.maxFollow > 0 {
 		s.timer = time.AfterFunc(r.maxFollow, stream.Stop)
 	}
-	// Whatever becomes of the request, the stream ends with it.
-	context.AfterFunc(ctx, func() { s.end() })
+	s.end = sync.OnceFunc(func() {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		_ = stream.Close() // the error says that the connection was closed before
+		untrack()
+		release()
+	})
+	// However the request ends, the stream ends with it.
+	context.AfterFunc(ctx, s.end)
 	return s, nil
 }
 
@@ -134,16 +143,15 @@ func (r *LogREST) Get(ctx context.Context, name string, options runtime.Object) 
 type logStreamer struct {
 	stream   LogStream
 	request  api.LogRequest
-	release  func()
-	untrack  func()
-	timer    *time.Timer
+	timer    *time.Timer // ends a follow that must not last; nil when it may
 	draining atomic.Bool
-	ended    sync.Once
+	// end releases everything that the stream holds.
+	end func()
 }
 
 var _ rest.ResourceStreamer = &logStreamer{}
 
-// GetObjectKind implements [runtime.Object]; the server wants one.
+// GetObjectKind implements [runtime.Object]; the server needs one.
 func (*logStreamer) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // DeepCopyObject implements [runtime.Object]. There is nothing to copy in a stream.
@@ -159,46 +167,39 @@ func (s *logStreamer) InputStream(context.Context, string, string) (io.ReadClose
 	return &logReader{logStreamer: s}, s.request.Follow, mimeType, nil
 }
 
-// drain ends the stream because the server is stopping.
+// drain ends the stream because the server stops.
 func (s *logStreamer) drain() {
 	s.draining.Store(true)
 	s.stream.Stop()
 }
 
-// end gives everything back that the stream holds.
-func (s *logStreamer) end() {
-	s.ended.Do(func() {
-		if s.timer != nil {
-			s.timer.Stop()
-		}
-		// The error says that the connection was already gone.
-		_ = s.stream.Close()
-		s.untrack()
-		s.release()
-	})
+// farewell is the last line when the stream ended because the server stops; empty when it
+// ended for another reason.
+func (s *logStreamer) farewell() string {
+	switch {
+	case !s.draining.Load() || !s.request.Follow:
+		return ""
+	case s.request.Output == api.LogOutputJSON:
+		return `{"end":"the server is shutting down; continue with the cursor"}` + "\n"
+	}
+	return "# end: the server is shutting down; continue with the cursor above\n"
 }
 
 // logReader reads the stream and, when the server stops, the reason after it.
 type logReader struct {
 	*logStreamer
-	farewell []byte
-	over     bool
+	// last is what is left of the farewell, nil before the end of the stream.
+	last *strings.Reader
 }
 
 // Read implements [io.Reader].
 func (r *logReader) Read(p []byte) (int, error) {
-	if r.over {
-		n := copy(p, r.farewell)
-		r.farewell = r.farewell[n:]
-		if len(r.farewell) == 0 {
-			return n, io.EOF
-		}
-		return n, nil
+	if r.last != nil {
+		return r.last.Read(p)
 	}
 	n, err := r.stream.Read(p)
-	if errors.Is(err, io.EOF) && r.draining.Load() && r.request.Follow {
-		r.over, r.farewell = true, farewell(r.request.Output)
-		return n, nil
+	if errors.Is(err, io.EOF) {
+		r.last, err = strings.NewReader(r.farewell()), nil
 	}
 	return n, err
 }
@@ -206,24 +207,15 @@ func (r *logReader) Read(p []byte) (int, error) {
 // WriteTo implements [io.WriterTo], which saves a large log a copy.
 func (r *logReader) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, r.stream)
-	if err == nil && r.draining.Load() && r.request.Follow {
-		var m int
-		m, err = w.Write(farewell(r.request.Output))
-		n += int64(m)
+	if err != nil {
+		return n, err
 	}
-	return n, err
+	m, err := io.WriteString(w, r.farewell())
+	return n + int64(m), err
 }
 
 // Close implements [io.Closer].
 func (r *logReader) Close() error {
 	r.end()
 	return nil
-}
-
-// farewell is the last line of a stream that ends because the server stops.
-func farewell(output string) []byte {
-	if output == api.LogOutputJSON {
-		return []byte(`{"end":"the server is shutting down; continue with the cursor"}` + "\n")
-	}
-	return []byte("# end: the server is shutting down; continue with the cursor above\n")
 }

@@ -49,7 +49,7 @@ func logRequest(o *windows.WindowsInstanceLogOptions, now time.Time) (api.LogReq
 		LimitBytes:    o.LimitBytes,
 		Cursor:        o.Cursor,
 		// A follow can end at any time for reasons of ours; then its reader needs
-		// to know where to go on.
+		// to know where to continue.
 		EmitCursor: o.Follow,
 	}
 	b.since(&request, o.Since)
@@ -177,7 +177,7 @@ func (b *logRequestBuilder) output(request *api.LogRequest, output string) {
 	request.Output = format
 }
 
-// check looks at rules over several parameters.
+// check checks the rules over several parameters.
 func (b *logRequestBuilder) check(r *api.LogRequest) {
 	if r.SinceTime != nil && r.UntilTime != nil && r.UntilTime.Before(*r.SinceTime) {
 		b.invalid("untilTime", r.UntilTime.Format(time.RFC3339), "must not be before sinceTime")

@@ -21,7 +21,7 @@ func checkPreconditions(instance *windows.WindowsInstance, p *metav1.Preconditio
 	case p == nil:
 		return nil
 	case p.UID != nil && *p.UID != instance.UID:
-		return conflict(instance, "the precondition asks for UID %s, and the instance has %s: another one has taken its name", *p.UID, instance.UID)
+		return conflict(instance, "the precondition asks for UID %s, and the instance has %s: it was deleted and another one has its name", *p.UID, instance.UID)
 	case p.ResourceVersion != nil && *p.ResourceVersion != instance.ResourceVersion:
 		return conflict(instance, "the precondition asks for resourceVersion %s, and the instance has %s: it has changed since; read it again", *p.ResourceVersion, instance.ResourceVersion)
 	}
@@ -36,7 +36,7 @@ func record(instance *windows.WindowsInstance, o *v1alpha1.Operation) error {
 	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Record(o) })
 }
 
-// requestCancel notes that the operation with this ID is to end.
+// requestCancel requests the end of the operation with this ID.
 func requestCancel(instance *windows.WindowsInstance, id, user string, now time.Time) error {
 	return changeStatus(instance, func(status *v1alpha1.WindowsInstanceStatus) error { return status.Cancel(id, user, now) })
 }

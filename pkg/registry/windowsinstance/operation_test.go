@@ -56,7 +56,7 @@ func TestRecordOneOperationAtATime(t *testing.T) {
 		{"after one that was canceled", func(i *windows.WindowsInstance) { i.Status.Operation = operation("a", "Canceled") }, ""},
 		{"while one waits", func(i *windows.WindowsInstance) {
 			i.Status.Operation = operation("drain-1", "Pending")
-		}, "operation drain-1, which alice asked for at 2026-01-02T12:00:00Z, is pending"},
+		}, "operation drain-1, requested by alice at 2026-01-02T12:00:00Z, is pending"},
 		{"while one runs", func(i *windows.WindowsInstance) {
 			i.Status.Operation = operation("drain-1", windows.OperationRunning)
 		}, "is running: wait until it has ended, or cancel it"},
@@ -113,7 +113,7 @@ func TestRequestCancel(t *testing.T) {
 		{"that waits", operation("drain-1", "Pending"), "drain-1", "carol", ""},
 		{"that is to end already", asked(windows.OperationRunning), "drain-1", "bob", ""},
 		{"that has ended", operation("drain-1", "Succeeded"), "drain-1", "", "has ended already: succeeded"},
-		{"that is another one", operation("drain-2", windows.OperationRunning), "drain-1", "", "the one that does is drain-2, which alice asked for"},
+		{"that is another one", operation("drain-2", windows.OperationRunning), "drain-1", "", "the one that does is drain-2, requested by alice"},
 		{"that is gone", operation("drain-2", "Failed"), "drain-1", "", "does not run, nor does any other"},
 		{"that never was", nil, "drain-1", "", "never had any"},
 	} {

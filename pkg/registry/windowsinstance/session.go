@@ -31,7 +31,7 @@ import (
 
 // Keys of the audit annotations of sessions.
 const (
-	// auditSessionCommand is what was run, each argument quoted; or the ports asked for.
+	// auditSessionCommand is what was run, each argument quoted; or the requested ports.
 	auditSessionCommand = "windows.openshift.io/session-command"
 	// auditSessionEnd is how a session ended.
 	auditSessionEnd = "windows.openshift.io/session-end"
@@ -51,14 +51,14 @@ type SessionOpener interface {
 	DialPort(ctx context.Context, instance *v1alpha1.WindowsInstance, port int) (stream.Conn, error)
 }
 
-// SessionInfo says who does what where. What is typed is not part of it.
+// SessionInfo describes a session: who, what, where. What is typed is not part of it.
 type SessionInfo struct {
 	Kind     StreamKind
 	Instance *v1alpha1.WindowsInstance
 	User     string
 	// ExecOptions are for StreamExec.
 	stream.ExecOptions
-	// Ports are those asked for in advance, for StreamPortForward.
+	// Ports are those requested in advance, for StreamPortForward.
 	Ports []int32
 	// AuditID is that of the request, which also kube-apiserver's audit log has.
 	AuditID types.UID
@@ -104,7 +104,7 @@ func (*sessions) Destroy() {}
 func (*sessions) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
 
 // OverrideMetricsVerb keeps streams, which last as long as somebody uses them, out of
-// the latencies of short requests. The installer of the API asks for it.
+// the latencies of short requests. The installer of the API calls it.
 func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
 
 // connect authorizes a request, finds its instance, and returns a handler that serves the
@@ -162,10 +162,10 @@ func (s *session) close() {
 	s.release()
 }
 
-// ensureAuthorized asks for a verb that the HTTP method of the request does not stand
-// for: a WebSocket is opened with GET, and whoever may get must not run commands. It
-// fails closed. Also a request that was authorized for the verb already is asked for
-// again: what is in the context says what was found out, not by whom.
+// ensureAuthorized requires a verb that the HTTP method of the request does not imply: a
+// WebSocket is opened with GET, and users that may get must not run commands. It fails
+// closed. A request that was authorized for the verb already is authorized again: the
+// context has the result, and not who decided it.
 func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string) error {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if !ok {
@@ -181,7 +181,7 @@ func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string)
 	return base.Require(ctx, a, verbOverride{attributes, verb}, forbidden)
 }
 
-// verbOverride asks for another verb than that of the request.
+// verbOverride are the attributes of a request with another verb.
 type verbOverride struct {
 	authorizer.Attributes
 	verb string
@@ -190,7 +190,7 @@ type verbOverride struct {
 // GetVerb implements [authorizer.Attributes].
 func (o verbOverride) GetVerb() string { return o.verb }
 
-// userOrUnknown is who sends a request, for counting and for telling others.
+// userOrUnknown is the user of a request, for limits and events.
 func userOrUnknown(ctx context.Context) string {
 	if info, ok := genericapirequest.UserFrom(ctx); ok {
 		return info.GetName()
@@ -215,7 +215,7 @@ func (e SessionEnd) String() string {
 	return b.String()
 }
 
-// quoteCommand makes the arguments of a command tellable from each other.
+// quoteCommand quotes each argument of a command.
 func quoteCommand(command []string) string {
 	if len(command) == 0 {
 		return "(interactive shell)"
@@ -263,7 +263,7 @@ func (s *session) notRecorded(ctx context.Context, err error) {
 	s.events.NotRecorded(s.info, err)
 }
 
-// optionalRecorder lets a session go on that cannot be recorded. Its calls do not overlap.
+// optionalRecorder lets a session continue that cannot be recorded. Its calls do not overlap.
 type optionalRecorder struct {
 	recording stream.Recorder
 	failed    func(error) // called once

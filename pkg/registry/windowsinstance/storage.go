@@ -58,8 +58,8 @@ type Options struct {
 	Authorizer authorizer.Authorizer
 	// Pools reads the pools that instances belong to.
 	Pools rest.Getter
-	// SourceWriters are the users whom the guard lets delete instances that a
-	// source asks for: the controller itself.
+	// SourceWriters are the users that may delete instances that a source requests:
+	// the controller itself.
 	SourceWriters []string
 	// Hosts is the way to hosts.
 	Hosts Hosts
@@ -80,7 +80,6 @@ func NewStorage(o Options) (*Storage, error) {
 	store := &genericregistry.Store{
 		NewFunc:                   func() runtime.Object { return &windows.WindowsInstance{} },
 		NewListFunc:               func() runtime.Object { return &windows.WindowsInstanceList{} },
-		PredicateFunc:             match,
 		DefaultQualifiedResource:  windows.Resource("windowsinstances"),
 		SingularQualifiedResource: windows.Resource("windowsinstance"),
 		CreateStrategy:            strategy,

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -94,10 +93,6 @@ func selectableFields(instance *windows.WindowsInstance) fields.Set {
 		"status.phase":      string(instance.Status.Phase),
 	}
 	return generic.AddObjectMetaFieldsSet(set, &instance.ObjectMeta, true)
-}
-
-func match(label labels.Selector, fieldSelector fields.Selector) storage.SelectionPredicate {
-	return storage.SelectionPredicate{Label: label, Field: fieldSelector, GetAttrs: getAttrs}
 }
 
 func poolName(instance *windows.WindowsInstance) string {

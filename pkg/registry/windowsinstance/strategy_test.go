@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
@@ -70,6 +71,8 @@ func TestDeclaredRules(t *testing.T) {
 		{"credentials without a name", func(s *windows.WindowsInstanceSpec) { s.CredentialsSecretRef = &windows.SecretReference{} }, []string{"FieldValueRequired spec.credentialsSecretRef.name"}},
 		{"pool without a name", func(s *windows.WindowsInstanceSpec) { s.PoolRef = &windows.PoolReference{} }, []string{"FieldValueRequired spec.poolRef.name"}},
 		{"long provider ID", func(s *windows.WindowsInstanceSpec) { s.ProviderID = strings.Repeat("a", 513) }, []string{"FieldValueTooLong spec.providerID"}},
+		{"unknown removal policy", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{Policy: "Burn"} }, []string{"FieldValueNotSupported spec.removal.policy"}},
+		{"default removal policy", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{} }, nil},
 		{"written rules, too", func(s *windows.WindowsInstanceSpec) { s.Address, s.Port = "0.0.0.0", -1 }, []string{"FieldValueInvalid spec.address", "FieldValueInvalid spec.port"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,11 +255,12 @@ func TestSelectableFields(t *testing.T) {
 		if _, _, err := scheme.ConvertFieldLabel(v1alpha1.SchemeGroupVersion.WithKind("WindowsInstance"), label, value); err != nil {
 			t.Errorf("%s is not accepted: %v", label, err)
 		}
-		predicate := match(labels.Everything(), fields.OneTermEqualSelector(label, value))
+		// The same as the store makes of getAttrs.
+		predicate := storage.SelectionPredicate{Label: labels.Everything(), Field: fields.OneTermEqualSelector(label, value), GetAttrs: getAttrs}
 		if ok, err := predicate.Matches(instance); !ok || err != nil {
 			t.Errorf("%s=%s selects: %v, %v", label, value, ok, err)
 		}
-		predicate = match(labels.Everything(), fields.OneTermEqualSelector(label, "other"))
+		predicate.Field = fields.OneTermEqualSelector(label, "other")
 		if ok, err := predicate.Matches(instance); ok || err != nil {
 			t.Errorf("%s=other selects: %v, %v", label, ok, err)
 		}

@@ -38,9 +38,9 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Age", Type: "string", Description: "Time since the instance was created."},
 	{Name: "Pool", Type: "string", Priority: 1, Description: "Pool the host belongs to."},
 	{Name: "OS", Type: "string", Priority: 1, Description: "Windows product and build."},
-	{Name: "Revision", Type: "string", Priority: 1, Description: "What the host is set up with."},
+	{Name: "Revision", Type: "string", Priority: 1, Description: "Revision that the host is configured with."},
 	{Name: "HostKey", Type: "string", Priority: 1, Description: "Fingerprint of the trusted host key."},
-	{Name: "Operation", Type: "string", Priority: 1, Description: "Operation that is carried out, or the last one."},
+	{Name: "Operation", Type: "string", Priority: 1, Description: "Operation that runs, or the last one."},
 }
 
 // ConvertToTable implements [rest.TableConvertor].
@@ -80,8 +80,8 @@ func addressCell(spec *windows.WindowsInstanceSpec) string {
 	return fmt.Sprintf("%s:%d", spec.Address, spec.Port)
 }
 
-// readyCell says True, or names what is in the way: a bare False would send
-// everybody to describe.
+// readyCell is True, or names what is wrong: a bare False would make describe
+// necessary.
 func readyCell(conditions []metav1.Condition) string {
 	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	switch {
@@ -108,7 +108,7 @@ func hostKeyCell(keys []windows.HostKeyStatus) string {
 	return orNone(strings.Join(fingerprints, ","))
 }
 
-// operationCell says what goes on, and how far it is where that can be counted.
+// operationCell is the operation, and how far it is where that can be counted.
 func operationCell(o *windows.Operation) string {
 	switch {
 	case o == nil:

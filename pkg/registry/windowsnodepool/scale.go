@@ -26,9 +26,9 @@ import (
 type MachineSetScale struct {
 	// ResourceVersion of the MachineSet.
 	ResourceVersion string
-	// Replicas is how many Machines are asked for.
+	// Replicas is the desired number of Machines.
 	Replicas int32
-	// CurrentReplicas is how many there are.
+	// CurrentReplicas is how many exist.
 	CurrentReplicas int32
 	// Selector selects the Machines.
 	Selector *metav1.LabelSelector
@@ -148,8 +148,8 @@ func (*ScaleREST) ConvertToTable(_ context.Context, obj, options runtime.Object)
 
 var scaleColumns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: "Name of the pool."},
-	{Name: "Desired", Type: "integer", Description: "Number of Machines that the MachineSet asks for."},
-	{Name: "Current", Type: "integer", Description: "Number of Machines that there are."},
+	{Name: "Desired", Type: "integer", Description: "Desired number of Machines of the MachineSet."},
+	{Name: "Current", Type: "integer", Description: "Number of Machines that exist."},
 	{Name: "Age", Type: "string", Description: "Time since the pool was created."},
 }
 
@@ -168,7 +168,7 @@ func (r *ScaleREST) machineSet(ctx context.Context, name, action string) (*windo
 	if source.MachineSet != nil {
 		return pool, source.MachineSet.Name, nil
 	}
-	why := "its hosts are WindowsInstances made by hand: create or delete those that name the pool in spec.poolRef"
+	why := "its hosts are WindowsInstances created by hand: create or delete those that name the pool in spec.poolRef"
 	if source.ConfigMap != nil {
 		why = fmt.Sprintf("its hosts are the entries of ConfigMap %s/%s: add or remove entries there", pool.Namespace, source.ConfigMap.Name)
 	}
@@ -197,7 +197,7 @@ func scaleOf(pool *windows.WindowsNodePool, machineSet *MachineSetScale) *scalea
 	}
 }
 
-// wantedScale is what a request makes of the current Scale, if it may.
+// wantedScale returns the Scale that a request makes of the current one, or why it is refused.
 func wantedScale(ctx context.Context, info rest.UpdatedObjectInfo, current *scaleapi.Scale, validate rest.ValidateObjectUpdateFunc) (*scaleapi.Scale, error) {
 	if p := info.Preconditions(); p != nil && p.UID != nil && *p.UID != current.UID {
 		return nil, apierrors.NewConflict(scaleResource, current.Name, fmt.Errorf(

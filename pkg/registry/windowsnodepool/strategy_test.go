@@ -63,6 +63,10 @@ func causes(t *testing.T, err error) []string {
 	return got
 }
 
+func withTaint(key string, effect windows.NodeTaintEffect) windows.WindowsNodePoolSpec {
+	return windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{NodeTaints: []windows.NodeTaint{{Key: key, Effect: effect}}}}
+}
+
 func TestRulesOfANewPool(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -76,6 +80,11 @@ func TestRulesOfANewPool(t *testing.T) {
 		{"source without a name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{ConfigMap: &windows.SourceReference{}}}, []string{"FieldValueRequired spec.source.configMap.name"}},
 		{"bad name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{MachineSet: &windows.SourceReference{Name: "A"}}}, []string{"FieldValueInvalid spec.source.machineSet.name"}},
 		{"Secret without a name", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{CredentialsSecretRef: &windows.SecretReference{}}}, []string{"FieldValueRequired spec.template.credentialsSecretRef.name"}},
+		{"taint", withTaint("a", "NoExecute"), nil},
+		{"taint without effect", withTaint("a", ""), []string{"FieldValueRequired spec.template.nodeTaints[0].effect"}},
+		{"taint with another effect", withTaint("a", "Never"), []string{"FieldValueNotSupported spec.template.nodeTaints[0].effect"}},
+		{"taint without key", withTaint("", "NoSchedule"), []string{"FieldValueRequired spec.template.nodeTaints[0].key"}},
+		{"unknown log level", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{Containerd: &windows.ContainerdTemplate{LogLevel: "loud"}}}, []string{"FieldValueNotSupported spec.template.containerd.logLevel"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pool := validPool()

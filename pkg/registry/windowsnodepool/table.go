@@ -23,10 +23,10 @@ var _ rest.TableConvertor = tableConvertor{}
 var columns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: "Name of the pool."},
 	{Name: "Source", Type: "string", Description: "Where the hosts of the pool come from."},
-	{Name: "Desired", Type: "integer", Description: "Number of hosts that the source asks for."},
+	{Name: "Desired", Type: "integer", Description: "Number of hosts in the source."},
 	{Name: "Ready", Type: "integer", Description: "Number of hosts that are ready."},
 	{Name: "Updated", Type: "integer", Description: "Number of hosts that have the desired revision."},
-	{Name: "Unavailable", Type: "integer", Description: "Number of hosts that the source asks for and that are not ready."},
+	{Name: "Unavailable", Type: "integer", Description: "Number of hosts in the source that are not ready."},
 	{Name: "Phase", Type: "string", Description: "One word about the pool."},
 	{Name: "Age", Type: "string", Description: "Time since the pool was created."},
 }

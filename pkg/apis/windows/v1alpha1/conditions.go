@@ -5,7 +5,7 @@ package v1alpha1
 
 // Types of conditions of a WindowsInstance, in the order in which they are found out.
 const (
-	// ConditionResolved says whether spec.address stands for at least one IP address that may be dialed.
+	// ConditionResolved says whether spec.address resolves to at least one IP address that may be dialed.
 	ConditionResolved = "Resolved"
 	// ConditionReachable says whether an SSH server answers there.
 	ConditionReachable = "Reachable"
@@ -15,7 +15,7 @@ const (
 	ConditionAuthenticated = "Authenticated"
 	// ConditionPreflightPassed says whether the host is fit to be a node; the message lists all findings.
 	ConditionPreflightPassed = "PreflightPassed"
-	// ConditionConfigured says whether the host was set up to be a node, and completely.
+	// ConditionConfigured says whether the host is configured completely.
 	ConditionConfigured = "Configured"
 	// ConditionRebootRequired says whether Windows waits for a reboot, and why.
 	ConditionRebootRequired = "RebootRequired"
@@ -23,20 +23,20 @@ const (
 	ConditionUpToDate = "UpToDate"
 	// ConditionNodeReady says whether the Node of the host is ready.
 	ConditionNodeReady = "NodeReady"
-	// ConditionReady sums up: logged in to, fit, set up, and its Node ready.
+	// ConditionReady sums up: the login works, and the host is fit, configured, and its Node ready.
 	ConditionReady = "Ready"
-	// ConditionRemoved says how far the removal of the host is, once the object is deleted.
+	// ConditionRemoved is how far the removal of the host has come, once the object is deleted.
 	ConditionRemoved = "Removed"
 )
 
 // Types of conditions of a WindowsNodePool.
 const (
-	// ConditionSourceSynced says whether everything that the source asks for could be
+	// ConditionSourceSynced says whether everything in the source could be
 	// turned into instances; the message has a line for each entry that could not.
 	ConditionSourceSynced = "SourceSynced"
-	// ConditionDegraded says whether somebody has to act.
+	// ConditionDegraded says whether a person has to act.
 	ConditionDegraded = "Degraded"
-	// ConditionPaused says whether the hosts of the pool are left alone.
+	// ConditionPaused says whether the hosts of the pool are not changed.
 	ConditionPaused = "Paused"
 )
 
@@ -51,9 +51,9 @@ const (
 	ReasonAddressResolved = "AddressResolved"
 	// ReasonNameNotResolved (Resolved=False): DNS does not know the name.
 	ReasonNameNotResolved = "NameNotResolved"
-	// ReasonAddressRefused (Resolved=False): policy refuses every address the name stands for.
+	// ReasonAddressRefused (Resolved=False): policy refuses every address that the name resolves to.
 	ReasonAddressRefused = "AddressRefused"
-	// ReasonDuplicateHost (Resolved=False): another instance already stands for this host.
+	// ReasonDuplicateHost (Resolved=False): another instance represents this host already.
 	ReasonDuplicateHost = "DuplicateHost"
 
 	// ReasonSSHAnswers (Reachable=True).
@@ -66,7 +66,7 @@ const (
 	ReasonHostUnreachable = "HostUnreachable"
 	// ReasonConnectionReset (Reachable=False): the connection was closed before or during the handshake.
 	ReasonConnectionReset = "ConnectionReset"
-	// ReasonHandshakeTimedOut (Reachable=False): the port accepts connections and then says nothing, or too slowly.
+	// ReasonHandshakeTimedOut (Reachable=False): the port accepts connections and then sends nothing, or too slowly.
 	ReasonHandshakeTimedOut = "HandshakeTimedOut"
 	// ReasonNotSSH (Reachable=False): something other than an SSH server answers.
 	ReasonNotSSH = "NotSSH"
@@ -82,7 +82,7 @@ const (
 
 	// ReasonLoggedIn (Authenticated=True).
 	ReasonLoggedIn = "LoggedIn"
-	// ReasonCredentialsMissing (Authenticated=False): the Secret or its key is not there or cannot be used.
+	// ReasonCredentialsMissing (Authenticated=False): the Secret or its key does not exist or cannot be used.
 	ReasonCredentialsMissing = "CredentialsMissing"
 	// ReasonCredentialsRefused (Authenticated=False): the host does not accept the key or the password.
 	ReasonCredentialsRefused = "CredentialsRefused"
@@ -97,22 +97,22 @@ const (
 	ReasonPreflightPassed = "PreflightPassed"
 	// ReasonFindings (PreflightPassed=False): the message lists what is in the way.
 	ReasonFindings = "Findings"
-	// ReasonAgentNotInstalled (PreflightPassed=Unknown): our program could not be put on the host.
+	// ReasonAgentNotInstalled (PreflightPassed=Unknown): our program could not be installed on the host.
 	ReasonAgentNotInstalled = "AgentNotInstalled"
 	// ReasonAgentFailed (PreflightPassed=Unknown): our program ran on the host and failed.
 	ReasonAgentFailed = "AgentFailed"
 
-	// ReasonConfigured (Configured=True): the host was set up completely.
+	// ReasonConfigured (Configured=True): the host is configured completely.
 	ReasonConfigured = "Configured"
-	// ReasonConfiguring (Configured=False): the host is being set up, or is about to be.
+	// ReasonConfiguring (Configured=False): the host is being configured, or will be soon.
 	ReasonConfiguring = "Configuring"
 	// ReasonConfigurationFailed (Configured=False): setting the host up failed; its Node is cordoned.
 	ReasonConfigurationFailed = "ConfigurationFailed"
-	// ReasonInputsMissing (Configured=False): something of the cluster that hosts are set up with is missing or wrong.
+	// ReasonInputsMissing (Configured=False): something in the cluster that hosts are configured with is missing or wrong.
 	ReasonInputsMissing = "InputsMissing"
 	// ReasonForeignNode (Configured=Unknown): others made the host a node, and it is left to them.
 	ReasonForeignNode = "ForeignNode"
-	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not set up.
+	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not configured.
 	ReasonNotManaged = "NotManaged"
 
 	// ReasonRebootPending (RebootRequired=True).
@@ -127,7 +127,7 @@ const (
 
 	// ReasonNodeReady (NodeReady=True).
 	ReasonNodeReady = "NodeReady"
-	// ReasonNodeNotReady (NodeReady=False): the Node is there and not ready.
+	// ReasonNodeNotReady (NodeReady=False): the Node exists and is not ready.
 	ReasonNodeNotReady = "NodeNotReady"
 	// ReasonNoNode (NodeReady=False): no Node has the address or provider ID of the host.
 	ReasonNoNode = "NoNode"
@@ -137,7 +137,7 @@ const (
 
 	// ReasonRemoving (Removed=False): the host is being cleaned.
 	ReasonRemoving = "Removing"
-	// ReasonRemovalFailed (Removed=False): the host could not be cleaned; the message says why and what to do.
+	// ReasonRemovalFailed (Removed=False): the host could not be cleaned; the message explains why and what to do.
 	ReasonRemovalFailed = "RemovalFailed"
 )
 
@@ -147,12 +147,12 @@ const (
 	ReasonSynced = "Synced"
 	// ReasonInvalidEntries (SourceSynced=False, Degraded=True): some entries cannot be used.
 	ReasonInvalidEntries = "InvalidEntries"
-	// ReasonSourceNotFound (SourceSynced=False, Degraded=True): the source is not there.
+	// ReasonSourceNotFound (SourceSynced=False, Degraded=True): the source does not exist.
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source vanished, and
-	// its hosts are kept until somebody confirms that they are to go.
+	// its hosts are kept until a user confirms that they are to be removed.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
-	// ReasonInstancesFailed (Degraded=True): some hosts need somebody to act.
+	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"
 	// ReasonAsExpected (Degraded=False).
 	ReasonAsExpected = "AsExpected"
@@ -163,12 +163,12 @@ const (
 // Labels and annotations of this API.
 const (
 	// HostFinalizer is on every instance whose host has something of ours on it: the
-	// object stays until the host is clean, or is given up. Removing it by hand needs the
+	// object stays until the host is clean, or is abandoned. Removing it by hand needs the
 	// verb abandon on windowshosts with the name of the instance.
 	HostFinalizer = "windows.openshift.io/host"
-	// SourceAnnotation is on every instance that a source asks for. Its value names
+	// SourceAnnotation is on every instance that comes from a source. Its value names
 	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".
-	// As long as it is there, people cannot delete the instance; they remove the entry or the Machine.
+	// As long as it exists, people cannot delete the instance; they remove the entry or the Machine.
 	SourceAnnotation = "windows.openshift.io/source"
 	// ConfirmRemovalAnnotation on a pool confirms that its hosts may be removed
 	// although the whole ConfigMap was deleted. Its value is "true".

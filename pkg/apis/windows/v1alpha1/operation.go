@@ -11,19 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Active says whether the operation waits to be carried out, or is. That of an instance
+// Active says whether the operation is pending or running. That of an instance
 // which never had any, nil, is not.
 func (o *Operation) Active() bool {
 	return o != nil && (o.Phase == OperationPending || o.Phase == OperationRunning)
 }
 
-// BrokenOff says whether the operation ended before it had done what it was for. None, nil,
+// BrokenOff says whether the operation ended without success. None, nil,
 // did not.
 func (o *Operation) BrokenOff() bool {
 	return o != nil && (o.Phase == OperationFailed || o.Phase == OperationCanceled)
 }
 
-// String says in one line which pod it is, and what does not allow its eviction.
+// String returns, in one line, the pod and what blocks its eviction.
 func (p BlockedPod) String() string {
 	text := p.Namespace + "/" + p.Name
 	if p.Budget != "" {
@@ -64,7 +64,7 @@ const ControllerRequester = "windows-controller"
 
 // ByController says whether the controller recorded the operation by itself, as opposed to
 // one that a user requested. Operations that an earlier release recorded have no origin:
-// those are told by the name of their requester.
+// those are recognized by the name of their requester.
 func (o *Operation) ByController() bool {
 	if o.Origin == "" {
 		return o.RequestedBy == ControllerRequester
@@ -85,7 +85,7 @@ const MaxOperationMessage = 4096
 // type: enough for the few operations that one instance ever has.
 const OperationIDLength = 8
 
-// NewOperation returns an operation that waits to be carried out. Its ID is one that people
+// NewOperation returns a pending operation. Its ID is one that people
 // can say and type: the type, and random, which has [OperationIDLength] characters.
 func NewOperation(t OperationType, random string, origin OperationOrigin, requestedBy string, now time.Time) *Operation {
 	return &Operation{
@@ -104,7 +104,7 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
 	if last.Active() {
-		return fmt.Errorf("operation %s, which %s asked for at %s, is %s: wait until it has ended, or cancel it",
+		return fmt.Errorf("operation %s, requested by %s at %s, is %s: wait until it has ended, or cancel it",
 			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
 	}
 	var history []Operation
@@ -139,7 +139,7 @@ func (s *WindowsInstanceStatus) Cancel(id, requestedBy string, now time.Time) er
 	case o == nil:
 		return fmt.Errorf("there is no operation %s: the instance never had any", id)
 	case o.ID != id && o.Active():
-		return fmt.Errorf("operation %s does not run; the one that does is %s, which %s asked for", id, o.ID, o.RequestedBy)
+		return fmt.Errorf("operation %s does not run; the one that does is %s, requested by %s", id, o.ID, o.RequestedBy)
 	case o.ID != id:
 		return fmt.Errorf("operation %s does not run, nor does any other", id)
 	case !o.Active():

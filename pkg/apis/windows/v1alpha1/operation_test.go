@@ -23,7 +23,7 @@ func TestRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := *s.DeepCopy()
-		if err := s.Record(NewOperation(OperationReboot, "x", OriginUser, "bob", noon)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("drain-%d, which alice asked for at 2026-01-02T12:00:00Z, is pending", n)) {
+		if err := s.Record(NewOperation(OperationReboot, "x", OriginUser, "bob", noon)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("drain-%d, requested by alice at 2026-01-02T12:00:00Z, is pending", n)) {
 			t.Errorf("a second one: got %v", err)
 		}
 		if diff := cmp.Diff(before, s); diff != "" {
@@ -106,10 +106,10 @@ func TestCancel(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]WindowsInstanceStatus{
-		"never had any":                  {},
-		"has ended already: failed":      {Operation: &Operation{ID: "drain-1", Phase: OperationFailed}},
-		"nor does any other":             {Operation: &Operation{ID: "drain-2", Phase: OperationFailed}},
-		"drain-2, which alice asked for": {Operation: NewOperation(OperationDrain, "2", OriginUser, "alice", noon)},
+		"never had any":               {},
+		"has ended already: failed":   {Operation: &Operation{ID: "drain-1", Phase: OperationFailed}},
+		"nor does any other":          {Operation: &Operation{ID: "drain-2", Phase: OperationFailed}},
+		"drain-2, requested by alice": {Operation: NewOperation(OperationDrain, "2", OriginUser, "alice", noon)},
 	} {
 		if err := s.Cancel("drain-1", "bob", noon); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -16,9 +16,9 @@ const (
 	StepCordon string = "Cordon"
 	// StepEvict evicts the pods of the Node, which is all that a drain is for.
 	StepEvict string = "Evict"
-	// StepDrain evicts the pods of the Node, so that the operation can go on.
+	// StepDrain evicts the pods of the Node, so that the operation can continue.
 	StepDrain string = "Drain"
-	// StepRestart asks Windows to restart.
+	// StepRestart restarts Windows.
 	StepRestart string = "Restart"
 	// StepBoot waits until the host answers with another boot than before.
 	StepBoot string = "Boot"
@@ -52,7 +52,7 @@ const (
 	StepNetwork string = "Network"
 	// StepVerify checks that the host answers over a new connection, and is as it was configured.
 	StepVerify string = "Verify"
-	// StepCleanup takes everything off the host that was put on it.
+	// StepCleanup removes everything from the host that was installed on it.
 	StepCleanup string = "Cleanup"
 	// StepDeleteNode deletes the Node.
 	StepDeleteNode string = "DeleteNode"

@@ -16,7 +16,7 @@ type ActionStatus struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceDrain asks for the Node of a host to be cordoned and its pods to be
+// WindowsInstanceDrain requests that the Node of a host is cordoned and its pods are
 // evicted. It is posted to the subresource drain.
 type WindowsInstanceDrain struct {
 	metav1.TypeMeta `json:",inline"`
@@ -32,9 +32,9 @@ type WindowsInstanceDrain struct {
 	Status ActionStatus `json:"status,omitempty"`
 }
 
-// WindowsInstanceDrainSpec says how to drain.
+// WindowsInstanceDrainSpec describes how to drain.
 type WindowsInstanceDrainSpec struct {
-	// What the instance must be for the action to be accepted. Empty: anything.
+	// Preconditions that the instance must meet for the action to be accepted. Empty: none.
 	// +optional
 	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
 
@@ -43,7 +43,7 @@ type WindowsInstanceDrainSpec struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceUncordon asks for the Node of a host to be made schedulable again.
+// WindowsInstanceUncordon requests that the Node of a host becomes schedulable again.
 // It is posted to the subresource uncordon.
 type WindowsInstanceUncordon struct {
 	metav1.TypeMeta `json:",inline"`
@@ -59,16 +59,16 @@ type WindowsInstanceUncordon struct {
 	Status ActionStatus `json:"status,omitempty"`
 }
 
-// WindowsInstanceUncordonSpec says what must hold.
+// WindowsInstanceUncordonSpec has the preconditions of the action.
 type WindowsInstanceUncordonSpec struct {
-	// What the instance must be for the action to be accepted. Empty: anything.
+	// Preconditions that the instance must meet for the action to be accepted. Empty: none.
 	// +optional
 	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceReboot asks for a restart of a host. It is posted to the subresource reboot.
+// WindowsInstanceReboot requests a restart of a host. It is posted to the subresource reboot.
 type WindowsInstanceReboot struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata. The name is that of the instance, or empty.
@@ -83,9 +83,9 @@ type WindowsInstanceReboot struct {
 	Status ActionStatus `json:"status,omitempty"`
 }
 
-// WindowsInstanceRebootSpec says how to restart a host.
+// WindowsInstanceRebootSpec describes how to restart a host.
 type WindowsInstanceRebootSpec struct {
-	// What the instance must be for the action to be accepted. Empty: anything.
+	// Preconditions that the instance must meet for the action to be accepted. Empty: none.
 	// +optional
 	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
 
@@ -98,9 +98,9 @@ type WindowsInstanceRebootSpec struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceReconfigure asks for a host to be brought to its desired
+// WindowsInstanceReconfigure requests that a host is brought to its desired
 // configuration now. It is posted to the subresource reconfigure. With dryRun=All the answer
-// says what would change.
+// lists what would change.
 type WindowsInstanceReconfigure struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata. The name is that of the instance, or empty.
@@ -115,9 +115,9 @@ type WindowsInstanceReconfigure struct {
 	Status WindowsInstanceReconfigureStatus `json:"status,omitempty"`
 }
 
-// WindowsInstanceReconfigureSpec says what must hold.
+// WindowsInstanceReconfigureSpec has the preconditions of the action.
 type WindowsInstanceReconfigureSpec struct {
-	// What the instance must be for the action to be accepted. Empty: anything.
+	// Preconditions that the instance must meet for the action to be accepted. Empty: none.
 	// +optional
 	Preconditions *metav1.Preconditions `json:"preconditions,omitempty"`
 }
@@ -132,12 +132,12 @@ type WindowsInstanceReconfigureStatus struct {
 	Plan []PlannedChange `json:"plan,omitempty"`
 }
 
-// ChangeImpact says what a change costs those who use a host.
+// ChangeImpact is what a change costs the users of a host.
 // +enum
 type ChangeImpact string
 
 const (
-	// ImpactNone means that nobody notices.
+	// ImpactNone means that no workload is affected.
 	ImpactNone ChangeImpact = "None"
 	// ImpactRestart means that a service is restarted.
 	ImpactRestart ChangeImpact = "Restart"
@@ -164,7 +164,7 @@ type PlannedChange struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceCancel asks for the end of the operation that runs. It is posted to
+// WindowsInstanceCancel requests the end of the running operation. It is posted to
 // the subresource cancel.
 type WindowsInstanceCancel struct {
 	metav1.TypeMeta `json:",inline"`
@@ -180,10 +180,10 @@ type WindowsInstanceCancel struct {
 	Status ActionStatus `json:"status,omitempty"`
 }
 
-// WindowsInstanceCancelSpec says what to cancel.
+// WindowsInstanceCancelSpec names the operation to cancel.
 type WindowsInstanceCancelSpec struct {
 	// ID of the operation, as in status.operation.id of the instance. Required, so
-	// that nobody ends an operation that they do not know of.
+	// that no user ends an operation that they do not know of.
 	// +k8s:required
 	// +k8s:maxLength=64
 	OperationID string `json:"operationID"`

@@ -7,7 +7,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceCheck asks for the way to a host to be tried now, layer by layer,
+// WindowsInstanceCheck requests that the way to a host is tried now, layer by layer,
 // over a connection of its own. Nothing is changed on the host. It is posted to the
 // subresource check.
 type WindowsInstanceCheck struct {
@@ -39,7 +39,7 @@ type WindowsInstanceCheckStatus struct {
 	Findings []CheckFinding `json:"findings,omitempty"`
 }
 
-// CheckResult says how a layer came out.
+// CheckResult is the result of a layer.
 // +enum
 type CheckResult string
 
@@ -48,7 +48,7 @@ const (
 	CheckPassed CheckResult = "Passed"
 	// CheckFailed means that it does not; reason and message say more.
 	CheckFailed CheckResult = "Failed"
-	// CheckSkipped means that it was not tried; the message says why.
+	// CheckSkipped means that it was not tried; the message explains why.
 	CheckSkipped CheckResult = "Skipped"
 )
 
@@ -69,7 +69,7 @@ type CheckLayer struct {
 	Message string `json:"message,omitempty"`
 }
 
-// FindingSeverity says whether a finding is in the way.
+// FindingSeverity says whether a finding keeps the host from being a node.
 // +enum
 type FindingSeverity string
 

@@ -10,7 +10,7 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// WindowsInstanceInspection is what a host says of itself at the moment of the
+// WindowsInstanceInspection is what a host reports about itself at the moment of the
 // request. It is read from the subresource inspect and stored nowhere.
 type WindowsInstanceInspection struct {
 	metav1.TypeMeta `json:",inline"`
@@ -18,7 +18,7 @@ type WindowsInstanceInspection struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// When the host was looked at, by the clock of the server.
+	// When the host was inspected, by the clock of the server.
 	Time metav1.Time `json:"time"`
 	// The clock of the host less that of the server, give or take the duration of the
 	// request. Certificates and tokens need it to be small.
@@ -29,7 +29,7 @@ type WindowsInstanceInspection struct {
 	// This project's program on the host.
 	// +optional
 	Agent AgentInspection `json:"agent,omitempty"`
-	// What the host was set up with.
+	// What the host was configured with.
 	// +optional
 	Configuration ConfigurationInspection `json:"configuration,omitempty"`
 	// The operating system.
@@ -89,33 +89,33 @@ type AgentInspection struct {
 	Elevated bool `json:"elevated,omitempty"`
 }
 
-// ConfigurationInspection says what a host was set up with, and what became of it.
+// ConfigurationInspection describes what a host was configured with, and what others changed since.
 type ConfigurationInspection struct {
-	// Revision that the host was last set up with completely. Empty: none.
+	// Revision that the host was last configured with completely. Empty: none.
 	// +optional
 	AppliedRevision string `json:"appliedRevision,omitempty"`
-	// Revision that the host is being set up with, or was without getting to the end.
+	// Revision that the host is being configured with, or was incompletely.
 	// +optional
 	ApplyingRevision string `json:"applyingRevision,omitempty"`
-	// What others changed last on the host. Empty: nothing since it was set up.
+	// What others changed last on the host. Empty: nothing since it was configured.
 	// +optional
 	Drift *DriftInspection `json:"drift,omitempty"`
 }
 
-// DriftInspection is what others changed on a host since it was set up.
+// DriftInspection is what others changed on a host since it was configured.
 type DriftInspection struct {
 	// When it was found.
 	Time metav1.Time `json:"time"`
-	// What was put right at once.
+	// What was repaired at once.
 	// +optional
 	// +listType=atomic
 	Repaired []string `json:"repaired,omitempty"`
 	// What was left, as it costs a drain or a restart of the host, or needs a file that
-	// has to be sent: reconfigure the host to put it right.
+	// has to be sent: reconfigure the host to repair it.
 	// +optional
 	// +listType=atomic
 	Left []string `json:"left,omitempty"`
-	// Why something could not be put right.
+	// Why something could not be repaired.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -148,7 +148,7 @@ type SystemInspection struct {
 	PendingHostname string `json:"pendingHostname,omitempty"`
 }
 
-// BootInspection says since when a host runs.
+// BootInspection describes the current boot of a host.
 type BootInspection struct {
 	// When the host was started.
 	// +optional
@@ -161,7 +161,7 @@ type BootInspection struct {
 	ID string `json:"id,omitempty"`
 }
 
-// RebootInspection says whether Windows waits for a restart.
+// RebootInspection describes whether Windows waits for a restart.
 type RebootInspection struct {
 	// Whether it does.
 	Pending bool `json:"pending"`
@@ -259,7 +259,7 @@ type InterfaceInspection struct {
 	DNSServers []string `json:"dnsServers,omitempty"`
 }
 
-// ListenerInspection is a TCP port that somebody listens on.
+// ListenerInspection is a TCP port that a process listens on.
 type ListenerInspection struct {
 	// The port.
 	Port int32 `json:"port"`
@@ -288,7 +288,7 @@ type HNSNetworkInspection struct {
 type CertificateInspection struct {
 	// Where it is.
 	Path string `json:"path"`
-	// Whom it speaks of.
+	// Subject of the certificate.
 	// +optional
 	Subject string `json:"subject,omitempty"`
 	// Who signed it.

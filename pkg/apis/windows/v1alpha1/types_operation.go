@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// OperationType says what an operation does.
+// OperationType is what an operation does.
 // +enum
 type OperationType string
 
@@ -21,29 +21,29 @@ const (
 	OperationReboot OperationType = "Reboot"
 	// OperationReconfigure brings the host to its desired configuration.
 	OperationReconfigure OperationType = "Reconfigure"
-	// OperationRemove takes everything off the host that was put on it, as its
+	// OperationRemove removes everything from the host that was installed on it, as its
 	// WindowsInstance was deleted.
 	OperationRemove OperationType = "Remove"
 )
 
-// OperationPhase says how far an operation is.
+// OperationPhase is how far an operation has come.
 // +enum
 type OperationPhase string
 
 const (
-	// OperationPending means that the operation is recorded and has not begun.
+	// OperationPending means that the operation is recorded and has not started.
 	OperationPending OperationPhase = "Pending"
-	// OperationRunning means that the operation is being carried out.
+	// OperationRunning means that the operation is running.
 	OperationRunning OperationPhase = "Running"
-	// OperationSucceeded means that the operation did what was asked for.
+	// OperationSucceeded means that the operation did what was requested.
 	OperationSucceeded OperationPhase = "Succeeded"
-	// OperationFailed means that the operation ended without success; the message says why and what to do.
+	// OperationFailed means that the operation ended without success; the message explains why and what to do.
 	OperationFailed OperationPhase = "Failed"
-	// OperationCanceled means that somebody ended the operation; the message says in what state the host was left.
+	// OperationCanceled means that a user ended the operation; the message describes in what state the host was left.
 	OperationCanceled OperationPhase = "Canceled"
 )
 
-// OperationOrigin says who wanted an operation.
+// OperationOrigin is who requested an operation.
 // +enum
 type OperationOrigin string
 
@@ -54,44 +54,44 @@ const (
 	OriginUser OperationOrigin = "User"
 )
 
-// OperationStepState says how far a step of an operation is.
+// OperationStepState is how far a step of an operation has come.
 // +enum
 type OperationStepState string
 
 const (
-	// StepPending means that the step has not begun.
+	// StepPending means that the step has not started.
 	StepPending OperationStepState = "Pending"
-	// StepRunning means that the step is being carried out.
+	// StepRunning means that the step is running.
 	StepRunning OperationStepState = "Running"
 	// StepSucceeded means that the step is done.
 	StepSucceeded OperationStepState = "Succeeded"
-	// StepSkipped means that the step was not needed; the message says why.
+	// StepSkipped means that the step was not needed; the message explains why.
 	StepSkipped OperationStepState = "Skipped"
-	// StepFailed means that the step could not be done; the message says why.
+	// StepFailed means that the step failed; the message explains why.
 	StepFailed OperationStepState = "Failed"
-	// StepCanceled means that the step was broken off as somebody asked for the end of the operation.
+	// StepCanceled means that the step was interrupted because a user requested the end of the operation.
 	StepCanceled OperationStepState = "Canceled"
 )
 
-// Operation is an action on a host: what was asked for, by whom, and how far it is.
-// It is carried out by the controller, which continues where it was when it is restarted.
+// Operation is an action on a host: what was requested, by whom, and how far it has come.
+// The controller runs it, and continues where it was when it is restarted.
 type Operation struct {
-	// Identifies the operation; the answer to the request that asked for it has it too.
+	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID string `json:"id"`
 	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
 	Type OperationType `json:"type"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
 	Phase OperationPhase `json:"phase"`
-	// User who asked for it.
+	// User who requested it.
 	RequestedBy string `json:"requestedBy"`
 	// Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a
 	// release that did not know this field; see requestedBy, which is windows-controller for
 	// operations of the controller.
 	// +optional
 	Origin OperationOrigin `json:"origin,omitempty"`
-	// When it was asked for.
+	// When it was requested.
 	RequestedAt metav1.Time `json:"requestedAt"`
-	// When it began. Empty: it has not begun.
+	// When it started. Empty: it has not started.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// When it ended. Empty: it has not ended.
@@ -138,10 +138,10 @@ type Operation struct {
 	// configured with. Before, its steps say so.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
-	// User who asked for its end. Empty: nobody.
+	// User who requested its end. Empty: nobody.
 	// +optional
 	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`
-	// When its end was asked for. Empty: it was not.
+	// When its end was requested. Empty: it was not.
 	// +optional
 	CancelRequestedAt *metav1.Time `json:"cancelRequestedAt,omitempty"`
 }
@@ -152,7 +152,7 @@ type OperationStep struct {
 	Name string `json:"name"`
 	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.
 	State OperationStepState `json:"state"`
-	// When it began. Empty: it has not begun.
+	// When it started. Empty: it has not started.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// When it ended. Empty: it has not ended.
@@ -202,7 +202,7 @@ type OperationNode struct {
 // DrainOptions say how pods leave a Node. They are those of kubectl drain.
 type DrainOptions struct {
 	// Seconds that each pod gets to end, in place of its own
-	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: what each pod asks for.
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
@@ -213,14 +213,14 @@ type DrainOptions struct {
 	// +k8s:minimum=0
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 	// Whether pods of DaemonSets may stay; otherwise the drain fails where there are
-	// any, as their controller would make them anew at once. Default true.
+	// any, as their controller would recreate them at once. Default true.
 	// +optional
 	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
 	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
 	// While false the drain fails where there are any. Default false.
 	// +optional
 	DeleteEmptyDirData bool `json:"deleteEmptyDirData,omitempty"`
-	// Whether pods that no controller manages are evicted too; nobody makes them anew.
+	// Whether pods that no controller manages are evicted too; nothing recreates them.
 	// While false the drain fails where there are any. Default false.
 	// +optional
 	Force bool `json:"force,omitempty"`
@@ -241,8 +241,9 @@ type DrainOptions struct {
 	SkipWaitForDeleteTimeoutSeconds int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 
-// RebootMode says how a host is restarted.
+// RebootMode is how a host is restarted.
 // +enum
+// +k8s:enum
 type RebootMode string
 
 const (

@@ -44,7 +44,7 @@ type WindowsInstancePortForwardOptions struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// Ports of the host that the client means to connect to; a port that is not
-	// allowed is then refused before the stream begins. Empty: each connection says its own.
+	// allowed is then refused before the stream starts. Empty: each connection names its own.
 	// +optional
 	// +listType=atomic
 	Ports []int32 `json:"ports,omitempty"`

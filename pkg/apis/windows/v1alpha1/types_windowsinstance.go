@@ -21,14 +21,14 @@ import (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // WindowsInstance is one Windows Server host: how it is reached over SSH, and
-// what is known of it. Most instances are made for you from an entry of the
+// what is known of it. Most instances are created for you from an entry of the
 // windows-instances ConfigMap or from a Machine; you may also create one by hand.
 // Its logs can be read at any time through the subresource log, also when the
 // kubelet of the host is dead or never ran.
 type WindowsInstance struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata. The name is that of the Machine, or the address
-	// of the ConfigMap entry, or what you choose for an instance made by hand.
+	// of the ConfigMap entry, or what you choose for an instance created by hand.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
@@ -40,10 +40,10 @@ type WindowsInstance struct {
 	Status WindowsInstanceStatus `json:"status,omitempty"`
 }
 
-// WindowsInstanceSpec says how a host is reached.
+// WindowsInstanceSpec describes how a host is reached.
 type WindowsInstanceSpec struct {
 	// IPv4 address, IPv6 address or DNS name under which the host answers SSH.
-	// A name is resolved anew at every connection, IPv4 first. Required.
+	// A name is resolved at every connection, IPv4 first. Required.
 	// +k8s:required
 	// +k8s:maxLength=253
 	Address string `json:"address"`
@@ -98,28 +98,29 @@ type WindowsInstanceSpec struct {
 	// +k8s:optional
 	// +k8s:maxLength=15
 	NodeName string `json:"nodeName,omitempty"`
-	// What becomes of the host when this object is deleted. Empty: what was put on the
-	// host is taken off it, however long that takes.
+	// What happens to the host when this object is deleted. Empty: what was installed on the
+	// host is removed from it, however long that takes.
 	// +optional
 	// +k8s:optional
 	Removal *RemovalOptions `json:"removal,omitempty"`
 }
 
-// RemovalPolicy says what becomes of a host whose WindowsInstance is deleted.
+// RemovalPolicy is what happens to a host whose WindowsInstance is deleted.
 // +enum
+// +k8s:enum
 type RemovalPolicy string
 
 const (
-	// RemovalClean takes everything off the host that was put on it, before the object goes.
+	// RemovalClean removes everything from the host that was installed on it, before the object is deleted.
 	RemovalClean RemovalPolicy = "Clean"
 	// RemovalAbandon leaves the host as it is; only its Node is deleted.
 	RemovalAbandon RemovalPolicy = "Abandon"
 )
 
-// RemovalOptions say what becomes of a host whose WindowsInstance is deleted.
+// RemovalOptions describe what happens to a host whose WindowsInstance is deleted.
 type RemovalOptions struct {
-	// Clean (default): the Node is drained, everything that was put on the host is taken
-	// off it, and the Node is deleted; until that is done the object stays, with the
+	// Clean (default): the Node is drained, everything that was installed on the host is removed
+	// from it, and the Node is deleted; until that is done the object stays, with the
 	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
 	// as it is, services and credentials included. Abandon needs, besides update or
 	// create, the verb abandon on windowshosts with the name of the instance.
@@ -154,11 +155,11 @@ type PoolReference struct {
 type WindowsInstancePhase string
 
 const (
-	// InstancePending means that the controller has not tried the host yet, or is told not to (paused).
+	// InstancePending means that the controller has not tried the host yet, or is paused.
 	InstancePending WindowsInstancePhase = "Pending"
-	// InstanceConnecting means that the host is being reached, or has been reached and is being looked at.
+	// InstanceConnecting means that the controller connects to the host or inspects it.
 	InstanceConnecting WindowsInstancePhase = "Connecting"
-	// InstanceConnected means that the host is logged in to and fit to be a node, and that it is no node yet.
+	// InstanceConnected means that the login works and the host is fit to be a node, and that it is no node yet.
 	InstanceConnected WindowsInstancePhase = "Connected"
 	// InstanceReady means that the host is logged in to and its Node is ready.
 	InstanceReady WindowsInstancePhase = "Ready"
@@ -166,21 +167,21 @@ const (
 	InstanceDraining WindowsInstancePhase = "Draining"
 	// InstanceRebooting means that the host is being restarted, by an operation.
 	InstanceRebooting WindowsInstancePhase = "Rebooting"
-	// InstanceConfiguring means that the host is being set up, by an operation.
+	// InstanceConfiguring means that an operation configures the host.
 	InstanceConfiguring WindowsInstancePhase = "Configuring"
-	// InstanceJoining means that the host is set up, and that its Node is not ready yet.
+	// InstanceJoining means that the host is configured, and that its Node is not ready yet.
 	InstanceJoining WindowsInstancePhase = "Joining"
 	// InstanceRemoving means that the object was deleted, and the host is being cleaned.
 	InstanceRemoving WindowsInstancePhase = "Removing"
 	// InstanceUnreachable means that no SSH connection can be made.
 	InstanceUnreachable WindowsInstancePhase = "Unreachable"
-	// InstanceFailed means that somebody has to act: see the conditions.
+	// InstanceFailed means that a person has to act: see the conditions.
 	InstanceFailed WindowsInstancePhase = "Failed"
 )
 
-// WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
+// WindowsInstanceStatus is what is known of a host. It is written only when it changes.
 type WindowsInstanceStatus struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
@@ -188,10 +189,10 @@ type WindowsInstanceStatus struct {
 	// Programs should read the conditions.
 	// +optional
 	Phase WindowsInstancePhase `json:"phase,omitempty"`
-	// What holds of the host, in the order in which it is found out: Resolved,
+	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
 	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
-	// deleted. Each has a reason and a message that says what to do.
+	// deleted. Each has a reason and a message with what to do.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -199,7 +200,7 @@ type WindowsInstanceStatus struct {
 	// +listMapKey=type
 	// +k8s:optional
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// IP addresses that spec.address stands for, in the order in which they are tried.
+	// IP addresses that spec.address resolves to, in the order in which they are tried.
 	// +optional
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
@@ -210,20 +211,20 @@ type WindowsInstanceStatus struct {
 	// The Node of the host. Empty: it is no node.
 	// +optional
 	Node *NodeReference `json:"node,omitempty"`
-	// What the host said of itself when it was last looked at.
+	// What the host reported about itself when it was last inspected.
 	// +optional
 	System *SystemStatus `json:"system,omitempty"`
 	// Version of this project's software on the host. Empty: there is none yet.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Names the content that the host is set up with now. Empty: not known yet.
+	// Revision that the host is configured with now. Empty: not known yet.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
 	// Names the desired configuration of the host. The host is up to date
 	// when it equals currentRevision.
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`
-	// The operation that is being carried out or waits to be, or else the last one.
+	// The operation that runs or is pending, or else the last one.
 	// +optional
 	// +k8s:optional
 	Operation *Operation `json:"operation,omitempty"`
@@ -235,7 +236,7 @@ type WindowsInstanceStatus struct {
 	History []Operation `json:"history,omitempty"`
 }
 
-// HostKeyTrust says why a host key is trusted.
+// HostKeyTrust is why a host key is trusted.
 // +enum
 type HostKeyTrust string
 
@@ -268,7 +269,7 @@ type NodeReference struct {
 	UID types.UID `json:"uid"`
 }
 
-// SystemStatus is what a host says of itself. Values that change all the time
+// SystemStatus is what a host reports about itself. Values that change all the time
 // are left out, so that an unchanged host causes no writes.
 type SystemStatus struct {
 	// Product name, for example Windows Server 2022 Datacenter.

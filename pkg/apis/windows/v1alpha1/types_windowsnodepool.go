@@ -17,7 +17,7 @@ import (
 
 // WindowsNodePool is a set of Windows Server hosts that come from one source and
 // are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap
-// are made for you; a pool of instances made by hand you create yourself.
+// are created for you; create a pool of instances made by hand yourself.
 type WindowsNodePool struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object metadata.
@@ -32,7 +32,7 @@ type WindowsNodePool struct {
 	Status WindowsNodePoolStatus `json:"status,omitempty"`
 }
 
-// WindowsNodePoolSpec says where the hosts of a pool come from and what they have in common.
+// WindowsNodePoolSpec describes where the hosts of a pool come from and what they have in common.
 type WindowsNodePoolSpec struct {
 	// Where the hosts come from: exactly one member is set. It cannot be changed. Required.
 	// +k8s:immutable
@@ -46,7 +46,7 @@ type WindowsNodePoolSpec struct {
 	Template PoolTemplate `json:"template,omitempty"`
 }
 
-// PoolSource says where the hosts of a pool come from. Exactly one member is set.
+// PoolSource is where the hosts of a pool come from. Exactly one member is set.
 // +union
 type PoolSource struct {
 	// A MachineSet of group machine.openshift.io in the namespace of the pool.
@@ -96,8 +96,9 @@ type PoolTemplate struct {
 	// +listType=map
 	// +listMapKey=key
 	// +listMapKey=effect
+	// +k8s:optional
 	NodeTaints []NodeTaint `json:"nodeTaints,omitempty"`
-	// Settings of the kubelet. A change restarts the kubelet of each host; its pods go on.
+	// Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.
 	// +optional
 	// +k8s:optional
 	Kubelet *KubeletTemplate `json:"kubelet,omitempty"`
@@ -111,8 +112,9 @@ type PoolTemplate struct {
 	LogRotation *LogRotationTemplate `json:"logRotation,omitempty"`
 }
 
-// NodeTaintEffect says what a taint does to pods that do not tolerate it.
+// NodeTaintEffect is what a taint does to pods that do not tolerate it.
 // +enum
+// +k8s:enum
 type NodeTaintEffect string
 
 const (
@@ -127,12 +129,14 @@ const (
 // NodeTaint is a taint of a Node.
 type NodeTaint struct {
 	// Key of the taint. Required.
+	// +k8s:required
 	Key string `json:"key"`
 	// Value of the taint.
 	// +optional
 	Value string `json:"value,omitempty"`
 	// What it does to pods that do not tolerate it: NoSchedule, PreferNoSchedule or
 	// NoExecute. Required.
+	// +k8s:required
 	Effect NodeTaintEffect `json:"effect"`
 }
 
@@ -167,8 +171,9 @@ type KubeletTemplate struct {
 	LogVerbosity *int32 `json:"logVerbosity,omitempty"`
 }
 
-// ContainerdLogLevel says how much containerd logs.
+// ContainerdLogLevel is how much containerd logs.
 // +enum
+// +k8s:enum
 type ContainerdLogLevel string
 
 const (
@@ -197,7 +202,7 @@ type ContainerdTemplate struct {
 	LogLevel ContainerdLogLevel `json:"logLevel,omitempty"`
 }
 
-// LogRotationTemplate says when the logs of the services of a host are rotated.
+// LogRotationTemplate describes when the logs of the services of a host are rotated.
 type LogRotationTemplate struct {
 	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
 	// +optional
@@ -212,27 +217,27 @@ type LogRotationTemplate struct {
 type WindowsNodePoolPhase string
 
 const (
-	// PoolPending means that the pool has not been looked at yet.
+	// PoolPending means that the controller has not seen the pool yet.
 	PoolPending WindowsNodePoolPhase = "Pending"
-	// PoolReady means that every host that the source asks for is ready.
+	// PoolReady means that every host of the source is ready.
 	PoolReady WindowsNodePoolPhase = "Ready"
 	// PoolProgressing means that some hosts are not ready.
 	PoolProgressing WindowsNodePoolPhase = "Progressing"
-	// PoolPaused means that the hosts of the pool are left alone.
+	// PoolPaused means that the hosts of the pool are not changed.
 	PoolPaused WindowsNodePoolPhase = "Paused"
-	// PoolDegraded means that somebody has to act: see the conditions.
+	// PoolDegraded means that a person has to act: see the conditions.
 	PoolDegraded WindowsNodePoolPhase = "Degraded"
 )
 
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatus struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Ready, Progressing, Paused or Degraded.
 	// +optional
 	Phase WindowsNodePoolPhase `json:"phase,omitempty"`
-	// Number of hosts that the source asks for. Bad entries of a ConfigMap do not count.
+	// Number of hosts in the source. Bad entries of a ConfigMap do not count.
 	// +optional
 	DesiredReplicas int32 `json:"desiredReplicas"`
 	// Number of WindowsInstances of the pool.
@@ -244,11 +249,11 @@ type WindowsNodePoolStatus struct {
 	// Number of them whose current revision is the desired one.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
-	// Number of hosts that the source asks for and that are not ready.
+	// Number of hosts in the source that are not ready.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
-	// What holds of the pool: SourceSynced, Degraded, Paused. Each has a reason and
-	// a message that says what to do.
+	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
+	// a message with what to do.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

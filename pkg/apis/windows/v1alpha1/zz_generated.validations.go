@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	runtime "k8s.io/apimachinery/pkg/runtime"
+	sets "k8s.io/apimachinery/pkg/util/sets"
 	field "k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -204,6 +205,21 @@ func Validate_ActionStatus(
 	return errs
 }
 
+var symbolsForContainerdLogLevel = sets.New(ContainerdLogDebug, ContainerdLogError, ContainerdLogInfo, ContainerdLogTrace, ContainerdLogWarn)
+
+// Validate_ContainerdLogLevel validates an instance of ContainerdLogLevel according
+// to declarative validation rules in the API schema.
+func Validate_ContainerdLogLevel(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *ContainerdLogLevel) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForContainerdLogLevel, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_ContainerdTemplate validates an instance of ContainerdTemplate according
 // to declarative validation rules in the API schema.
 func Validate_ContainerdTemplate(
@@ -260,6 +276,8 @@ func Validate_ContainerdTemplate(
 			if earlyReturn {
 				return // do not proceed
 			}
+			// call the type's validation function
+			errs = append(errs, Validate_ContainerdLogLevel(ctx, op, fldPath, obj, oldObj)...)
 			return
 		}
 		oldVal := safe.Field(oldObj,
@@ -486,6 +504,92 @@ func Validate_KubeletTemplate(
 				return oldObj.LogVerbosity
 			})
 		errs = append(errs, fn(fldPath.Child("logVerbosity"), obj.LogVerbosity, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+// Validate_NodeTaint validates an instance of NodeTaint according
+// to declarative validation rules in the API schema.
+func Validate_NodeTaint(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *NodeTaint) (errs field.ErrorList) {
+
+	{ // field NodeTaint.Key
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *NodeTaint) *string {
+				return &oldObj.Key
+			})
+		errs = append(errs, fn(fldPath.Child("key"), &obj.Key, oldVal, oldObj != nil)...)
+	}
+
+	// field NodeTaint.Value has no validation
+
+	{ // field NodeTaint.Effect
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *NodeTaintEffect,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_NodeTaintEffect(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *NodeTaint) *NodeTaintEffect {
+				return &oldObj.Effect
+			})
+		errs = append(errs, fn(fldPath.Child("effect"), &obj.Effect, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+var symbolsForNodeTaintEffect = sets.New(NodeTaintNoExecute, NodeTaintNoSchedule, NodeTaintPreferNoSchedule)
+
+// Validate_NodeTaintEffect validates an instance of NodeTaintEffect according
+// to declarative validation rules in the API schema.
+func Validate_NodeTaintEffect(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *NodeTaintEffect) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForNodeTaintEffect, nil); len(e) != 0 {
+		errs = append(errs, e...)
 	}
 
 	return errs
@@ -779,7 +883,38 @@ func Validate_PoolTemplate(
 	}
 
 	// field PoolTemplate.NodeLabels has no validation
-	// field PoolTemplate.NodeTaints has no validation
+
+	{ // field PoolTemplate.NodeTaints
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []NodeTaint,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_NodeTaint); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolTemplate) []NodeTaint {
+				return oldObj.NodeTaints
+			})
+		errs = append(errs, fn(fldPath.Child("nodeTaints"), obj.NodeTaints, oldVal, oldObj != nil)...)
+	}
 
 	{ // field PoolTemplate.Kubelet
 		fn := func(
@@ -872,6 +1007,21 @@ func Validate_PoolTemplate(
 	return errs
 }
 
+var symbolsForRebootMode = sets.New(RebootForce, RebootGraceful, RebootIfPending)
+
+// Validate_RebootMode validates an instance of RebootMode according
+// to declarative validation rules in the API schema.
+func Validate_RebootMode(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *RebootMode) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForRebootMode, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_RebootOptions validates an instance of RebootOptions according
 // to declarative validation rules in the API schema.
 func Validate_RebootOptions(
@@ -897,6 +1047,8 @@ func Validate_RebootOptions(
 			if earlyReturn {
 				return // do not proceed
 			}
+			// call the type's validation function
+			errs = append(errs, Validate_RebootMode(ctx, op, fldPath, obj, oldObj)...)
 			return
 		}
 		oldVal := safe.Field(oldObj,
@@ -965,6 +1117,8 @@ func Validate_RemovalOptions(
 			if earlyReturn {
 				return // do not proceed
 			}
+			// call the type's validation function
+			errs = append(errs, Validate_RemovalPolicy(ctx, op, fldPath, obj, oldObj)...)
 			return
 		}
 		oldVal := safe.Field(oldObj,
@@ -975,6 +1129,21 @@ func Validate_RemovalOptions(
 	}
 
 	// field RemovalOptions.After has no validation
+	return errs
+}
+
+var symbolsForRemovalPolicy = sets.New(RemovalAbandon, RemovalClean)
+
+// Validate_RemovalPolicy validates an instance of RemovalPolicy according
+// to declarative validation rules in the API schema.
+func Validate_RemovalPolicy(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *RemovalPolicy) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForRemovalPolicy, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
 	return errs
 }
 

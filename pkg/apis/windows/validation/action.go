@@ -19,23 +19,13 @@ func ValidateDrainOptions(o *v1alpha1.DrainOptions, path *field.Path) field.Erro
 	return nil
 }
 
-// rebootModes are all there are.
-var rebootModes = []v1alpha1.RebootMode{v1alpha1.RebootGraceful, v1alpha1.RebootIfPending, v1alpha1.RebootForce}
-
 // ValidateRebootSpec checks how a host is restarted.
 func ValidateRebootSpec(spec *v1alpha1.WindowsInstanceRebootSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	switch spec.Mode {
-	case v1alpha1.RebootGraceful, v1alpha1.RebootIfPending:
-		if spec.Drain != nil {
-			errs = append(errs, ValidateDrainOptions(spec.Drain, path.Child("drain"))...)
-		}
-	case v1alpha1.RebootForce:
-		if spec.Drain != nil {
-			errs = append(errs, field.Forbidden(path.Child("drain"), "a reboot with mode Force does not drain; use mode Graceful, or leave drain out"))
-		}
-	default:
-		errs = append(errs, field.NotSupported(path.Child("mode"), spec.Mode, rebootModes))
+	switch {
+	case spec.Drain == nil:
+		return nil
+	case spec.Mode == v1alpha1.RebootForce:
+		return field.ErrorList{field.Forbidden(path.Child("drain"), "a reboot with mode Force does not drain; use mode Graceful, or leave drain out")}
 	}
-	return errs
+	return ValidateDrainOptions(spec.Drain, path.Child("drain"))
 }

@@ -50,7 +50,7 @@ func ValidateWindowsInstanceStatusUpdate(instance, old *windows.WindowsInstance)
 
 func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if spec.Address != "" { // that it is there is declared on the type
+	if spec.Address != "" { // that it is required is declared on the type
 		errs = append(errs, validateAddress(spec.Address, path.Child("address"))...)
 	}
 	errs = append(errs, validateUsername(spec.Username, path.Child("username"))...)
@@ -66,15 +66,8 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 	if spec.NodeName != "" && (!computerName.MatchString(spec.NodeName) || strings.Trim(spec.NodeName, "0123456789") == "") {
 		errs = append(errs, field.Invalid(path.Child("nodeName"), spec.NodeName, "must be at most 15 lower-case letters, digits and hyphens, begin and end with a letter or digit, and not be a number: the computer name of Windows and the name of the Node"))
 	}
-	if r := spec.Removal; r != nil {
-		switch r.Policy {
-		case "", windows.RemovalClean, windows.RemovalAbandon:
-		default:
-			errs = append(errs, field.NotSupported(path.Child("removal", "policy"), r.Policy, []windows.RemovalPolicy{windows.RemovalClean, windows.RemovalAbandon}))
-		}
-		if r.After != nil && r.After.Duration < 0 {
-			errs = append(errs, field.Invalid(path.Child("removal", "after"), r.After.Duration.String(), "must not be negative"))
-		}
+	if r := spec.Removal; r != nil && r.After != nil && r.After.Duration < 0 {
+		errs = append(errs, field.Invalid(path.Child("removal", "after"), r.After.Duration.String(), "must not be negative"))
 	}
 	return errs
 }
@@ -138,7 +131,7 @@ func validateHostKey(line string, path *field.Path) field.ErrorList {
 }
 
 func validateName(name string, path *field.Path) field.ErrorList {
-	if name == "" { // that it is there is declared on the type
+	if name == "" { // that it is required is declared on the type
 		return nil
 	}
 	var errs field.ErrorList

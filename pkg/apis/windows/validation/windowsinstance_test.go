@@ -94,9 +94,6 @@ func TestValidateWindowsInstance(t *testing.T) {
 		{"removal: abandon", func(i *windows.WindowsInstance) {
 			i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalAbandon, After: &metav1.Duration{Duration: time.Hour}}
 		}, nil},
-		{"removal: unknown policy", func(i *windows.WindowsInstance) {
-			i.Spec.Removal = &windows.RemovalOptions{Policy: "Burn"}
-		}, []string{"NotSupported spec.removal.policy"}},
 		{"removal: before it began", func(i *windows.WindowsInstance) {
 			i.Spec.Removal = &windows.RemovalOptions{After: &metav1.Duration{Duration: -1}}
 		}, []string{"Invalid spec.removal.after"}},

@@ -116,19 +116,11 @@ func validateTaints(taints []windows.NodeTaint, path *field.Path) field.ErrorLis
 	seen := map[string]bool{}
 	for i, taint := range taints {
 		at := path.Index(i)
-		if taint.Key == "" {
-			errs = append(errs, field.Required(at.Child("key"), ""))
-		} else {
+		if taint.Key != "" { // that it is required is declared on the type
 			errs = append(errs, metav1validation.ValidateLabelName(taint.Key, at.Child("key"))...)
 		}
 		for _, problem := range utilvalidation.IsValidLabelValue(taint.Value) {
 			errs = append(errs, field.Invalid(at.Child("value"), taint.Value, problem))
-		}
-		switch taint.Effect {
-		case windows.NodeTaintNoSchedule, windows.NodeTaintPreferNoSchedule, windows.NodeTaintNoExecute:
-		default:
-			errs = append(errs, field.NotSupported(at.Child("effect"), taint.Effect,
-				[]windows.NodeTaintEffect{windows.NodeTaintNoSchedule, windows.NodeTaintPreferNoSchedule, windows.NodeTaintNoExecute}))
 		}
 		id := fmt.Sprintf("%s:%s", taint.Key, taint.Effect)
 		if seen[id] {

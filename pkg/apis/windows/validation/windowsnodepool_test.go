@@ -51,7 +51,7 @@ func TestValidatePoolTemplate(t *testing.T) {
 	}{
 		{"everything", windows.PoolTemplate{
 			NodeLabels: map[string]string{"rack": "r1", "node-role.kubernetes.io/worker": "", "node.kubernetes.io/pool": "a", "example.com/x": "y"},
-			NodeTaints: []windows.NodeTaint{taint("os", "Windows", windows.NodeTaintNoSchedule), taint("os", "Windows", windows.NodeTaintNoExecute)},
+			NodeTaints: []windows.NodeTaint{taint("os", "Windows", "NoSchedule"), taint("os", "Windows", "NoExecute")},
 			Kubelet: &windows.KubeletTemplate{
 				SystemReserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
 				KubeReserved:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("0")},
@@ -67,10 +67,8 @@ func TestValidatePoolTemplate(t *testing.T) {
 		{"load balancers", windows.PoolTemplate{NodeLabels: map[string]string{"node.kubernetes.io/exclude-from-external-load-balancers": ""}}, []string{"Forbidden spec.template.nodeLabels[node.kubernetes.io/exclude-from-external-load-balancers]"}},
 		{"no label", windows.PoolTemplate{NodeLabels: map[string]string{"a b": "c"}}, []string{"Invalid spec.template.nodeLabels"}},
 		{"no value of a label", windows.PoolTemplate{NodeLabels: map[string]string{"a": "b c"}}, []string{"Invalid spec.template.nodeLabels"}},
-		{"taint without effect", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "", "")}}, []string{"NotSupported spec.template.nodeTaints[0].effect"}},
-		{"taint without key", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("", "", windows.NodeTaintNoSchedule)}}, []string{"Required spec.template.nodeTaints[0].key"}},
-		{"taint twice", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "1", windows.NodeTaintNoSchedule), taint("a", "2", windows.NodeTaintNoSchedule)}}, []string{"Duplicate spec.template.nodeTaints[1]"}},
-		{"value of a taint", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "b c", windows.NodeTaintNoSchedule)}}, []string{"Invalid spec.template.nodeTaints[0].value"}},
+		{"taint twice", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "1", "NoSchedule"), taint("a", "2", "NoSchedule")}}, []string{"Duplicate spec.template.nodeTaints[1]"}},
+		{"value of a taint", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "b c", "NoSchedule")}}, []string{"Invalid spec.template.nodeTaints[0].value"}},
 		{"reserves something else", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{KubeReserved: corev1.ResourceList{"pods": resource.MustParse("1")}}}, []string{"NotSupported spec.template.kubelet.kubeReserved[pods]"}},
 		{"reserves less than nothing", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{SystemReserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-1")}}}, []string{"Invalid spec.template.kubelet.systemReserved[cpu]"}},
 		{"signal of Linux", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"pid.available": "10%"}}}, []string{"NotSupported spec.template.kubelet.evictionHard[pid.available]"}},

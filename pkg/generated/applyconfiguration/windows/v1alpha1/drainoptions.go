@@ -11,17 +11,17 @@ package v1alpha1
 // DrainOptions say how pods leave a Node. They are those of kubectl drain.
 type DrainOptionsApplyConfiguration struct {
 	// Seconds that each pod gets to end, in place of its own
-	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: what each pod asks for.
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	// Seconds after which the drain fails when pods are still there. 0: never. Default 600.
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 	// Whether pods of DaemonSets may stay; otherwise the drain fails where there are
-	// any, as their controller would make them anew at once. Default true.
+	// any, as their controller would recreate them at once. Default true.
 	IgnoreDaemonSets *bool `json:"ignoreDaemonSets,omitempty"`
 	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
 	// While false the drain fails where there are any. Default false.
 	DeleteEmptyDirData *bool `json:"deleteEmptyDirData,omitempty"`
-	// Whether pods that no controller manages are evicted too; nobody makes them anew.
+	// Whether pods that no controller manages are evicted too; nothing recreates them.
 	// While false the drain fails where there are any. Default false.
 	Force *bool `json:"force,omitempty"`
 	// Whether pods are deleted and not evicted, which passes over

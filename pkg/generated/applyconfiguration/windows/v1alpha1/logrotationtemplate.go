@@ -13,7 +13,7 @@ import (
 // LogRotationTemplateApplyConfiguration represents a declarative configuration of the LogRotationTemplate type for use
 // with apply.
 //
-// LogRotationTemplate says when the logs of the services of a host are rotated.
+// LogRotationTemplate describes when the logs of the services of a host are rotated.
 type LogRotationTemplateApplyConfiguration struct {
 	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`

@@ -13,24 +13,24 @@ import (
 // OperationApplyConfiguration represents a declarative configuration of the Operation type for use
 // with apply.
 //
-// Operation is an action on a host: what was asked for, by whom, and how far it is.
-// It is carried out by the controller, which continues where it was when it is restarted.
+// Operation is an action on a host: what was requested, by whom, and how far it has come.
+// The controller runs it, and continues where it was when it is restarted.
 type OperationApplyConfiguration struct {
-	// Identifies the operation; the answer to the request that asked for it has it too.
+	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID *string `json:"id,omitempty"`
 	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
 	Type *windowsv1alpha1.OperationType `json:"type,omitempty"`
 	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
 	Phase *windowsv1alpha1.OperationPhase `json:"phase,omitempty"`
-	// User who asked for it.
+	// User who requested it.
 	RequestedBy *string `json:"requestedBy,omitempty"`
 	// Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a
 	// release that did not know this field; see requestedBy, which is windows-controller for
 	// operations of the controller.
 	Origin *windowsv1alpha1.OperationOrigin `json:"origin,omitempty"`
-	// When it was asked for.
+	// When it was requested.
 	RequestedAt *v1.Time `json:"requestedAt,omitempty"`
-	// When it began. Empty: it has not begun.
+	// When it started. Empty: it has not started.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
 	// When it ended. Empty: it has not ended.
 	FinishedAt *v1.Time `json:"finishedAt,omitempty"`
@@ -59,9 +59,9 @@ type OperationApplyConfiguration struct {
 	// Of an operation in status.history: whether it began to change what the host is
 	// configured with. Before, its steps say so.
 	HostChanged *bool `json:"hostChanged,omitempty"`
-	// User who asked for its end. Empty: nobody.
+	// User who requested its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
-	// When its end was asked for. Empty: it was not.
+	// When its end was requested. Empty: it was not.
 	CancelRequestedAt *v1.Time `json:"cancelRequestedAt,omitempty"`
 }
 

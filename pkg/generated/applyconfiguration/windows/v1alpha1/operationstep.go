@@ -19,7 +19,7 @@ type OperationStepApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.
 	State *windowsv1alpha1.OperationStepState `json:"state,omitempty"`
-	// When it began. Empty: it has not begun.
+	// When it started. Empty: it has not started.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
 	// When it ended. Empty: it has not ended.
 	FinishedAt *v1.Time `json:"finishedAt,omitempty"`

@@ -12,7 +12,7 @@ import (
 // PoolSourceApplyConfiguration represents a declarative configuration of the PoolSource type for use
 // with apply.
 //
-// PoolSource says where the hosts of a pool come from. Exactly one member is set.
+// PoolSource is where the hosts of a pool come from. Exactly one member is set.
 type PoolSourceApplyConfiguration struct {
 	// A MachineSet of group machine.openshift.io in the namespace of the pool.
 	MachineSet *SourceReferenceApplyConfiguration `json:"machineSet,omitempty"`

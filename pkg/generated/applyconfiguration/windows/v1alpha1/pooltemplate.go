@@ -20,7 +20,7 @@ type PoolTemplateApplyConfiguration struct {
 	// Taints that the Nodes of the hosts have. A taint that is removed here is removed
 	// from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.
 	NodeTaints []NodeTaintApplyConfiguration `json:"nodeTaints,omitempty"`
-	// Settings of the kubelet. A change restarts the kubelet of each host; its pods go on.
+	// Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.
 	Kubelet *KubeletTemplateApplyConfiguration `json:"kubelet,omitempty"`
 	// Settings of containerd. A change drains each host, one after the other.
 	Containerd *ContainerdTemplateApplyConfiguration `json:"containerd,omitempty"`

@@ -13,10 +13,10 @@ import (
 // RemovalOptionsApplyConfiguration represents a declarative configuration of the RemovalOptions type for use
 // with apply.
 //
-// RemovalOptions say what becomes of a host whose WindowsInstance is deleted.
+// RemovalOptions describe what happens to a host whose WindowsInstance is deleted.
 type RemovalOptionsApplyConfiguration struct {
-	// Clean (default): the Node is drained, everything that was put on the host is taken
-	// off it, and the Node is deleted; until that is done the object stays, with the
+	// Clean (default): the Node is drained, everything that was installed on the host is removed
+	// from it, and the Node is deleted; until that is done the object stays, with the
 	// reason in the condition Removed. Abandon: the Node is deleted and the host is left
 	// as it is, services and credentials included. Abandon needs, besides update or
 	// create, the verb abandon on windowshosts with the name of the instance.

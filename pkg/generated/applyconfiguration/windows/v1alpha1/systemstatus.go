@@ -13,7 +13,7 @@ import (
 // SystemStatusApplyConfiguration represents a declarative configuration of the SystemStatus type for use
 // with apply.
 //
-// SystemStatus is what a host says of itself. Values that change all the time
+// SystemStatus is what a host reports about itself. Values that change all the time
 // are left out, so that an unchanged host causes no writes.
 type SystemStatusApplyConfiguration struct {
 	// Product name, for example Windows Server 2022 Datacenter.

@@ -18,14 +18,14 @@ import (
 // with apply.
 //
 // WindowsInstance is one Windows Server host: how it is reached over SSH, and
-// what is known of it. Most instances are made for you from an entry of the
+// what is known of it. Most instances are created for you from an entry of the
 // windows-instances ConfigMap or from a Machine; you may also create one by hand.
 // Its logs can be read at any time through the subresource log, also when the
 // kubelet of the host is dead or never ran.
 type WindowsInstanceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata. The name is that of the Machine, or the address
-	// of the ConfigMap entry, or what you choose for an instance made by hand.
+	// of the ConfigMap entry, or what you choose for an instance created by hand.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// How the host is reached. Written by you, or by the source the host comes from.
 	Spec *WindowsInstanceSpecApplyConfiguration `json:"spec,omitempty"`

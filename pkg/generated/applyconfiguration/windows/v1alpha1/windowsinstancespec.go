@@ -8,10 +8,10 @@ package v1alpha1
 // WindowsInstanceSpecApplyConfiguration represents a declarative configuration of the WindowsInstanceSpec type for use
 // with apply.
 //
-// WindowsInstanceSpec says how a host is reached.
+// WindowsInstanceSpec describes how a host is reached.
 type WindowsInstanceSpecApplyConfiguration struct {
 	// IPv4 address, IPv6 address or DNS name under which the host answers SSH.
-	// A name is resolved anew at every connection, IPv4 first. Required.
+	// A name is resolved at every connection, IPv4 first. Required.
 	Address *string `json:"address,omitempty"`
 	// TCP port of the SSH server. Default 22.
 	Port *int32 `json:"port,omitempty"`
@@ -41,8 +41,8 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// letters, digits and hyphens. The host is restarted once when it has another one.
 	// Empty: the host keeps its name.
 	NodeName *string `json:"nodeName,omitempty"`
-	// What becomes of the host when this object is deleted. Empty: what was put on the
-	// host is taken off it, however long that takes.
+	// What happens to the host when this object is deleted. Empty: what was installed on the
+	// host is removed from it, however long that takes.
 	Removal *RemovalOptionsApplyConfiguration `json:"removal,omitempty"`
 }
 

@@ -13,35 +13,35 @@ import (
 // WindowsInstanceStatusApplyConfiguration represents a declarative configuration of the WindowsInstanceStatus type for use
 // with apply.
 //
-// WindowsInstanceStatus is what is known of a host. It changes only when what it says changes.
+// WindowsInstanceStatus is what is known of a host. It is written only when it changes.
 type WindowsInstanceStatusApplyConfiguration struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
 	// Configuring, Joining, Removing, Unreachable or Failed.
 	// Programs should read the conditions.
 	Phase *windowsv1alpha1.WindowsInstancePhase `json:"phase,omitempty"`
-	// What holds of the host, in the order in which it is found out: Resolved,
+	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
 	// RebootRequired, UpToDate, NodeReady, Ready, and Removed while the object is being
-	// deleted. Each has a reason and a message that says what to do.
+	// deleted. Each has a reason and a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// IP addresses that spec.address stands for, in the order in which they are tried.
+	// IP addresses that spec.address resolves to, in the order in which they are tried.
 	Addresses []string `json:"addresses,omitempty"`
 	// Host keys that are trusted, and since when.
 	HostKeys []HostKeyStatusApplyConfiguration `json:"hostKeys,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	Node *NodeReferenceApplyConfiguration `json:"node,omitempty"`
-	// What the host said of itself when it was last looked at.
+	// What the host reported about itself when it was last inspected.
 	System *SystemStatusApplyConfiguration `json:"system,omitempty"`
 	// Version of this project's software on the host. Empty: there is none yet.
 	Version *string `json:"version,omitempty"`
-	// Names the content that the host is set up with now. Empty: not known yet.
+	// Revision that the host is configured with now. Empty: not known yet.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
 	// Names the desired configuration of the host. The host is up to date
 	// when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
-	// The operation that is being carried out or waits to be, or else the last one.
+	// The operation that runs or is pending, or else the last one.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
 	// The operations before it, newest first, at most ten. They have no steps.
 	History []OperationApplyConfiguration `json:"history,omitempty"`

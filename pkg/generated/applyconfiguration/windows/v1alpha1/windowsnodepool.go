@@ -19,7 +19,7 @@ import (
 //
 // WindowsNodePool is a set of Windows Server hosts that come from one source and
 // are treated alike. Pools of a MachineSet and of the windows-instances ConfigMap
-// are made for you; a pool of instances made by hand you create yourself.
+// are created for you; create a pool of instances made by hand yourself.
 type WindowsNodePoolApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// Standard object metadata.

@@ -8,7 +8,7 @@ package v1alpha1
 // WindowsNodePoolSpecApplyConfiguration represents a declarative configuration of the WindowsNodePoolSpec type for use
 // with apply.
 //
-// WindowsNodePoolSpec says where the hosts of a pool come from and what they have in common.
+// WindowsNodePoolSpec describes where the hosts of a pool come from and what they have in common.
 type WindowsNodePoolSpecApplyConfiguration struct {
 	// Where the hosts come from: exactly one member is set. It cannot be changed. Required.
 	Source *PoolSourceApplyConfiguration `json:"source,omitempty"`

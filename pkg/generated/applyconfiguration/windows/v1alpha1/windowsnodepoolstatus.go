@@ -15,11 +15,11 @@ import (
 //
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatusApplyConfiguration struct {
-	// The generation of the spec that this status speaks of.
+	// The generation of the spec that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Ready, Progressing, Paused or Degraded.
 	Phase *windowsv1alpha1.WindowsNodePoolPhase `json:"phase,omitempty"`
-	// Number of hosts that the source asks for. Bad entries of a ConfigMap do not count.
+	// Number of hosts in the source. Bad entries of a ConfigMap do not count.
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 	// Number of WindowsInstances of the pool.
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -27,10 +27,10 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 	// Number of them whose current revision is the desired one.
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
-	// Number of hosts that the source asks for and that are not ready.
+	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
-	// What holds of the pool: SourceSynced, Degraded, Paused. Each has a reason and
-	// a message that says what to do.
+	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
+	// a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 
