@@ -17,16 +17,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	scaleapi "k8s.io/client-go/scale/scheme"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
 )
+
+// scaleChange is a change of the replicas that reached the MachineSet.
+type scaleChange struct {
+	Replicas     int32
+	FieldManager string
+	DryRun       []string
+}
 
 // scriptedMachineSets is a Machine API with one MachineSet, winworker.
 type scriptedMachineSets struct {
 	mu      sync.Mutex
-	scale   windowsnodepool.MachineSetScale
-	changes []windowsnodepool.ScaleChange
+	scale   scaleapi.Scale
+	changes []scaleChange
 	// interfere is how many updates come too late, as somebody else was first.
 	interfere int
 }
@@ -34,15 +41,15 @@ type scriptedMachineSets struct {
 func (s *scriptedMachineSets) reset(replicas int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.scale = windowsnodepool.MachineSetScale{
-		ResourceVersion: "100", Replicas: replicas, CurrentReplicas: 2,
-		Selector:      &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}},
-		ManagedFields: replicasOf("me"),
+	s.scale = scaleapi.Scale{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: "100", ManagedFields: replicasOf("me")},
+		Spec:       scaleapi.ScaleSpec{Replicas: replicas},
+		Status:     scaleapi.ScaleStatus{Replicas: 2, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}}},
 	}
 	s.changes, s.interfere = nil, 0
 }
 
-func (s *scriptedMachineSets) Get(_ context.Context, namespace, name string) (*windowsnodepool.MachineSetScale, error) {
+func (s *scriptedMachineSets) Get(_ context.Context, namespace, name string) (*scaleapi.Scale, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if namespace != "default" || name != "winworker" {
@@ -52,7 +59,7 @@ func (s *scriptedMachineSets) Get(_ context.Context, namespace, name string) (*w
 	return &scale, nil
 }
 
-func (s *scriptedMachineSets) Update(_ context.Context, _, _ string, current *windowsnodepool.MachineSetScale, change windowsnodepool.ScaleChange) (*windowsnodepool.MachineSetScale, error) {
+func (s *scriptedMachineSets) Update(_ context.Context, _, _ string, change *scaleapi.Scale, options metav1.PatchOptions) (*scaleapi.Scale, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	version, err := strconv.Atoi(s.scale.ResourceVersion)
@@ -64,14 +71,14 @@ func (s *scriptedMachineSets) Update(_ context.Context, _, _ string, current *wi
 		version++
 		s.scale.ResourceVersion = strconv.Itoa(version)
 	}
-	if current.ResourceVersion != s.scale.ResourceVersion {
+	if change.ResourceVersion != s.scale.ResourceVersion {
 		return nil, apierrors.NewConflict(schema.GroupResource{Group: "machine.openshift.io", Resource: "machinesets"}, "winworker", fmt.Errorf("it has changed"))
 	}
-	s.changes = append(s.changes, change)
+	s.changes = append(s.changes, scaleChange{change.Spec.Replicas, options.FieldManager, options.DryRun})
 	updated := s.scale
-	updated.Replicas = change.Replicas
-	updated.ManagedFields = replicasOf(change.FieldManager)
-	if len(change.DryRun) == 0 {
+	updated.Spec.Replicas = change.Spec.Replicas
+	updated.ManagedFields = replicasOf(options.FieldManager)
+	if len(options.DryRun) == 0 {
 		updated.ResourceVersion = strconv.Itoa(version + 1)
 		s.scale = updated
 	}
@@ -138,15 +145,15 @@ func testScale(t *testing.T, s *testServer) {
 		body         string
 		interfere    int
 		code         int
-		message      string                       // in the Status; empty: success
-		want         *windowsnodepool.ScaleChange // what reached the MachineSet
+		message      string       // in the Status; empty: success
+		want         *scaleChange // what reached the MachineSet
 	}{
-		{"put", http.MethodPut, path("scaled") + "?fieldManager=me", "", body(`,"resourceVersion":"100"`, `"replicas":5`), 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me"}},
-		{"put by nobody in particular", http.MethodPut, path("scaled"), "", body(`,"resourceVersion":"100"`, `"replicas":5`), 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "Go-http-client"}},
-		{"put with the UID", http.MethodPut, path("scaled") + "?fieldManager=me", "", body(fmt.Sprintf(`,"uid":%q`, uids["scaled"]), `"replicas":5`), 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me"}},
-		{"put to nothing", http.MethodPut, path("scaled") + "?fieldManager=me", "", body("", `"replicas":0`), 0, 200, "", &windowsnodepool.ScaleChange{FieldManager: "me"}},
-		{"put, dry run", http.MethodPut, path("scaled") + "?fieldManager=me&dryRun=All", "", body("", `"replicas":5`), 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me", DryRun: []string{"All"}}},
-		{"put whatever it is, against somebody else", http.MethodPut, path("scaled") + "?fieldManager=me", "", body("", `"replicas":5`), 2, 200, "", &windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me"}},
+		{"put", http.MethodPut, path("scaled") + "?fieldManager=me", "", body(`,"resourceVersion":"100"`, `"replicas":5`), 0, 200, "", &scaleChange{Replicas: 5, FieldManager: "me"}},
+		{"put by nobody in particular", http.MethodPut, path("scaled"), "", body(`,"resourceVersion":"100"`, `"replicas":5`), 0, 200, "", &scaleChange{Replicas: 5, FieldManager: "Go-http-client"}},
+		{"put with the UID", http.MethodPut, path("scaled") + "?fieldManager=me", "", body(fmt.Sprintf(`,"uid":%q`, uids["scaled"]), `"replicas":5`), 0, 200, "", &scaleChange{Replicas: 5, FieldManager: "me"}},
+		{"put to nothing", http.MethodPut, path("scaled") + "?fieldManager=me", "", body("", `"replicas":0`), 0, 200, "", &scaleChange{FieldManager: "me"}},
+		{"put, dry run", http.MethodPut, path("scaled") + "?fieldManager=me&dryRun=All", "", body("", `"replicas":5`), 0, 200, "", &scaleChange{Replicas: 5, FieldManager: "me", DryRun: []string{"All"}}},
+		{"put whatever it is, against somebody else", http.MethodPut, path("scaled") + "?fieldManager=me", "", body("", `"replicas":5`), 2, 200, "", &scaleChange{Replicas: 5, FieldManager: "me"}},
 		{"put, too late", http.MethodPut, path("scaled"), "", body(`,"resourceVersion":"99"`, `"replicas":5`), 0, 409, "has been changed", nil},
 		{"put, overtaken", http.MethodPut, path("scaled"), "", body(`,"resourceVersion":"100"`, `"replicas":5`), 1, 409, "has been changed", nil},
 		{"put against somebody who never stops", http.MethodPut, path("scaled"), "", body("", `"replicas":5`), 99, 409, `scaling WindowsNodePool "scaled" by MachineSet default/winworker`, nil},
@@ -154,11 +161,11 @@ func testScale(t *testing.T, s *testServer) {
 		{"put less than none", http.MethodPut, path("scaled"), "", body("", `"replicas":-1`), 0, 422, "spec.replicas", nil},
 		{"put of another name", http.MethodPut, path("scaled"), "", strings.Replace(body("", `"replicas":1`), `"scaled"`, `"x"`, 1), 0, 400, "does not match", nil},
 		{"put of another kind", http.MethodPut, path("scaled"), "", `{"apiVersion":"windows.openshift.io/v1alpha1","kind":"WindowsNodePool","metadata":{"name":"scaled"}}`, 0, 400, "", nil},
-		{"merge patch", http.MethodPatch, path("scaled") + "?fieldManager=me", merge, `{"spec":{"replicas":7}}`, 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 7, FieldManager: "me"}},
-		{"merge patch against somebody else", http.MethodPatch, path("scaled") + "?fieldManager=me", merge, `{"spec":{"replicas":7}}`, 2, 200, "", &windowsnodepool.ScaleChange{Replicas: 7, FieldManager: "me"}},
+		{"merge patch", http.MethodPatch, path("scaled") + "?fieldManager=me", merge, `{"spec":{"replicas":7}}`, 0, 200, "", &scaleChange{Replicas: 7, FieldManager: "me"}},
+		{"merge patch against somebody else", http.MethodPatch, path("scaled") + "?fieldManager=me", merge, `{"spec":{"replicas":7}}`, 2, 200, "", &scaleChange{Replicas: 7, FieldManager: "me"}},
 		{"merge patch, too late", http.MethodPatch, path("scaled"), merge, `{"metadata":{"resourceVersion":"1"},"spec":{"replicas":7}}`, 0, 409, "has been changed", nil},
-		{"JSON patch", http.MethodPatch, path("scaled") + "?fieldManager=me", jsonPatch, `[{"op":"test","path":"/spec/replicas","value":3},{"op":"replace","path":"/spec/replicas","value":4}]`, 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 4, FieldManager: "me"}},
-		{"apply", http.MethodPatch, path("scaled") + "?fieldManager=me", apply, body("", `"replicas":6`), 0, 200, "", &windowsnodepool.ScaleChange{Replicas: 6, FieldManager: "me"}},
+		{"JSON patch", http.MethodPatch, path("scaled") + "?fieldManager=me", jsonPatch, `[{"op":"test","path":"/spec/replicas","value":3},{"op":"replace","path":"/spec/replicas","value":4}]`, 0, 200, "", &scaleChange{Replicas: 4, FieldManager: "me"}},
+		{"apply", http.MethodPatch, path("scaled") + "?fieldManager=me", apply, body("", `"replicas":6`), 0, 200, "", &scaleChange{Replicas: 6, FieldManager: "me"}},
 		{"MachineSet is missing", http.MethodPut, path("orphan"), "", strings.Replace(body("", `"replicas":1`), `"scaled"`, `"orphan"`, 1), 0, 404, `"gone" not found`, nil},
 		{"MachineSet is missing, get", http.MethodGet, path("orphan"), "", "", 0, 404, `scaling WindowsNodePool "orphan" by MachineSet default/gone`, nil},
 		{"pool is missing", http.MethodGet, path("nope"), "", "", 0, 404, `"nope" not found`, nil},
@@ -180,7 +187,7 @@ func testScale(t *testing.T, s *testServer) {
 			if got.code != test.code {
 				t.Fatalf("got code %d, want %d: %s", got.code, test.code, got.body)
 			}
-			var want []windowsnodepool.ScaleChange
+			var want []scaleChange
 			if test.want != nil {
 				want = append(want, *test.want)
 			}

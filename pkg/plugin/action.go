@@ -18,7 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// action is a command that asks for an operation and follows it.
+// action is a command that requests an operation and follows it.
 type action struct {
 	selection
 	outputFlags
@@ -28,14 +28,13 @@ type action struct {
 
 	// noun names what is done, done says that it was: "drain", "drained".
 	noun, done string
-	// post asks for the operation, and returns the answer and the operation in it.
+	// post requests the operation, and returns the answer and the operation in it.
 	post func(ctx context.Context, c *client, t target, options metav1.CreateOptions) (runtime.Object, **v1alpha1.Operation, error)
 	// showDryRun shows the answer to a dry run. Nil: a sentence is enough.
 	showDryRun func(e *env, t target, answer runtime.Object) error
 }
 
-// actAtOnce is on how many hosts an operation is done at once unless more are asked
-// for: a pool whose hosts are all drained at once has nowhere to put their pods.
+// actAtOnce is on how many hosts an operation is done at once by default: a pool whose hosts are all drained at once has nowhere to put their pods.
 const actAtOnce = 1
 
 // command completes a command that runs the action.
@@ -108,7 +107,7 @@ func (a *action) one(ctx context.Context, e *env, c *client, t target, options m
 		return errors.New("the server recorded no operation")
 	case !a.wait:
 		if a.asTable() {
-			return e.print(fmt.Sprintf("windowsinstance/%s: %s asked for, operation %s\n", t.Name, a.noun, (*operation).ID))
+			return e.print(fmt.Sprintf("windowsinstance/%s: %s requested, operation %s\n", t.Name, a.noun, (*operation).ID))
 		}
 		return a.printTyped(e, answer)
 	}
@@ -137,15 +136,15 @@ func nothingToDo(op *v1alpha1.Operation) bool {
 	return op.Reboot != nil && op.Reboot.Mode == v1alpha1.RebootIfPending && op.BootID == ""
 }
 
-// interrupted says, when nobody follows any more, that the operation goes on.
+// interrupted says, when the operation is no longer followed, that it continues.
 func (a *action) interrupted(ctx context.Context, e *env, t target, err error) error {
-	goesOn := fmt.Sprintf("the %s of %s goes on; see it with `kubectl windows describe %s -n %s`, end it with `kubectl windows cancel %s -n %s`",
+	continues := fmt.Sprintf("the %s of %s continues; see it with `kubectl windows describe %s -n %s`, end it with `kubectl windows cancel %s -n %s`",
 		a.noun, t.Name, t.Name, t.Namespace, t.Name, t.Namespace)
 	switch {
 	case errors.Is(err, errWaitTimeout):
-		return &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf("%w: %s", err, goesOn)}
+		return &ExitError{Code: ExitWaitTimeout, Err: fmt.Errorf("%w: %s", err, continues)}
 	case ctx.Err() != nil:
-		e.note("%s", goesOn)
+		e.note("%s", continues)
 		return ctx.Err()
 	}
 	return err
@@ -163,7 +162,7 @@ func outcome(t target, operation *v1alpha1.Operation) error {
 	return nil
 }
 
-// conflict says, when another operation is in the way, who asked for it and how far it is.
+// conflict says, when another operation is in the way, who requested it and how far it is.
 func (c *client) conflict(ctx context.Context, t target, err error) error {
 	if !apierrors.IsConflict(err) {
 		return err
@@ -174,12 +173,12 @@ func (c *client) conflict(ctx context.Context, t target, err error) error {
 	}
 	op := instance.Status.Operation
 	// The answer of the server says less than this.
-	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s asked for a %s %s ago, and it goes on: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`",
+	return &ExitError{Code: ExitConflict, Err: fmt.Errorf("windowsinstance/%s: %s requested a %s %s ago, and it is not finished: %s; wait for it, or end it with `kubectl windows cancel %s -n %s`",
 		t.Name, op.RequestedBy, nounOf(op.Type), ago(op.RequestedAt.Time, time.Now()), progressText(op, true), t.Name, t.Namespace)}
 }
 
 // preconditions are for the instance that was looked up, so that no other one of its
-// name is met. An instance that may not be seen has none.
+// name is changed. An instance that may not be seen has none.
 func preconditions(t target) *metav1.Preconditions {
 	if t.UID == "" {
 		return nil

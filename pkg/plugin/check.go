@@ -57,8 +57,8 @@ Nothing is changed on the host. Exits with 2 when something is in the way.`,
 }
 
 // checkTable shows the layers and then the findings. It is made here and not by the
-// server, because a table does not say whether the check passed, and asking twice
-// would try the host twice.
+// server, because a table does not have whether the check passed, and a second
+// request would try the host again.
 func checkTable(status *v1alpha1.WindowsInstanceCheckStatus, noHeaders bool) string {
 	rows := [][]string{{"LAYER", "RESULT", "TOOK", "REASON", "MESSAGE"}}
 	for _, layer := range status.Layers {

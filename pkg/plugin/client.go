@@ -29,13 +29,13 @@ type client struct {
 	config  *rest.Config
 	windows windowsclient.WindowsV1alpha1Interface
 	core    corev1client.CoreV1Interface
-	// namespace is the one that was asked for or that of the kubeconfig; explicit
-	// says that it was asked for.
+	// namespace is that of the command line or of the kubeconfig; explicit says that it
+	// is of the command line.
 	namespace string
 	explicit  bool
 }
 
-// client makes the client that the flags describe. Nothing is asked yet.
+// client makes the client that the flags describe. Nothing is requested yet.
 func (e *env) client() (*client, error) {
 	config, err := e.config.ToRESTConfig()
 	if err != nil {
@@ -74,7 +74,7 @@ type target struct {
 // String names the target for people.
 func (t target) String() string { return t.Namespace + "/" + t.Name }
 
-// get finds the host that a user names: by its instance, or by its Node.
+// get returns the host that a user names: by its instance, or by its Node.
 //
 // Without a namespace on the command line a Node is looked up in all of them, because
 // its name says which host is meant.
@@ -104,7 +104,7 @@ func (c *client) get(ctx context.Context, name string) (target, error) {
 		if !c.explicit {
 			where += ", and none of any namespace has a Node of that name"
 		}
-		return target{}, fmt.Errorf("there is no Windows instance or node %q in %s", name, where)
+		return target{}, fmt.Errorf("no Windows instance or node %q in %s", name, where)
 	}
 	names := make([]string, len(found))
 	for i := range found {
@@ -130,7 +130,7 @@ func (c *client) byNode(ctx context.Context, node string) ([]v1alpha1.WindowsIns
 		list, err = c.windows.WindowsInstances(c.namespace).List(ctx, options)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for node %s: %w", node, err)
+		return nil, fmt.Errorf("searching for node %s: %w", node, err)
 	}
 	return list.Items, nil
 }

@@ -25,9 +25,9 @@ func newDescribe(e *env) *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
 		Use:   "describe (NAME... | -l SELECTOR | --pool POOL | -A)",
-		Short: "Tell everything about a host",
-		Long: `Tell everything that is known of a host: how it is reached, what it is, its conditions with
-what to do about them, its host keys, what is being done with it and what was, and its events.`,
+		Short: "Show everything about a host",
+		Long: `Show everything that is known of a host: how it is reached, what it is, its conditions with
+what to do about them, its host keys, its operations, and its events.`,
 		Example: `  kubectl windows describe win-6
   kubectl windows describe -A --field-selector status.phase=Failed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +41,7 @@ what to do about them, its host keys, what is being done with it and what was, a
 			}
 			for i, t := range targets {
 				if t.UID == "" {
-					// One that may not be seen says so itself.
+					// The error explains why the instance cannot be read.
 					if _, err := c.windows.WindowsInstances(t.Namespace).Get(cmd.Context(), t.Name, metav1.GetOptions{}); err != nil {
 						return err
 					}
@@ -115,7 +115,7 @@ func describe(instance *v1alpha1.WindowsInstance, events []corev1.Event, now tim
 		{"Name:", instance.Name},
 		{"Namespace:", instance.Namespace},
 		{"Labels:", labels.FormatLabels(instance.Labels)},
-		{"Source:", cmp.Or(instance.Annotations[v1alpha1.SourceAnnotation], "made by hand")},
+		{"Source:", cmp.Or(instance.Annotations[v1alpha1.SourceAnnotation], "created by hand")},
 		{"Created:", ago(instance.CreationTimestamp.Time, now) + " ago"},
 		{"Address:", addressOf(spec, status)},
 		{"User:", orNone(spec.Username)},
@@ -270,7 +270,7 @@ func needsAttention(condition metav1.Condition) bool {
 		return false // it only repeats the one that is in the way
 	case v1alpha1.ConditionConfigured:
 		if condition.Reason == v1alpha1.ReasonNotManaged {
-			return false // that nothing is set up on hosts is how the cluster is run
+			return false // the cluster does not configure hosts on purpose
 		}
 	case v1alpha1.ConditionUpToDate:
 		if condition.Status == metav1.ConditionTrue {

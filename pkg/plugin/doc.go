@@ -4,7 +4,7 @@
 // Package plugin is kubectl-windows, which kubectl runs for `kubectl windows` and oc for
 // `oc windows`: the commands, what they have in common, and how their answers look.
 //
-// It knows the API server alone. Everything that happens on a host is asked for through
+// It knows the API server alone. Everything that happens on a host is requested through
 // subresources of WindowsInstance, so no command needs SSH, a credential of a host, or
 // a way to it, and what a user may do is decided by the RBAC of the cluster.
 //

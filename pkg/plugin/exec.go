@@ -62,7 +62,7 @@ the name of the host before it.`,
 }
 
 func newShell(e *env) *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "shell NAME",
 		Short: "Log in to a host",
 		Long: `Open an interactive shell on a host: the one that its SSH server starts, cmd.exe or PowerShell.
@@ -75,7 +75,6 @@ It ends with exit, and so does this command with its exit code.`,
 			return o.run(cmd.Context(), e, args)
 		},
 	}
-	return cmd
 }
 
 func (o *execOptions) run(ctx context.Context, e *env, names []string) error {

@@ -24,9 +24,9 @@ const (
 	ExitOperationFailed = 3
 	// ExitOperationCanceled: an operation ended as Canceled.
 	ExitOperationCanceled = 4
-	// ExitWaitTimeout: --wait-timeout is over; the operation goes on.
+	// ExitWaitTimeout: --wait-timeout is over; the operation continues.
 	ExitWaitTimeout = 5
-	// ExitConflict: another operation is going on.
+	// ExitConflict: another operation is not finished.
 	ExitConflict = 6
 	// ExitInterrupted: Ctrl-C, as of other programs that a signal ends.
 	ExitInterrupted = 130

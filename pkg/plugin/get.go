@@ -127,13 +127,13 @@ server. A host is named by its WindowsInstance or by its Node.`,
 		Example: `  # All hosts of the cluster, with pool, Windows version and host key
   kubectl windows get -A -o wide
 
-  # Those of a pool, and what becomes of them
+  # Those of a pool, and their changes
   kubectl windows get -A --pool windows-instances --watch
 
   # The host of a node, as YAML
   kubectl windows get win-6 -o yaml
 
-  # The names of the hosts that need somebody to act
+  # The names of the hosts that need a person to act
   kubectl windows get -A --field-selector status.phase=Failed -o name`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), e, args) },
 	}
@@ -141,7 +141,7 @@ server. A host is named by its WindowsInstance or by its Node.`,
 	o.selection.addFlags(e, cmd)
 	cmd.Flags().BoolVarP(&o.watch, "watch", "w", false, "After listing, print every change, until Ctrl-C.")
 	cmd.Flags().BoolVar(&o.watchOnly, "watch-only", false, "Print every change, without listing first.")
-	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "It is no error when a host that is named is not there.")
+	cmd.Flags().BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "Do not fail when a named host does not exist.")
 	cmd.Flags().BoolVar(&o.showLabels, "show-labels", false, "Show the labels in a column of their own.")
 	cmd.Flags().StringSliceVarP(&o.labels, "label-columns", "L", nil, "Labels that become a column, separated by commas.")
 	return cmd
@@ -179,10 +179,7 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if len(args) > 0 {
 		return o.named(ctx, e, c, g, args)
 	}
-	options, err := o.listOptions()
-	if err != nil {
-		return err
-	}
+	options := o.listOptions()
 	list, err := g.list(ctx, options)
 	if err != nil {
 		return err

@@ -18,9 +18,8 @@ func newInspect(e *env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect (NAME... | -l SELECTOR | --pool POOL | -A)",
-		Short: "Ask a host about itself, now",
-		Long: `Ask a host about itself at this moment: what it was set up with and what others changed of
-that since then, clock, boot, memory, disks, services, network, certificates, recent errors.
+		Short: "Inspect a host, now",
+		Long: `Inspect a host at this moment: what it was configured with and what others changed since then, clock, boot, memory, disks, services, network, certificates, recent errors.
 Nothing is changed on the host and nothing is stored.`,
 		Example: `  kubectl windows inspect win-6
   kubectl windows inspect win-6 -o yaml

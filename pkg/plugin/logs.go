@@ -44,9 +44,9 @@ func newLogs(e *env) *cobra.Command {
 		Long: `Print the logs of a host, live from the host itself, also when its kubelet is dead or never
 ran. A SOURCE is a service (kubelet), a file below C:\var\log (kubelet/kubelet.log) or a
 channel of the event log (eventlog/System); several are merged by time. Without a SOURCE it
-prints an index of what there is.
+prints an index of the logs.
 
-With -f it goes on by itself, without a gap and without a line twice, when the connection is
+With -f it continues by itself, without a gap and without a line twice, when the connection is
 lost or a server is restarted.
 
 With a selector, all arguments are sources, and each line has the name of the host before it.`,
@@ -94,7 +94,7 @@ With a selector, all arguments are sources, and each line has the name of the ho
 	f.BoolVar(&o.ignoreCase, "ignore-case", false, "The pattern does not mind upper and lower case.")
 	f.Int64Var(&o.boot, "boot", 0, "Only lines of one boot of the host: 0 is the current one, -1 the one before, and so on.")
 	f.StringVarP(&o.output, "output", "o", "text", "text, or json: one object a line.")
-	f.DurationVar(&o.giveUpAfter, "give-up-after", 15*time.Minute, "With -f: for how long a log that broke off is tried to be had again. 0: without end.")
+	f.DurationVar(&o.giveUpAfter, "give-up-after", 15*time.Minute, "With -f: for how long a log that broke off is retried. 0: forever.")
 	o.addParallel(cmd, 50)
 	completeWords(cmd, "output", "text", "json")
 	return cmd

@@ -36,7 +36,7 @@ func (d *drainFlags) addFlags(cmd *cobra.Command, timeoutFlag string) {
 	f.DurationVar(&d.timeout, timeoutFlag, 10*time.Minute, "After how long the drain fails when pods are still there. 0: never.")
 	f.BoolVar(&d.ignoreDaemonSets, "ignore-daemonsets", true, "Let pods of DaemonSets stay. Otherwise the drain fails where there are any.")
 	f.BoolVar(&d.deleteEmptyDir, "delete-emptydir-data", false, "Evict pods with emptyDir volumes, too; what they hold is lost.")
-	f.BoolVar(&d.force, "force", false, "Evict pods that no controller manages, too; nobody makes them anew.")
+	f.BoolVar(&d.force, "force", false, "Evict pods that no controller manages, too; nothing recreates them.")
 	f.BoolVar(&d.disableEvict, "disable-eviction", false, "Delete pods instead of evicting them, which passes over PodDisruptionBudgets.")
 	f.StringVar(&d.podSelector, "pod-selector", "", "Label selector of the pods to evict. Empty: all.")
 	f.IntVar(&d.skipWait, "skip-wait-for-delete-timeout", 0, "Seconds after which a pod that is being deleted is not waited for any more. 0: it is waited for.")
@@ -77,8 +77,8 @@ func newDrain(e *env) *cobra.Command {
 	cmd := a.command(e, &cobra.Command{
 		Use:   "drain",
 		Short: "Cordon the node of a host and have its pods evicted",
-		Long: `Cordon the Node of a host and have its pods evicted. It is done by the controller of the
-cluster: it goes on when this command ends, and Ctrl-C only stops looking.
+		Long: `Cordon the Node of a host and have its pods evicted. The controller of the cluster does it:
+it continues when this command ends, and Ctrl-C only ends the output.
 
 The flags are those of kubectl drain.`,
 		Example: `  # Until the last pod has left
@@ -87,7 +87,7 @@ The flags are those of kubectl drain.`,
   # Pods with emptyDir volumes too, for at most five minutes
   kubectl windows drain win-6 --delete-emptydir-data --timeout=5m
 
-  # What it would take
+  # What it would do
   kubectl windows drain win-6 --dry-run=server`,
 	})
 	d.addFlags(cmd, "timeout")
@@ -136,8 +136,8 @@ func newReboot(e *env) *cobra.Command {
 		Use:   "reboot",
 		Short: "Restart a host",
 		Long: `Restart a host: cordon its Node, drain it, restart Windows, wait until the Node is ready
-again, and uncordon it. It is done by the controller of the cluster: it goes on when this
-command ends, and Ctrl-C only stops looking. With several hosts it is one after the other.
+again, and uncordon it. The controller of the cluster does it: it continues when this command
+ends, and Ctrl-C only ends the output. With several hosts it is one after the other.
 
 --mode=IfPending does nothing where Windows does not wait for a restart. --mode=Force
 restarts at once; the pods there are cut off.`,
@@ -152,7 +152,7 @@ restarts at once; the pods there are cut off.`,
 			}
 			mode = string(rebootModes[i])
 			if rebootModes[i] == v1alpha1.RebootForce && d.changed() {
-				return errors.New("--mode=Force does not drain, so there is nothing to say about how")
+				return errors.New("--mode=Force does not drain: it takes no flags of a drain")
 			}
 			return a.run(cmd.Context(), e, args)
 		},
@@ -202,9 +202,9 @@ func newCancel(e *env) *cobra.Command {
 	var operationID string
 	cmd := &cobra.Command{
 		Use:   "cancel (NAME... | -l SELECTOR | --pool POOL | -A)",
-		Short: "End the operation that goes on at a host",
-		Long: `End the operation that goes on at a host. What is done stays done: the message of the
-operation says in what state the host was left.`,
+		Short: "End the operation that runs on a host",
+		Long: `End the operation that runs on a host. What is done stays done: the message of the
+operation describes in what state the host was left.`,
 		Example: `  kubectl windows cancel win-6`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.eachSelected(cmd.Context(), args, &a.selection, func(ctx context.Context, e *env, c *client, t target) error {
@@ -214,7 +214,7 @@ operation says in what state the host was left.`,
 	}
 	a.selection.addFlags(e, cmd)
 	a.addParallel(cmd, readersAtOnce)
-	cmd.Flags().StringVar(&operationID, "operation", "", "Only if it is the operation with this ID. Empty: the one that goes on.")
+	cmd.Flags().StringVar(&operationID, "operation", "", "Only if it is the operation with this ID. Empty: the one that runs.")
 	a.addWait(cmd, "Follow the operation until it has ended.")
 	return cmd
 }
@@ -222,7 +222,7 @@ operation says in what state the host was left.`,
 func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id string) error {
 	if id == "" {
 		if !t.Status.Operation.Active() {
-			return fmt.Errorf("windowsinstance/%s: no operation goes on", t.Name)
+			return fmt.Errorf("windowsinstance/%s: no operation runs", t.Name)
 		}
 		id = t.Status.Operation.ID
 	}
@@ -238,7 +238,7 @@ func (a *action) cancel(ctx context.Context, e *env, c *client, t target, id str
 	}
 	what := nounOf(operation.Type)
 	if !a.wait {
-		return e.print(fmt.Sprintf("windowsinstance/%s: the end of the %s is asked for\n", t.Name, what))
+		return e.print(fmt.Sprintf("windowsinstance/%s: the end of the %s is requested\n", t.Name, what))
 	}
 	ended, err := e.follow(ctx, c, t, operation, a.waitTimeout)
 	if err != nil {

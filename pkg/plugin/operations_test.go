@@ -159,7 +159,7 @@ func TestFollowEndsEarly(t *testing.T) {
 	eventually(t, "it watches", func() bool { return len(a.asked("watch=true")) > before })
 	cancel()
 	code := <-done
-	result{out.String(), "", code}.want(t, ExitInterrupted, "the drain of w1 goes on", "kubectl windows describe w1 -n hosts", "kubectl windows cancel w1 -n hosts")
+	result{out.String(), "", code}.want(t, ExitInterrupted, "the drain of w1 continues", "kubectl windows describe w1 -n hosts", "kubectl windows cancel w1 -n hosts")
 }
 
 func TestConflict(t *testing.T) {
@@ -168,7 +168,7 @@ func TestConflict(t *testing.T) {
 	a.handle(http.MethodPost, "reboot", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "w1", "operation other is running")
 	})
-	a.run("reboot", "w1").want(t, ExitConflict, "anna asked for a drain", "[Drain running]", "kubectl windows cancel w1 -n hosts")
+	a.run("reboot", "w1").want(t, ExitConflict, "anna requested a drain", "[Drain running]", "kubectl windows cancel w1 -n hosts")
 }
 
 func TestDryRun(t *testing.T) {
@@ -227,7 +227,7 @@ func TestActionOnSeveral(t *testing.T) {
 func TestCancel(t *testing.T) {
 	a := newAPI(t, instance("w0", ""), with(instance("w1", "node-1"), operation("op", drain, running, "")))
 	a.accept("cancel", operation("op", drain, v1alpha1.OperationCanceled, "the node stays cordoned"))
-	a.run("cancel", "w0").want(t, 1, "no operation goes on")
+	a.run("cancel", "w0").want(t, 1, "no operation runs")
 	a.run("cancel", "w1").want(t, 0, "windowsinstance/w1: drain canceled: the node stays cordoned\n")
 	if got, want := a.body("POST"), `"operationID":"op"`; !strings.Contains(got, want) {
 		t.Errorf("body %s lacks %s", got, want)

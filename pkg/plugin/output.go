@@ -16,7 +16,7 @@ import (
 )
 
 // each calls do for every target, at most limit at a time, with an env whose streams are
-// for that target: of several, each line has the name before it. It goes on when one
+// for that target: of several, each line has the name before it. It continues when one
 // fails, and then returns an [ExitError] with the code that all failures have in common.
 func (e *env) each(ctx context.Context, targets []target, limit int, do func(ctx context.Context, e *env, t target) error) error {
 	if len(targets) == 1 {

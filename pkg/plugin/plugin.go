@@ -59,7 +59,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	e := &env{IOStreams: streams, config: genericclioptions.NewConfigFlags(true), live: printers.IsTerminal(streams.ErrOut)}
 	e.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
-		// What protects the server is the number of hosts that are asked at once, and
+		// What protects the server is the number of requests at once, and
 		// the server's own limits.
 		config.QPS = -1
 		config.WarningHandler = rest.NewWarningWriter(streams.ErrOut, rest.WarningWriterOptions{Deduplicate: true})
@@ -75,7 +75,7 @@ Everything goes through the API server of the cluster; no host has to be reachab
 and no key of a host is needed. A host is named by its WindowsInstance or by its Node.
 
 Exit codes: 0 success; 1 error; 2 a check did not pass; 3 an operation failed; 4 it was
-canceled; 5 --wait-timeout is over and it goes on; 6 another operation is in the way; 130
+canceled; 5 --wait-timeout is over and it continues; 6 another operation is in the way; 130
 interrupted. exec and shell: the code of the program on the host.`,
 		Example: `  kubectl windows get
   kubectl windows logs win-6 kubelet -f
@@ -114,8 +114,8 @@ const (
 	groupAct  = "act"
 )
 
-// note says something on the error stream that is no error. Nothing can be done when
-// nobody reads it.
+// note writes a line to the error stream that is no error. That it cannot be written is
+// ignored.
 func (e *env) note(format string, args ...any) { _, _ = fmt.Fprintf(e.ErrOut, format+"\n", args...) }
 
 // print writes an answer.

@@ -14,8 +14,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// progress shows how far an operation is: on a terminal in one line that is drawn
-// anew, and otherwise in a line for each change.
+// progress shows how far an operation is: on a terminal in one line that is
+// redrawn, and otherwise in a line for each change.
 type progress struct {
 	e *env
 	// label begins each line; empty where the name of the host is before it already.
@@ -61,7 +61,7 @@ func (p *progress) between(op *v1alpha1.Operation) bool {
 		!slices.ContainsFunc(op.Steps, func(s v1alpha1.OperationStep) bool { return s.State == v1alpha1.StepRunning })
 }
 
-// tick draws the line anew, because time has passed.
+// tick redraws the line, because time has passed.
 func (p *progress) tick(op *v1alpha1.Operation) {
 	if !p.e.live || p.down {
 		return
@@ -84,10 +84,10 @@ func (p *progress) trouble(err error) {
 	}
 	p.clear()
 	p.down = true
-	p.e.note("%sthe operation goes on, but cannot be seen at the moment: %s", p.label, describeError(err))
+	p.e.note("%sthe operation continues, but cannot be seen at the moment: %s", p.label, describeError(err))
 }
 
-// clear takes the line away, so that something else can be said.
+// clear removes the line, so that something else can be written.
 func (p *progress) clear() {
 	if p.drawn {
 		_, _ = fmt.Fprint(p.e.ErrOut, "\r"+eraseLine)

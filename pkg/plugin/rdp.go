@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ func newRDP(e *env) *cobra.Command {
 		Long: `Forward a local port to Remote Desktop of a host and start a client on it: mstsc on Windows,
 the program for .rdp files on macOS, FreeRDP (xfreerdp) elsewhere. It ends with the client.
 
-With --print, or where there is no client, it says where to connect to, until Ctrl-C. The
+With --print, or without a client, it prints where to connect to, until Ctrl-C. The
 password is that of the user on the host; this command does not know it.`,
 		Example: `  kubectl windows rdp win-6
   kubectl windows rdp win-6 --print --port 13389`,
@@ -45,7 +46,7 @@ password is that of the user on the host; this command does not know it.`,
 	}
 	cmd.Flags().StringVar(&o.user, "user", "", "User to log in as. Empty: that of the instance.")
 	cmd.Flags().Uint16Var(&o.port, "port", 0, "Local port. 0: any that is free.")
-	cmd.Flags().BoolVar(&o.printOnly, "print", false, "Start no client; say where to connect to.")
+	cmd.Flags().BoolVar(&o.printOnly, "print", false, "Start no client; print where to connect to.")
 	return cmd
 }
 
@@ -78,7 +79,7 @@ func (o *rdpOptions) run(ctx context.Context, e *env, name string) error {
 	command := rdpClient(runtime.GOOS, exec.LookPath)
 	if o.printOnly || command == nil {
 		if !o.printOnly {
-			e.note("there is no client for Remote Desktop on the PATH")
+			e.note("no client for Remote Desktop is on the PATH")
 		}
 		text := fmt.Sprintf("Connect a client for Remote Desktop to %s as %s. Ctrl-C ends it.\n", address, orNone(user))
 		if err := e.print(text); err != nil {
@@ -132,7 +133,7 @@ func (r *rdpCommand) run(ctx context.Context, e *env, address, user string) erro
 			return err
 		}
 		defer os.Remove(file) //nolint:errcheck // in the directory for such files
-		args = append(append([]string(nil), r.before...), file)
+		args = slices.Concat(r.before, []string{file})
 	}
 	cmd := exec.CommandContext(ctx, r.name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.In, e.Out, e.ErrOut

@@ -6,7 +6,6 @@ package plugin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -50,21 +49,13 @@ func (s *selection) selects() bool {
 }
 
 // listOptions are what the flags mean.
-func (s *selection) listOptions() (metav1.ListOptions, error) {
+func (s *selection) listOptions() metav1.ListOptions {
 	options := metav1.ListOptions{LabelSelector: s.selector, FieldSelector: s.fieldSelector}
-	if s.pool == "" {
-		return options, nil
+	if s.pool != "" {
+		pool := fields.OneTermEqualSelector("spec.poolRef.name", s.pool).String()
+		options.FieldSelector = strings.TrimSuffix(pool+","+s.fieldSelector, ",")
 	}
-	pool := fields.OneTermEqualSelector("spec.poolRef.name", s.pool)
-	given, err := fields.ParseSelector(s.fieldSelector)
-	if err != nil {
-		return options, fmt.Errorf("--field-selector: %w", err)
-	}
-	options.FieldSelector = fields.AndSelectors(pool, given).String()
-	if s.fieldSelector == "" {
-		options.FieldSelector = pool.String()
-	}
-	return options, nil
+	return options
 }
 
 // namespace is where hosts are searched.
@@ -102,10 +93,7 @@ func (c *client) targets(ctx context.Context, names []string, s *selection) ([]t
 	if len(names) > 0 {
 		return found, nil
 	}
-	options, err := s.listOptions()
-	if err != nil {
-		return nil, err
-	}
+	options := s.listOptions()
 	options.Limit = listChunk
 	for {
 		list, err := c.windows.WindowsInstances(s.namespace(c)).List(ctx, options)
@@ -120,7 +108,7 @@ func (c *client) targets(ctx context.Context, names []string, s *selection) ([]t
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("no host is selected")
+		return nil, errors.New("no host matches the selection")
 	}
 	slices.SortFunc(found, func(a, b target) int { return strings.Compare(a.String(), b.String()) })
 	return found, nil

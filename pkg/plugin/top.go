@@ -26,7 +26,7 @@ type topOptions struct {
 	noHeaders bool
 }
 
-// topSorts order hosts, those with the least of what they are asked for first.
+// topSorts order hosts, those that are short of it first.
 var topSorts = map[string]func(a, b *v1alpha1.WindowsInstanceInspection) int{
 	"memory": func(a, b *v1alpha1.WindowsInstanceInspection) int {
 		return cmp.Compare(share(b.Memory.Total, b.Memory.Available), share(a.Memory.Total, a.Memory.Available))
@@ -44,8 +44,8 @@ func newTop(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [NAME... | -l SELECTOR | --pool POOL | -A]",
 		Short: "Show what hosts have and use, now",
-		Long: `Ask hosts at this moment and show processors, memory, free space of the system drive, uptime,
-and whether Windows waits for a restart. A host that cannot be asked is shown with the reason,
+		Long: `Inspect hosts at this moment and show processors, memory, free space of the system drive, uptime,
+and whether Windows waits for a restart. A host that does not answer is shown with the reason,
 and makes the command exit with 1.`,
 		Example: `  kubectl windows top -A
   kubectl windows top -A --pool windows-instances --sort-by=disk`,
@@ -60,8 +60,8 @@ and makes the command exit with 1.`,
 	return cmd
 }
 
-// asked is what a host said, or why it did not.
-type asked struct {
+// topAnswer is the inspection of a host, or why there is none.
+type topAnswer struct {
 	target
 	inspection *v1alpha1.WindowsInstanceInspection
 	err        error
@@ -80,13 +80,13 @@ func (o *topOptions) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	answers := make([]asked, len(targets))
+	answers := make([]topAnswer, len(targets))
 	var group errgroup.Group
 	group.SetLimit(max(o.parallel, 1))
 	for i, t := range targets {
 		group.Go(func() error {
 			inspection, err := c.windows.WindowsInstances(t.Namespace).Inspect(ctx, t.Name, metav1.GetOptions{})
-			answers[i] = asked{t, inspection, err}
+			answers[i] = topAnswer{t, inspection, err}
 			return nil
 		})
 	}
@@ -94,12 +94,14 @@ func (o *topOptions) run(ctx context.Context, e *env, args []string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	slices.SortStableFunc(answers, func(a, b asked) int {
-		switch {
-		case a.err != nil || b.err != nil:
-			// Those that did not answer come last.
-			return cmp.Compare(failed(a.err), failed(b.err))
-		case order == nil:
+	slices.SortStableFunc(answers, func(a, b topAnswer) int {
+		switch { // those that did not answer come last
+		case (a.err == nil) != (b.err == nil):
+			if a.err != nil {
+				return 1
+			}
+			return -1
+		case order == nil || a.err != nil:
 			return 0
 		}
 		return order(a.inspection, b.inspection)
@@ -114,17 +116,10 @@ func (o *topOptions) run(ctx context.Context, e *env, args []string) error {
 	return e.sumUp(errs)
 }
 
-func failed(err error) int {
-	if err != nil {
-		return 1
-	}
-	return 0
-}
-
-func topTable(answers []asked, withNamespace, noHeaders bool) string {
-	rows := [][]string{{"NAME", "NODE", "CPUS", "MEMORY USED", "MEMORY", "DISK FREE", "DISK", "UPTIME", "REBOOT PENDING"}}
+func topTable(answers []topAnswer, withNamespace, noHeaders bool) string {
+	rows := [][]string{{"NAMESPACE", "NAME", "NODE", "CPUS", "MEMORY USED", "MEMORY", "DISK FREE", "DISK", "UPTIME", "REBOOT PENDING"}}
 	for _, answer := range answers {
-		row := []string{answer.Name, nodeOf(&answer.Status)}
+		row := []string{answer.Namespace, answer.Name, nodeOf(&answer.Status)}
 		if answer.err != nil {
 			row = append(row, "-", "-", "-", "-", "-", "-", describeError(answer.err))
 		} else {
@@ -132,10 +127,9 @@ func topTable(answers []asked, withNamespace, noHeaders bool) string {
 		}
 		rows = append(rows, row)
 	}
-	if withNamespace {
-		rows[0] = append([]string{"NAMESPACE"}, rows[0]...)
-		for i, answer := range answers {
-			rows[i+1] = append([]string{answer.Namespace}, rows[i+1]...)
+	if !withNamespace {
+		for i := range rows {
+			rows[i] = rows[i][1:]
 		}
 	}
 	return formatTable(rows, noHeaders)

@@ -36,11 +36,11 @@ func newTrustHostKey(e *env) *cobra.Command {
 		Use:   "trust-host-key NAME [--fingerprint SHA256:... | --key KEY]",
 		Short: "Trust the new host key of a host",
 		Long: `Trust the key that a host presents now, and no other, from now on. It is for a host that was
-set up anew, whose condition HostKeyTrusted says HostKeyChanged.
+reinstalled, whose condition HostKeyTrusted has the reason HostKeyChanged.
 
 Compare the fingerprint with that on the console of the host before
-(ssh-keygen -l -f C:\ProgramData\ssh\ssh_host_ed25519_key.pub): if it is not the same, somebody
-else answers in its place. It needs the verb trust on windowshostkeys.windows.openshift.io.`,
+(ssh-keygen -l -f C:\ProgramData\ssh\ssh_host_ed25519_key.pub): if it is not the same, another
+machine answers in its place. It needs the verb trust on windowshostkeys.windows.openshift.io.`,
 		Example: `  kubectl windows trust-host-key win-6
 
   # In a script that knows the key of the host from elsewhere
@@ -75,7 +75,10 @@ func (o *trustOptions) run(ctx context.Context, e *env, name string) error {
 		return err
 	}
 	if !o.yes {
-		if err := o.confirm(ctx, e, t, key); err != nil {
+		if !printers.IsTerminal(e.In) {
+			return errors.New("nobody can be asked here: use --yes with --fingerprint or --key")
+		}
+		if err := askForKey(ctx, e, t, key); err != nil {
 			return err
 		}
 	}
@@ -148,14 +151,7 @@ func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, change
 	return key, true
 }
 
-// confirm shows both keys to somebody and asks.
-func (o *trustOptions) confirm(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
-	if !printers.IsTerminal(e.In) {
-		return errors.New("nobody can be asked here: use --yes with --fingerprint or --key")
-	}
-	return askForKey(ctx, e, t, key)
-}
-
+// askForKey shows both keys and asks whether the new one is to be trusted.
 func askForKey(ctx context.Context, e *env, t target, key ssh.PublicKey) error {
 	trusted := trustedKeys(t.WindowsInstance)
 	e.note("%s (%s)\n  trusted so far:  %s\n  to trust now:    %s\nCompare the fingerprint with that on the console of the host.", t.Name, t.Spec.Address, strings.Join(trusted, "\n                   "), describeKey(key))

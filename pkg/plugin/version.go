@@ -53,7 +53,7 @@ func newVersion(e *env) *cobra.Command {
 			return e.print(text)
 		},
 	}
-	cmd.Flags().BoolVar(&clientOnly, "client", false, "Only that of the plugin; no server is asked.")
+	cmd.Flags().BoolVar(&clientOnly, "client", false, "Only that of the plugin; no request is sent.")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml. Empty: text.")
 	completeWords(cmd, "output", "json", "yaml")
 	return cmd

@@ -138,7 +138,7 @@ func TestPluginOperations(t *testing.T) {
 
 	stderr, wait := drain()
 	untilItSays(stderr, "1/2 pods]; blocked by default/plugin-kept (PodDisruptionBudget plugin-kept)")
-	says(6, []string{"asked for a drain", "kubectl windows cancel plugin -n default"}, "uncordon", "plugin")
+	says(6, []string{"requested a drain", "kubectl windows cancel plugin -n default"}, "uncordon", "plugin")
 	says(0, []string{"canceled"}, "cancel", "plugin")
 	if code := wait(); code != 4 {
 		t.Errorf("a drain that is canceled exits with %d, want 4:\n%s", code, stderr.String())

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/scale"
+	scaleapi "k8s.io/client-go/scale/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -69,7 +70,7 @@ func NewMachineSets(config *rest.Config) (*MachineSets, error) {
 }
 
 // Get implements [windowsnodepool.ScaleSource].
-func (m *MachineSets) Get(ctx context.Context, namespace, name string) (*windowsnodepool.MachineSetScale, error) {
+func (m *MachineSets) Get(ctx context.Context, namespace, name string) (*scaleapi.Scale, error) {
 	set, err := m.get(ctx, namespace, name)
 	if err != nil {
 		return nil, err
@@ -81,12 +82,10 @@ func (m *MachineSets) Get(ctx context.Context, namespace, name string) (*windows
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("reading whose the replicas are: %w", err))
 	}
-	return &windowsnodepool.MachineSetScale{
-		ResourceVersion: set.ResourceVersion,
-		Replicas:        ptr.Deref(set.Spec.Replicas, 1), // the default of the Machine API
-		CurrentReplicas: set.Status.Replicas,
-		Selector:        &set.Spec.Selector,
-		ManagedFields:   managed,
+	return &scaleapi.Scale{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: set.ResourceVersion, ManagedFields: managed},
+		Spec:       scaleapi.ScaleSpec{Replicas: ptr.Deref(set.Spec.Replicas, 1)}, // the default of the Machine API
+		Status:     scaleapi.ScaleStatus{Replicas: set.Status.Replicas, Selector: &set.Spec.Selector},
 	}, nil
 }
 
@@ -106,27 +105,24 @@ func (m *MachineSets) get(ctx context.Context, namespace, name string) (*machine
 }
 
 // Update implements [windowsnodepool.ScaleSource].
-func (m *MachineSets) Update(ctx context.Context, namespace, name string, current *windowsnodepool.MachineSetScale, change windowsnodepool.ScaleChange) (*windowsnodepool.MachineSetScale, error) {
+func (m *MachineSets) Update(ctx context.Context, namespace, name string, change *scaleapi.Scale, options metav1.PatchOptions) (*scaleapi.Scale, error) {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": autoscalingv1.SchemeGroupVersion.String(),
 		"kind":       "Scale",
-		"metadata":   map[string]any{"name": name, "namespace": namespace, "resourceVersion": current.ResourceVersion},
-		"spec":       map[string]any{"replicas": change.Replicas},
+		"metadata":   map[string]any{"name": name, "namespace": namespace, "resourceVersion": change.ResourceVersion},
+		"spec":       map[string]any{"replicas": change.Spec.Replicas},
 	})
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("encoding the change: %w", err))
 	}
-	scaled, err := m.scales.Scales(namespace).Patch(ctx, machineSetResource, name, types.MergePatchType, body,
-		metav1.PatchOptions{FieldManager: change.FieldManager, DryRun: change.DryRun})
+	scaled, err := m.scales.Scales(namespace).Patch(ctx, machineSetResource, name, types.MergePatchType, body, options)
 	if err != nil {
 		return nil, explainMachineSetError(name, err)
 	}
-	return &windowsnodepool.MachineSetScale{
-		ResourceVersion: scaled.ResourceVersion,
-		Replicas:        scaled.Spec.Replicas,
-		CurrentReplicas: scaled.Status.Replicas,
-		Selector:        current.Selector,
-		ManagedFields:   scaled.ManagedFields,
+	return &scaleapi.Scale{
+		ObjectMeta: scaled.ObjectMeta,
+		Spec:       scaleapi.ScaleSpec{Replicas: scaled.Spec.Replicas},
+		Status:     scaleapi.ScaleStatus{Replicas: scaled.Status.Replicas, Selector: change.Status.Selector},
 	}, nil
 }
 

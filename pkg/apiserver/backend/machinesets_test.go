@@ -16,8 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-
-	"github.com/openshift/windows-instance-api/pkg/registry/windowsnodepool"
+	scaleapi "k8s.io/client-go/scale/scheme"
 )
 
 const (
@@ -62,20 +61,26 @@ func newTestMachineSets(t *testing.T, c *fakeCluster) *MachineSets {
 	return sets
 }
 
+// scaleOf is the scale of a MachineSet with two Machines.
+func scaleOf(version string, replicas int32, selector *metav1.LabelSelector) *scaleapi.Scale {
+	return &scaleapi.Scale{
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
+		Spec:       scaleapi.ScaleSpec{Replicas: replicas},
+		Status:     scaleapi.ScaleStatus{Replicas: 2, Selector: selector},
+	}
+}
+
 func TestMachineSetIsRead(t *testing.T) {
 	c := &fakeCluster{code: 200, body: windowsMS}
 	got, err := newTestMachineSets(t, c).Get(t.Context(), "ns", "winworker")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &windowsnodepool.MachineSetScale{
-		ResourceVersion: "7", Replicas: 3, CurrentReplicas: 2,
-		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}},
-		ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: "someone", Operation: "Update", APIVersion: "autoscaling/v1", FieldsType: "FieldsV1",
-			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
-		}},
-	}
+	want := scaleOf("7", 3, &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}})
+	want.ManagedFields = []metav1.ManagedFieldsEntry{{
+		Manager: "someone", Operation: "Update", APIVersion: "autoscaling/v1", FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`),
+	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the scale differs (-want +got):\n%s", diff)
 	}
@@ -83,7 +88,7 @@ func TestMachineSetIsRead(t *testing.T) {
 		t.Errorf("asked for %s", c.request.URL.Path)
 	}
 	c.body = strings.Replace(windowsMS, `"replicas":3,`, "", 1)
-	if got, err = newTestMachineSets(t, c).Get(t.Context(), "ns", "winworker"); err != nil || got.Replicas != 1 {
+	if got, err = newTestMachineSets(t, c).Get(t.Context(), "ns", "winworker"); err != nil || got.Spec.Replicas != 1 {
 		t.Errorf("without a number: got %+v, %v, want 1", got, err)
 	}
 }
@@ -91,12 +96,14 @@ func TestMachineSetIsRead(t *testing.T) {
 func TestMachineSetIsScaled(t *testing.T) {
 	c := &fakeCluster{code: 200, body: `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"winworker","resourceVersion":"8"},"spec":{"replicas":5},"status":{"replicas":2}}`}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"set": "winworker"}}
-	got, err := newTestMachineSets(t, c).Update(t.Context(), "ns", "winworker", &windowsnodepool.MachineSetScale{ResourceVersion: "7", Selector: selector},
-		windowsnodepool.ScaleChange{Replicas: 5, FieldManager: "me", DryRun: []string{"All"}})
+	got, err := newTestMachineSets(t, c).Update(t.Context(), "ns", "winworker", scaleOf("7", 5, selector),
+		metav1.PatchOptions{FieldManager: "me", DryRun: []string{"All"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&windowsnodepool.MachineSetScale{ResourceVersion: "8", Replicas: 5, CurrentReplicas: 2, Selector: selector}, got); diff != "" {
+	want := scaleOf("8", 5, selector)
+	want.Name = "winworker"
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the scale differs (-want +got):\n%s", diff)
 	}
 	r := c.request
@@ -142,7 +149,7 @@ func TestMachineSetErrors(t *testing.T) {
 			_, err := sets.Get(t.Context(), "ns", "winworker")
 			check(err)
 			if test.code != http.StatusOK { // what the MachineSet is of was seen before it is scaled
-				_, err = sets.Update(t.Context(), "ns", "winworker", &windowsnodepool.MachineSetScale{}, windowsnodepool.ScaleChange{})
+				_, err = sets.Update(t.Context(), "ns", "winworker", &scaleapi.Scale{}, metav1.PatchOptions{})
 				check(err)
 			}
 		})

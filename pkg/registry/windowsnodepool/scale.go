@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,39 +21,17 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
 )
 
-// MachineSetScale is what the scale of a pool shows of the MachineSet behind it.
-type MachineSetScale struct {
-	// ResourceVersion of the MachineSet.
-	ResourceVersion string
-	// Replicas is the desired number of Machines.
-	Replicas int32
-	// CurrentReplicas is how many exist.
-	CurrentReplicas int32
-	// Selector selects the Machines.
-	Selector *metav1.LabelSelector
-	// ManagedFields say who set the replicas, as a Scale has it.
-	ManagedFields []metav1.ManagedFieldsEntry
-}
-
-// ScaleChange is a change of the replicas of a MachineSet.
-type ScaleChange struct {
-	Replicas int32
-	// FieldManager is who sets the replicas.
-	FieldManager string
-	// DryRun is that of the request: empty, or All.
-	DryRun []string
-}
-
 // ScaleSource reads and writes the replicas of MachineSets. Its errors are
 // [apierrors.StatusError]s that speak of the MachineSet: NotFound, also where there is
 // no Machine API at all, Conflict where the resourceVersion has passed, Forbidden where
 // the MachineSet is none of ours to scale.
 type ScaleSource interface {
-	// Get returns what the MachineSet is now.
-	Get(ctx context.Context, namespace, machineSet string) (*MachineSetScale, error)
-	// Update changes the MachineSet if it still has the resourceVersion of current, and
-	// returns what it is then.
-	Update(ctx context.Context, namespace, machineSet string, current *MachineSetScale, change ScaleChange) (*MachineSetScale, error)
+	// Get returns the scale of the MachineSet. Of its metadata only the resourceVersion and
+	// the managed fields, which say who set the replicas, are used.
+	Get(ctx context.Context, namespace, machineSet string) (*scaleapi.Scale, error)
+	// Update sets the replicas of the MachineSet to those of scale if it still has the
+	// resourceVersion of scale, and returns its scale then.
+	Update(ctx context.Context, namespace, machineSet string, scale *scaleapi.Scale, options metav1.PatchOptions) (*scaleapi.Scale, error)
 }
 
 // ScaleREST serves the subresource scale. It stores nothing: the MachineSet behind the
@@ -123,10 +100,9 @@ func (r *ScaleREST) Update(ctx context.Context, name string, info rest.UpdatedOb
 		if err != nil {
 			return nil, false, err
 		}
-		updated, err := r.source.Update(ctx, pool.Namespace, machineSet, current, ScaleChange{
-			Replicas:     wanted.Spec.Replicas,
-			FieldManager: fieldManager(options, wanted),
-			DryRun:       options.DryRun,
+		current.Spec.Replicas = wanted.Spec.Replicas
+		updated, err := r.source.Update(ctx, pool.Namespace, machineSet, current, metav1.PatchOptions{
+			FieldManager: fieldManager(options, wanted), DryRun: options.DryRun,
 		})
 		// A request with a resourceVersion of its own does not get past wantedScale again.
 		if apierrors.IsConflict(err) && attempt < maxScaleAttempts {
@@ -182,19 +158,17 @@ var scaleResource = windows.Resource("windowsnodepools/scale")
 
 // scaleOf is the Scale of a pool. Without a UID, a patch would take it for one that
 // does not exist.
-func scaleOf(pool *windows.WindowsNodePool, machineSet *MachineSetScale) *scaleapi.Scale {
-	return &scaleapi.Scale{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:              pool.Name,
-			Namespace:         pool.Namespace,
-			UID:               pool.UID,
-			CreationTimestamp: pool.CreationTimestamp,
-			ResourceVersion:   machineSet.ResourceVersion,
-			ManagedFields:     slices.Clone(machineSet.ManagedFields),
-		},
-		Spec:   scaleapi.ScaleSpec{Replicas: machineSet.Replicas},
-		Status: scaleapi.ScaleStatus{Replicas: machineSet.CurrentReplicas, Selector: machineSet.Selector},
+func scaleOf(pool *windows.WindowsNodePool, machineSet *scaleapi.Scale) *scaleapi.Scale {
+	scale := machineSet.DeepCopy()
+	scale.ObjectMeta = metav1.ObjectMeta{
+		Name:              pool.Name,
+		Namespace:         pool.Namespace,
+		UID:               pool.UID,
+		CreationTimestamp: pool.CreationTimestamp,
+		ResourceVersion:   scale.ResourceVersion,
+		ManagedFields:     scale.ManagedFields,
 	}
+	return scale
 }
 
 // wantedScale returns the Scale that a request makes of the current one, or why it is refused.
