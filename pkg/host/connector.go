@@ -3,7 +3,7 @@
 
 // Package host connects to the host behind a WindowsInstance, for the API server and for
 // the controller alike: it finds the credentials, applies the policy on host keys and
-// addresses, and runs what users ask for. What is done with the agent on a host is in
+// addresses, and runs what users request. What is done with the agent on a host is in
 // package agentclient; what an error means is in package diagnose.
 //
 // It must not import these two, nor the registry or a controller, which build on it.
@@ -40,7 +40,7 @@ type Connector struct {
 	probe       singleflight.Group
 
 	mu sync.Mutex
-	// shells are the login shells of hosts that were asked for them.
+	// shells are the login shells that hosts were found to have.
 	shells map[string]knownShell
 }
 
@@ -87,7 +87,7 @@ func (c *Connector) Forget(instance *v1alpha1.WindowsInstance) {
 	c.Invalidate(Address(instance))
 }
 
-// Invalidate forgets what was found out about a host: it may have been installed anew.
+// Invalidate forgets what was found out about a host: it may have been reinstalled.
 func (c *Connector) Invalidate(target ssh.Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -150,7 +150,7 @@ func TestCredentials(t *testing.T) {
 		{"missing", hostsite.Secrets{}, "mine", "", "Secret default/mine: not found"},
 		{"of the pool is missing", hostsite.Secrets{"operator/cloud-private-key": good}, "", "own-key", "Secret default/of-pool: not found"},
 		{"its own is missing: no fall back to another", hostsite.Secrets{"operator/cloud-private-key": good}, "mine", "", "Secret default/mine: not found"},
-		{"pool that is not there: no fall back to the cluster-wide key", hostsite.Secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool is not there"},
+		{"pool that is not there: no fall back to the cluster-wide key", hostsite.Secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool does not exist"},
 		{"forbidden", hostsite.Secrets{"default/mine": nil}, "mine", "", "windows-credentials-reader in namespace default"},
 		{"empty", hostsite.Secrets{"default/mine": none}, "mine", "", "neither the key private-key.pem nor the key password"},
 		{"no key", hostsite.Secrets{"default/mine": {"private-key.pem": []byte("s3cret")}}, "mine", "", "not a private key"},

@@ -19,7 +19,7 @@ import (
 )
 
 // Keys of a Secret with credentials. The first is that of the Windows Machine
-// Config Operator, whose Secret cloud-private-key is taken over unchanged.
+// Config Operator, whose Secret cloud-private-key can be used unchanged.
 const (
 	keyPrivateKey = "private-key.pem"
 	keyPassphrase = "passphrase"
@@ -87,12 +87,12 @@ func (c *Connector) credentialName(ctx context.Context, instance *v1alpha1.Windo
 	}
 	if ref := instance.Spec.PoolRef; ref != nil {
 		pool, err := c.options.ReadPool(ctx, instance.Namespace, ref.Name)
-		// The cluster-wide key is no substitute for that of a pool: whoever may delete
-		// the pool could have it sent to hosts that it was not meant for.
+		// The cluster-wide key does not replace that of a pool: a user who may delete
+		// the pool could have it used for hosts that it is not for.
 		if apierrors.IsNotFound(err) {
 			return types.NamespacedName{}, &CredentialsError{
 				Secret: fmt.Sprintf("of pool %s/%s", instance.Namespace, ref.Name),
-				Err:    errors.New("the pool is not there: create it, or take spec.poolRef off the instance"),
+				Err:    errors.New("the pool does not exist: create it, or remove spec.poolRef from the instance"),
 			}
 		}
 		if err != nil {

@@ -36,7 +36,7 @@ func (e *ShellError) Error() string { return e.Err.Error() }
 // Unwrap returns what the shell said.
 func (e *ShellError) Unwrap() error { return e.Err }
 
-// CommandError means that a request cannot be carried out on the host as it is, whatever the state of the host. Nothing was run.
+// CommandError means that a request cannot be run on the host as it is, whatever the state of the host. Nothing was run.
 type CommandError struct {
 	// Err says why, and what to do instead.
 	Err error
@@ -50,7 +50,7 @@ func (e *CommandError) Unwrap() error { return e.Err }
 
 // PortError means that the host was reached and connected to no port of its own.
 type PortError struct {
-	// Port is what was asked for.
+	// Port is the requested one.
 	Port int
 	// Err is the refusal, an [ssh.Error].
 	Err error

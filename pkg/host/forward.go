@@ -30,7 +30,7 @@ func (c *Connector) Dial(ctx context.Context, instance *v1alpha1.WindowsInstance
 	return conn, nil
 }
 
-// portFailure tells a port that cannot be reached from a host that cannot.
+// portFailure distinguishes a port that cannot be reached from a host that cannot.
 func portFailure(port int, err error) error {
 	failed, ok := ssh.AsError(err)
 	if ok && failed.Layer == ssh.LayerSession && (failed.Reason == ssh.ReasonConnectionRefused || failed.Reason == ssh.ReasonSessionRefused) {

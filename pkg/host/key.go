@@ -43,7 +43,7 @@ func (k Key) Base64() string { return k.base64 }
 // Fingerprint is what ssh-keygen -l shows of it.
 func (k Key) Fingerprint() string { return k.fingerprint }
 
-// String is the key as spec.hostKeys wants it.
+// String is the key in the form of spec.hostKeys.
 func (k Key) String() string { return k.algorithm + " " + k.base64 }
 
 // Describe is type and fingerprint, for people.

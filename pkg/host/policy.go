@@ -12,7 +12,7 @@ import (
 )
 
 // AddressRules say where hosts may be. Whoever sets the address of an instance makes our
-// key log in there, so what is never a Windows host is refused without being asked to:
+// key log in there, so what is never a Windows host is refused by default:
 // loopback, link-local (which holds the metadata services of clouds), multicast and
 // unspecified addresses, metadata services elsewhere, the API server of the cluster, and
 // the addresses that the process itself has. The other nodes of the cluster are not
@@ -41,7 +41,7 @@ func ParseAddressRules(allowed, refused []string) (AddressRules, error) {
 		for _, cidr := range list.cidrs {
 			prefix, err := netip.ParsePrefix(cidr)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q is no address range such as 10.0.0.0/8", list.flag, cidr))
+				errs = append(errs, fmt.Errorf("%s: %q is not an address range such as 10.0.0.0/8", list.flag, cidr))
 				continue
 			}
 			*list.out = append(*list.out, unmapPrefix(prefix).Masked())
@@ -143,7 +143,7 @@ func neverHost(addr netip.Addr) string {
 }
 
 // Prefixes of IPv6 addresses that stand for one of IPv4. A NAT64 prefix of the network's
-// own cannot be told from other addresses; --refused-host-cidrs closes it.
+// own cannot be distinguished from other addresses; --refused-host-cidrs closes it.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215; with the usual length of 96

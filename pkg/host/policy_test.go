@@ -110,7 +110,7 @@ func TestParseAddressRules(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, part := range []string{`--allowed-host-cidrs: "10.0.0.0" is no address range`, `--refused-host-cidrs: "nonsense" is no`} {
+	for _, part := range []string{`--allowed-host-cidrs: "10.0.0.0" is not an address range`, `--refused-host-cidrs: "nonsense" is not`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want %q in it", err, part)
 		}

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// probeTimeout bounds asking a host for its shell. PowerShell with a profile takes seconds to start.
+	// probeTimeout bounds probing the shell of a host. PowerShell with a profile takes seconds to start.
 	probeTimeout = 30 * time.Second
 	// maxProbe is how much of the answer is kept: its end, since profiles may print something before it.
 	maxProbe = 4 << 10
-	// shellLifetime is how long the answer is believed. Nothing tells that an administrator has set
+	// shellLifetime is how long the answer is used. Nothing reports that an administrator has set
 	// another shell, which then misreads our command lines.
 	shellLifetime = 10 * time.Minute
 )

@@ -16,10 +16,10 @@ type Session interface {
 	// Stdout and Stderr are read until io.EOF. With a terminal, Stderr has nothing.
 	Stdout() io.Reader
 	Stderr() io.Reader
-	// Resize tells the terminal its size. It may be called at any time.
+	// Resize sets the size of the terminal. It may be called at any time.
 	Resize(columns, rows uint16) error
 	// Wait returns when the command has ended: with its exit code, or with an error
-	// when nobody knows how it ended. An error that is an APIStatus of apimachinery
+	// when it is not known how it ended. An error that is an APIStatus of apimachinery
 	// is passed on to the client as it is.
 	Wait() (exitCode int, err error)
 	// Close ends the command if it still runs. Reads, writes and Wait return soon
@@ -45,10 +45,10 @@ type ExecOptions struct {
 	// Stdin sends what the client types. Without it the command reads end of file,
 	// except on a terminal, which simply has no keyboard then.
 	Stdin bool
-	// Stdout and Stderr are what comes back; what is not asked for is thrown away.
+	// Stdout and Stderr are what comes back; what is not requested is discarded.
 	// With TTY there is no Stderr.
 	Stdout, Stderr bool
-	// TTY asks for a terminal, which the client may resize.
+	// TTY requests a terminal, which the client may resize.
 	TTY bool
 }
 
@@ -73,7 +73,7 @@ type Config struct {
 	// that long. 0: DefaultIdleTimeout.
 	IdleTimeout time.Duration
 	// StreamCreationTimeout is how long a SPDY client gets to create the streams it
-	// has asked for. 0: DefaultStreamCreationTimeout.
+	// has requested. 0: DefaultStreamCreationTimeout.
 	StreamCreationTimeout time.Duration
 	// KeepAlive is the time between two pings, which keep quiet connections open in
 	// load balancers and find clients that vanished. A client that sends nothing for
@@ -87,7 +87,7 @@ type Config struct {
 	MaxForwards int
 	// Drain, once closed, ends sessions because the server stops. Nil: never.
 	Drain <-chan struct{}
-	// Recorder sees the output of an exec session. Nil: nobody does.
+	// Recorder sees the output of an exec session. Nil: there is none.
 	Recorder Recorder
 }
 

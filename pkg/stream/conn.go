@@ -35,7 +35,7 @@ type clientConn struct {
 	net.Conn
 	rest    *bufio.Reader // what the HTTP server has read ahead
 	silence time.Duration
-	// owed is set while the client may have something of ours to take, and cleared by
+	// owed is set while the client may have data of ours to receive, and cleared by
 	// anything it sends. As long as it is set silence means nothing: a client whose
 	// user has paused the output does not get to our pings.
 	owed atomic.Bool
@@ -83,7 +83,7 @@ func (c *clientConn) hurry(d time.Duration) {
 }
 
 // SetWriteDeadline implements [net.Conn]. It does nothing after hurry, because
-// WebSocket connections set it anew with every message.
+// WebSocket connections set it again with every message.
 func (c *clientConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,9 +24,9 @@ type terminalSize struct{ Width, Height uint16 }
 // one goroutine at a time may use each stream.
 type execClient interface {
 	// stdin yields what the client sends, io.EOF when it has no more to send, and
-	// errClientGone. It is nil when not asked for.
+	// errClientGone. It is nil when not requested.
 	stdin() io.Reader
-	// stdout and stderr are nil when not asked for. What was written may be given to
+	// stdout and stderr are nil when not requested. What was written may be given to
 	// the next write again.
 	stdout() io.Writer
 	stderr() io.Writer
@@ -44,14 +44,14 @@ type execClient interface {
 }
 
 // ServeExec upgrades the request, connects the client with the session until one of
-// them ends, and tells the client how the command ended. It closes the session in
+// them ends, and sends the client how the command ended. It closes the session in
 // any case, and returns when no goroutine of it is left. r.Context() ends it too.
 func ServeExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config, s Session) Result {
 	c = c.withDefaults()
 	o.Stderr = o.Stderr && !o.TTY
 	client, err := upgradeExec(w, r, o, c)
 	if err != nil {
-		// The command has done nothing anybody waits for: how it ends does not matter.
+		// Nothing waits for the command: how it ends does not matter.
 		_ = s.Close()
 		return Result{End: EndNotUpgraded, Err: err}
 	}
@@ -96,7 +96,7 @@ func (e *execRun) serve(ctx context.Context) Result {
 	if stdin := e.client.stdin(); stdin != nil {
 		copies.Go(func() { e.copyStdin(stdin) })
 	} else if !e.options.TTY {
-		// An error says that the command has ended already; Wait tells that better.
+		// An error says that the command has ended already; Wait reports that better.
 		_ = e.session.Stdin().Close()
 	}
 	outputs.Go(func() { e.copyOutput(e.session.Stdout(), e.client.stdout()) })
@@ -146,20 +146,20 @@ func (e *execRun) serve(ctx context.Context) Result {
 func (e *execRun) copyStdin(from io.Reader) {
 	to := e.session.Stdin()
 	buffer := make([]byte, chunkSize)
-	deaf := false
+	inputClosed := false
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			e.touch()
 			e.received.Add(int64(n))
-			if !deaf {
+			if !inputClosed {
 				if _, err := to.Write(buffer[:n]); err != nil {
-					deaf = true
+					inputClosed = true
 				}
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			// An error says that the command has ended; Wait tells that better.
+			// An error says that the command has ended; Wait reports that better.
 			_ = to.Close()
 			return
 		}
@@ -231,13 +231,13 @@ func (e *execRun) resize(over <-chan struct{}) {
 	}
 }
 
-// sizeBox holds the newest size of the terminal until somebody takes it.
-type sizeBox chan terminalSize
+// latestSize holds the newest size of the terminal until it is received.
+type latestSize chan terminalSize
 
-func newSizeBox() sizeBox { return make(sizeBox, 1) }
+func newLatestSize() latestSize { return make(latestSize, 1) }
 
 // put replaces what is in the box. Only one goroutine may call it.
-func (b sizeBox) put(size terminalSize) {
+func (b latestSize) put(size terminalSize) {
 	select {
 	case <-b:
 	default:

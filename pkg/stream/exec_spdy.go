@@ -27,14 +27,14 @@ type spdyExec struct {
 	in       httpstream.Stream
 	out, err httpstream.Stream
 	resizes  httpstream.Stream
-	box      sizeBox
+	box      latestSize
 	stop     chan struct{}
 	ended    sync.Once
 	wait     sync.WaitGroup
 }
 
 func upgradeSPDYExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Config) (execClient, error) {
-	e := &spdyExec{options: o, linger: c.Linger, box: newSizeBox(), stop: make(chan struct{})}
+	e := &spdyExec{options: o, linger: c.Linger, box: newLatestSize(), stop: make(chan struct{})}
 	slots := e.slots()
 	expected := len(slots)
 	created := make(chan newStream, expected)
@@ -44,7 +44,7 @@ func upgradeSPDYExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Co
 		defer mu.Unlock()
 		slot, ok := slots[streamType(stream)]
 		if !ok {
-			return fmt.Errorf("a stream of the type %q was not asked for, or is there already", streamType(stream))
+			return fmt.Errorf("a stream of the type %q was not requested, or exists already", streamType(stream))
 		}
 		delete(slots, streamType(stream))
 		*slot = stream
@@ -68,7 +68,7 @@ func upgradeSPDYExec(w http.ResponseWriter, r *http.Request, o ExecOptions, c Co
 	return e, nil
 }
 
-// slots are where the streams go that the options ask for, by type.
+// slots are where the streams go that the options request, by type.
 func (e *spdyExec) slots() map[string]*httpstream.Stream {
 	slots := map[string]*httpstream.Stream{corev1.StreamTypeError: &e.errors}
 	if e.options.Stdin {
@@ -127,7 +127,7 @@ func (e *spdyExec) stdin() io.Reader {
 	return spdyInput{e.in, e.conn}
 }
 
-// spdyInput tells the end of the input from the end of the stream or the connection.
+// spdyInput distinguishes the end of the input from the end of the stream or the connection.
 type spdyInput struct {
 	httpstream.Stream
 	conn *spdyConn
@@ -138,7 +138,7 @@ type spdyInput struct {
 // both as io.EOF and only afterwards marks the stream.
 const resetDelay = 20 * time.Millisecond
 
-// finisher is the part of spdystream's streams that tells whether they are done:
+// finisher is the part of spdystream's streams that reports whether they are done:
 // closed by us, or reset by the client.
 type finisher interface{ IsFinished() bool }
 

@@ -60,7 +60,7 @@ func newPinger(conn *websocket.Conn, broken func()) *pinger {
 	conn.SetPingHandler(func(payload string) error {
 		select {
 		case p.pongs <- payload:
-		default: // one that was not answered yet will tell the client just as much
+		default: // the answer to an earlier one is as good
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func newPinger(conn *websocket.Conn, broken func()) *pinger {
 
 // run pings until stop is closed or the connection is broken. stalled says that
 // nobody reads what the client sends, its pings included: then it gets pongs without
-// having asked, which RFC 6455 allows as a heartbeat.
+// having sent pings, which RFC 6455 allows as a heartbeat.
 func (p *pinger) run(every time.Duration, stalled func() bool, stop <-chan struct{}) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -106,7 +106,7 @@ type webSocketExec struct {
 	in      *io.PipeReader
 	toIn    *io.PipeWriter
 	stalled atomic.Bool // the command does not take its input
-	box     sizeBox
+	box     latestSize
 	over    chan bool // closed when the reader has ended
 	stop    chan struct{}
 	ended   sync.Once
@@ -121,7 +121,7 @@ func upgradeWebSocketExec(w http.ResponseWriter, r *http.Request, o ExecOptions,
 	e := &webSocketExec{
 		conn: conn, net: client, options: o, linger: c.Linger,
 		halfClose: conn.Subprotocol() == remotecommand.StreamProtocolV5Name,
-		box:       newSizeBox(),
+		box:       newLatestSize(),
 		over:      make(chan bool), stop: make(chan struct{}),
 	}
 	e.in, e.toIn = io.Pipe()
@@ -132,7 +132,7 @@ func upgradeWebSocketExec(w http.ResponseWriter, r *http.Request, o ExecOptions,
 	})
 	e.wait.Go(func() { pinger.run(c.KeepAlive, e.stalled.Load, e.stop) })
 	e.wait.Go(e.read)
-	// An empty message on the first channel tells the client that it is connected.
+	// An empty message on the first channel signals the client that it is connected.
 	// Should it fail, the reader finds out.
 	_, _ = (&channelWriter{e, e.firstChannel()}).Write(nil)
 	return e, nil
@@ -182,7 +182,7 @@ func (e *webSocketExec) read() {
 		case channel == remotecommand.StreamResize && e.options.TTY:
 			e.readResize(message)
 		}
-		// What is left of the message, and channels nobody has asked for, are skipped
+		// What is left of the message, and channels that were not requested, are skipped
 		// by the next NextReader.
 	}
 }
@@ -192,7 +192,7 @@ func (e *webSocketExec) readStdin(message io.Reader, buffer []byte) error {
 		n, err := message.Read(buffer)
 		if n > 0 {
 			e.stalled.Store(true)
-			// An error says that nobody wants it any more.
+			// An error says that it is not needed any more.
 			_, _ = e.toIn.Write(buffer[:n])
 			e.stalled.Store(false)
 		}
@@ -246,7 +246,7 @@ func (e *webSocketExec) hurry()                     { e.net.hurry(e.linger) }
 
 func (e *webSocketExec) finish(status []byte) {
 	e.hurry()
-	// The reader goes on until the client has closed the connection: closing it with
+	// The reader continues until the client has closed the connection: closing it with
 	// something unread may make the client lose what it was sent last.
 	_ = e.in.CloseWithError(errClientGone) // always nil
 	if _, err := (&channelWriter{e, remotecommand.StreamErr}).Write(status); err == nil {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 )
 
-// resetCheck is how often a connection whose client has ended its side is looked at
+// resetCheck is how often a connection whose client has ended its side is checked
 // for a reset, which spdystream does not report by itself.
 const resetCheck = time.Second
 
@@ -28,7 +28,7 @@ const resetCheck = time.Second
 // may be called more than once. [net.TCPConn] is one.
 type Conn interface {
 	io.ReadWriteCloser
-	// CloseWrite tells the host that no more is sent. Read continues.
+	// CloseWrite signals the end of the data to the host. Read continues.
 	CloseWrite() error
 }
 
@@ -61,7 +61,7 @@ func ServePortForward(w http.ResponseWriter, r *http.Request, c Config, dial Dia
 		conn.abort()
 	} else {
 		conn.client.hurry(c.Linger)
-		f.farewell(result)
+		f.notifyClient(result)
 		cancel()
 		conn.finish()
 	}
@@ -100,10 +100,10 @@ type streamPair struct {
 	answered     atomic.Bool // both streams may be written to
 }
 
-// complete says whether both streams are there.
+// complete reports whether both streams exist.
 func (p *streamPair) complete() bool { return p.data.Stream != nil && p.errors.Stream != nil }
 
-// upgrade speaks SPDY with the client, over a WebSocket if it wants that. The
+// upgrade upgrades the connection to SPDY, over a WebSocket if the client requests that. The
 // returned function waits until the WebSocket's pings have ended.
 func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (*spdyConn, func(), error) {
 	if err := CheckPortForward(r); err != nil {
@@ -116,7 +116,7 @@ func (f *forwarder) upgrade(w http.ResponseWriter, r *http.Request) (*spdyConn, 
 	return conn, func() {}, err
 }
 
-// answered are the connections whose client can be told something.
+// answered are the connections on whose error stream may be written.
 func (f *forwarder) answered() []*streamPair {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,8 +137,8 @@ func (f *forwarder) anyErrors() httpstream.Stream {
 	return nil
 }
 
-// farewell tells the client on every open connection why it is over.
-func (f *forwarder) farewell(r Result) {
+// notifyClient sends the client the reason for the end on every open connection.
+func (f *forwarder) notifyClient(r Result) {
 	message := "the port forward is over"
 	switch r.End {
 	case EndDrained:
@@ -152,7 +152,7 @@ func (f *forwarder) farewell(r Result) {
 }
 
 // fail sends the message on the error stream, which must have been answered. A client
-// that cannot be told is gone.
+// that does not receive it is gone.
 func (p *streamPair) fail(message string) {
 	if _, err := p.errors.Write([]byte(message)); err == nil {
 		_ = p.errors.Close()
@@ -163,7 +163,7 @@ func (p *streamPair) fail(message string) {
 func (f *forwarder) accept(stream httpstream.Stream, replySent <-chan struct{}) error {
 	port, err := strconv.ParseUint(stream.Headers().Get(corev1.PortHeader), 10, 16)
 	if err != nil || port == 0 {
-		return fmt.Errorf("the header %s is %q, which is no port", corev1.PortHeader, stream.Headers().Get(corev1.PortHeader))
+		return fmt.Errorf("the header %s is %q, which is not a port", corev1.PortHeader, stream.Headers().Get(corev1.PortHeader))
 	}
 	id := stream.Headers().Get(corev1.PortForwardRequestIDHeader)
 	if id == "" {
@@ -187,7 +187,7 @@ func (f *forwarder) accept(stream httpstream.Stream, replySent <-chan struct{}) 
 	case kind == corev1.StreamTypeData && pair.data.Stream == nil:
 		pair.data, pair.port = newStream{stream, replySent}, int(port)
 	default:
-		return fmt.Errorf("a stream of the type %q is none of a connection, or is there already", kind)
+		return fmt.Errorf("a stream of the type %q is not part of a connection, or exists already", kind)
 	}
 	if !pair.complete() {
 		f.pairs[id] = pair
@@ -202,7 +202,7 @@ func (f *forwarder) accept(stream httpstream.Stream, replySent <-chan struct{}) 
 	return nil
 }
 
-// maxRefusals is how many connections beyond the limit are told so; the streams of
+// maxRefusals is how many connections beyond the limit get an error; the streams of
 // even more are reset.
 const maxRefusals = 64
 
@@ -238,7 +238,7 @@ func (f *forwarder) stopPairing() {
 func (f *forwarder) end(pair *streamPair) {
 	for _, stream := range []httpstream.Stream{pair.data.Stream, pair.errors.Stream} {
 		if stream != nil {
-			// An error says that the client cannot be told.
+			// An error says that the client is gone.
 			_ = stream.Reset()
 			f.conn.RemoveStreams(stream)
 			if pair.answered.Load() {
@@ -317,7 +317,7 @@ func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream
 	case deliverErr == nil:
 		f.clientEnded(cancel, client, host, fromHost)
 	default:
-		// The host takes no more, but what it has sent may still be on its way; the rest
+		// The host accepts no more, but what it has sent may still be on its way; the rest
 		// of the input must be read, or the client's other connections stand still.
 		_, _ = io.Copy(io.Discard, client)
 		f.clientEnded(cancel, client, host, fromHost)
@@ -327,7 +327,7 @@ func (f *forwarder) copyBoth(cancel context.CancelFunc, client httpstream.Stream
 }
 
 // clientEnded passes on that the client sends no more, and waits for the host to end
-// too. If the client has not only ended its side but reset the stream, nobody takes
+// too. If the client has not only ended its side but reset the stream, nothing receives
 // what the host still sends.
 func (f *forwarder) clientEnded(cancel context.CancelFunc, client httpstream.Stream, host Conn, fromHost <-chan struct{}) {
 	// An error says that the host has closed the connection.

@@ -17,7 +17,7 @@ import (
 
 // spdyConn is a SPDY connection with every stream that the client has made on it,
 // so that all of them can be ended: spdystream alone waits for ever for streams that
-// nobody has taken.
+// were never accepted.
 type spdyConn struct {
 	httpstream.Connection
 	net    net.Conn    // what SPDY is spoken over: client, or a tunnel over it
@@ -110,7 +110,7 @@ func (s *spdyConn) keepAlive(every time.Duration, stop <-chan struct{}, stream f
 	}
 }
 
-// finish tells the client that the connection is over, waits for the linger time
+// finish closes the connection in good order, waits for the linger time
 // until the client has closed it, and closes it.
 func (s *spdyConn) finish() {
 	s.client.hurry(s.linger)
@@ -132,7 +132,7 @@ func (s *spdyConn) abort() {
 	waitFor(s.CloseChan(), s.linger)
 }
 
-// resetAll lets whoever waits for a stream go on, in this package and in spdystream.
+// resetAll unblocks everything that waits for a stream, in this package and in spdystream.
 func (s *spdyConn) resetAll() {
 	s.mu.Lock()
 	s.closing = true
@@ -141,10 +141,10 @@ func (s *spdyConn) resetAll() {
 	s.mu.Unlock()
 	var unstick sync.WaitGroup
 	for stream := range streams {
-		// An error says that the client cannot be told.
+		// An error says that the client is gone.
 		_ = stream.Reset()
 		// In spdystream, a reset by the client of a stream to which no reply could be sent
-		// waits for somebody who waits for the reply, of whom there is none on this side.
+		// waits for a receiver of the reply, which does not exist on this side.
 		// From now on the stream is not found any more, so that only one that came before
 		// the Reset can wait.
 		if waiter, ok := stream.(interface {

@@ -19,10 +19,10 @@ import (
 // as an unsigned number of 8 bits and fails with anything else.
 const maxExitCode = 255
 
-// drainMessage is what clients are told when the server stops.
+// drainMessage is what clients get when the server stops.
 const drainMessage = "the server is shutting down: try again, another one will answer"
 
-// finalStatus is what the client of an exec session is told at its end.
+// finalStatus is what the client of an exec session gets at its end.
 func finalStatus(r Result, idle time.Duration) metav1.Status {
 	switch r.End {
 	case EndExited:

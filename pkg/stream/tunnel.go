@@ -13,7 +13,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// upgradeTunnel speaks SPDY with the client over a WebSocket. The returned function
+// upgradeTunnel upgrades the connection to SPDY over a WebSocket. The returned function
 // waits until the pings of the WebSocket have ended, which closing it makes them.
 func upgradeTunnel(w http.ResponseWriter, r *http.Request, c Config, handler httpstream.NewStreamHandler) (*spdyConn, func(), error) {
 	ws, client, err := upgradeWebSocket(w, r, c, forwardWebSocketProtocols)
@@ -25,7 +25,7 @@ func upgradeTunnel(w http.ResponseWriter, r *http.Request, c Config, handler htt
 	s := &spdyConn{net: tunnel, client: client, linger: c.Linger, streams: map[httpstream.Stream]struct{}{}}
 	pinger := newPinger(ws, func() {
 		_ = client.Close()
-		s.resetAll() // or SPDY waits until somebody has taken what a stream got
+		s.resetAll() // or SPDY waits until what a stream got is read
 	})
 	s.Connection, err = spdy.NewServerConnectionWithPings(s.net, s.accept(handler), c.KeepAlive)
 	if err != nil {

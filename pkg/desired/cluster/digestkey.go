@@ -16,7 +16,7 @@ import (
 
 // DigestKeySecret is the Secret in the namespace of the operator with the key of the
 // digests by which changes of secret contents are seen. It is made once: with another key
-// every host has another revision, and is told all its secrets again.
+// every host has another revision, and gets all its secrets again.
 const DigestKeySecret = "windows-digest-key"
 
 const (
@@ -26,8 +26,8 @@ const (
 	digestKeyBytes = 32
 )
 
-// EnsureDigestKey makes the Secret with the key of digests if there is none. One that is
-// there is left as it is, also when somebody else made it at the same time.
+// EnsureDigestKey makes the Secret with the key of digests if there is none. One
+// that exists is left as it is, also when another process created it at the same time.
 func EnsureDigestKey(ctx context.Context, c client.Client, namespace string) error {
 	secret := &corev1.Secret{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: DigestKeySecret}, secret)

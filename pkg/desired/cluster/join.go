@@ -26,7 +26,7 @@ const (
 )
 
 // Managed says whether hosts that join in this way are configured. Others are watched
-// only: a host that cannot join is no use to anybody when it is configured.
+// only: configuring a host that cannot join is useless.
 func (m JoinMethod) Managed() bool { return m != JoinUnsupported }
 
 // ReadJoinMethod decides how hosts join the cluster that r reads, and with that whether

@@ -25,7 +25,7 @@ type clusterConfiguration struct {
 	} `json:"networking"`
 }
 
-// readClusterInfo takes URL and CA of the API server from where kubeadm publishes them
+// readClusterInfo reads URL and CA of the API server from where kubeadm publishes them
 // for nodes that join.
 func (r *reader) readClusterInfo(ctx context.Context) error {
 	data, err := r.configMap(ctx, metav1.NamespacePublic, clusterInfoConfigMap)
@@ -46,7 +46,7 @@ func (r *reader) readClusterInfo(ctx context.Context) error {
 	return nil
 }
 
-// readKubeadm takes from the configuration that kubeadm made the cluster by what nodes
+// readKubeadm reads from the configuration by which kubeadm created the cluster what nodes
 // have to know of it.
 func (r *reader) readKubeadm(ctx context.Context) error {
 	data, err := r.configMap(ctx, metav1.NamespaceSystem, kubeadmConfigMap)

@@ -15,9 +15,9 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
-// Live reads the desired configuration of hosts from the cluster each time it is asked, for
+// Live reads the desired configuration of hosts from the cluster on each call, for
 // dry runs: they are rare, and an answer of a minute ago would be a wrong one. [Source] is
-// for those who ask often. It may be used concurrently.
+// for frequent callers. It may be used concurrently.
 type Live struct {
 	// Cluster reads the cluster itself and not a cache. Required.
 	Cluster client.Reader
@@ -50,7 +50,7 @@ func (l *Live) Build(ctx context.Context, instance *v1alpha1.WindowsInstance) (r
 	return result, host.Node == nil, err
 }
 
-// pool returns the pool of an instance; nil when it has none, or one that is not there.
+// pool returns the pool of an instance; nil when it has none, or one that does not exist.
 func (l *Live) pool(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsNodePool, error) {
 	ref := instance.Spec.PoolRef
 	if ref == nil {

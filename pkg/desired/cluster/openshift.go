@@ -18,7 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 )
 
-// readInfrastructure takes the platform, and where nodes reach the API server.
+// readInfrastructure reads the platform, and where nodes reach the API server.
 func (r *reader) readInfrastructure(ctx context.Context) error {
 	infrastructure := &configv1.Infrastructure{}
 	found, err := r.get(ctx, "Infrastructure", "", clusterName, infrastructure)
@@ -46,7 +46,7 @@ var externalClouds = []configv1.PlatformType{
 	configv1.NutanixPlatformType, configv1.OpenStackPlatformType, configv1.PowerVSPlatformType, configv1.VSpherePlatformType,
 }
 
-// ecrCredentialProvider says for which images the kubelet asks the provider of AWS for
+// ecrCredentialProvider says for which images the kubelet requests from the provider of AWS
 // credentials: those of the registries that cloud-provider-aws documents.
 //
 //nolint:gosec // the name of a program, no credential
@@ -64,7 +64,7 @@ providers:
   - "*.dkr.ecr.*.sc2s.sgov.gov"
 `
 
-// readNetwork takes the networks of services.
+// readNetwork reads the networks of services.
 func (r *reader) readNetwork(ctx context.Context) error {
 	network := &configv1.Network{}
 	found, err := r.get(ctx, "Network", "", clusterName, network)
@@ -80,7 +80,7 @@ func (r *reader) readNetwork(ctx context.Context) error {
 	return nil
 }
 
-// readOverlay takes the port of the hybrid overlay, which differs where the platform
+// readOverlay reads the port of the hybrid overlay, which differs where the platform
 // itself uses the usual one.
 func (r *reader) readOverlay(ctx context.Context) error {
 	network := &unstructured.Unstructured{}
@@ -92,14 +92,14 @@ func (r *reader) readOverlay(ctx context.Context) error {
 	path := []string{"spec", "defaultNetwork", "ovnKubernetesConfig", "hybridOverlayConfig", "hybridOverlayVXLANPort"}
 	port, _, err := unstructured.NestedInt64(network.Object, path...)
 	if err != nil || port < 0 || port > 65535 {
-		r.find("the "+strings.Join(path, ".")+" of "+operatorNetworkKind.Kind+"."+operatorNetworkKind.Group+" cluster is no port", "correct it")
+		r.find("the "+strings.Join(path, ".")+" of "+operatorNetworkKind.Kind+"."+operatorNetworkKind.Group+" cluster is not a port", "correct it")
 		return nil //nolint:nilerr // it is a finding
 	}
 	r.cluster.VXLANPort = uint16(port)
 	return nil
 }
 
-// readProxy takes the proxy that is in effect.
+// readProxy reads the proxy that is in effect.
 func (r *reader) readProxy(ctx context.Context) error {
 	proxy := &configv1.Proxy{}
 	_, err := r.get(ctx, "Proxy", "", clusterName, proxy)
@@ -107,7 +107,7 @@ func (r *reader) readProxy(ctx context.Context) error {
 	return err
 }
 
-// readControllerConfig takes the CA of those whom kubelets let in, which OpenShift rotates
+// readControllerConfig reads the CA of the clients of kubelets, which OpenShift rotates
 // there, and those of registries.
 func (r *reader) readControllerConfig(ctx context.Context) error {
 	object := &unstructured.Unstructured{}
@@ -157,7 +157,7 @@ func (r *reader) readTrustedCA(ctx context.Context) error {
 	return err
 }
 
-// readMirrors takes the mirrors of registries, and their credentials where there are some.
+// readMirrors reads the mirrors of registries, and their credentials where there are some.
 func (r *reader) readMirrors(ctx context.Context) error {
 	var digests configv1.ImageDigestMirrorSetList
 	if _, err := r.list(ctx, "ImageDigestMirrorSets", &digests); err != nil {
@@ -193,7 +193,7 @@ func (r *reader) list(ctx context.Context, kinds string, list client.ObjectList)
 	return r.outcome(kinds, r.List(ctx, list))
 }
 
-// readExporter takes the certificate that metrics are served with. Until it is there,
+// readExporter reads the certificate that metrics are served with. Until it exists,
 // there are no metrics.
 func (r *reader) readExporter(ctx context.Context) error {
 	data, err := r.secret(ctx, r.settings.Namespace, ExporterSecret)
@@ -202,7 +202,7 @@ func (r *reader) readExporter(ctx context.Context) error {
 	return err
 }
 
-// readNodeManager takes the credentials of the cloud node manager of Azure.
+// readNodeManager reads the credentials of the cloud node manager of Azure.
 func (r *reader) readNodeManager(ctx context.Context) error {
 	if r.cluster.Platform != configv1.AzurePlatformType {
 		return nil
@@ -213,7 +213,7 @@ func (r *reader) readNodeManager(ctx context.Context) error {
 	}
 	credentials, err := document.TokenCredentialsOf(data)
 	if err != nil {
-		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, strings.ReplaceAll(err.Error(), "\n", ", ")), "delete it, so that it is made anew")
+		r.find(fmt.Sprintf("Secret %s/%s has no credentials (%s)", r.settings.Namespace, NodeManagerSecret, strings.ReplaceAll(err.Error(), "\n", ", ")), "delete it, so that it is recreated")
 		return nil
 	}
 	r.cluster.NodeManager = &credentials

@@ -29,7 +29,7 @@ import (
 // Read reads what all hosts have in common. R must be able to read every object that the
 // comment of this package names; a cache that is restricted to some namespaces cannot.
 //
-// The error is an *[InputError] when somebody has to act. Any other one is about the API
+// The error is an *[InputError] when an administrator has to act. Any other one is about the API
 // server, and trying again may help.
 func Read(ctx context.Context, r client.Reader, s Settings) (*Snapshot, error) {
 	rd := &reader{Reader: r, settings: s}
@@ -90,8 +90,8 @@ func (r *reader) find(problem, remedy string) {
 	r.findings = append(r.findings, Finding{Problem: problem, Remedy: remedy})
 }
 
-// get reads an object into obj and says whether it is there. Kinds that the cluster does
-// not have are not there. What may not be read is a finding.
+// get reads an object into obj and reports whether it exists. Kinds that the cluster does
+// not have do not exist. What may not be read is a finding.
 func (r *reader) get(ctx context.Context, kind, namespace, name string, obj client.Object) (bool, error) {
 	what := kind + " " + strings.TrimPrefix(namespace+"/"+name, "/")
 	err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
@@ -138,7 +138,7 @@ func (r *reader) secret(ctx context.Context, namespace, name string) (map[string
 	return object.Data, nil
 }
 
-// readRootCA takes the CA of the API server from where every namespace has it.
+// readRootCA reads the CA of the API server from where every namespace has it.
 func (r *reader) readRootCA(ctx context.Context) error {
 	if len(r.cluster.APIServerCA) > 0 {
 		return nil
@@ -148,7 +148,7 @@ func (r *reader) readRootCA(ctx context.Context) error {
 	return err
 }
 
-// readServiceCIDR takes the network of services from the API server, where nothing says
+// readServiceCIDR reads the network of services from the API server, where no other source says
 // how the cluster was made.
 func (r *reader) readServiceCIDR(ctx context.Context) error {
 	if len(r.cluster.ServiceCIDRs) > 0 || r.settings.ServiceCIDR != "" {
@@ -160,7 +160,7 @@ func (r *reader) readServiceCIDR(ctx context.Context) error {
 	return err
 }
 
-// readDNS takes the address of the DNS from its Service, where it has the name that
+// readDNS reads the address of the DNS from its Service, where it has the name that
 // kubeadm gives it.
 func (r *reader) readDNS(ctx context.Context) error {
 	if r.settings.ClusterDNS.IsValid() {
@@ -184,7 +184,7 @@ func (r *reader) readDNS(ctx context.Context) error {
 	return nil
 }
 
-// readKubeletCA takes the CA of those whom the kubelet lets in from where aggregated API
+// readKubeletCA reads the CA of the clients of the kubelet from where aggregated API
 // servers have it, unless OpenShift says it.
 func (r *reader) readKubeletCA(ctx context.Context) error {
 	if err := r.readControllerConfig(ctx); err != nil || len(r.cluster.KubeletCA) > 0 {
@@ -220,15 +220,15 @@ func (r *reader) decide() {
 		c.APIServerURL = r.settings.APIServerURL
 	}
 	if c.APIServerURL == "" {
-		r.find("nothing says where hosts reach the API server", "set --api-server-url, or create ConfigMap "+clusterInfoName+" as kubeadm does")
+		r.find("no source says where hosts reach the API server", "set --api-server-url, or create ConfigMap "+clusterInfoName+" as kubeadm does")
 	} else if u, err := url.Parse(c.APIServerURL); err != nil || u.Scheme != "https" || u.Host == "" {
-		r.find(fmt.Sprintf("%q, where hosts should reach the API server, is no https URL", c.APIServerURL), "set --api-server-url")
+		r.find(fmt.Sprintf("%q, where hosts should reach the API server, is not an https URL", c.APIServerURL), "set --api-server-url")
 	}
 	r.checkCA("the API server", c.APIServerCA, fmt.Sprintf("ConfigMap %s, or ConfigMap %s/%s", clusterInfoName, r.settings.Namespace, rootCAConfigMap))
 	if len(c.KubeletCA) == 0 {
 		c.KubeletCA = c.APIServerCA
 	} else {
-		r.checkCA("those whom kubelets let in", c.KubeletCA, fmt.Sprintf("ConfigMap %s/%s, key %s", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey))
+		r.checkCA("the clients of kubelets", c.KubeletCA, fmt.Sprintf("ConfigMap %s/%s, key %s", metav1.NamespaceSystem, authenticationConfigMap, clientCAKey))
 	}
 	r.decideServiceCIDRs()
 	if r.settings.ClusterDNS.IsValid() {
@@ -237,7 +237,7 @@ func (r *reader) decide() {
 	if !c.DNS.IsValid() && len(c.ServiceCIDRs) > 0 {
 		var err error
 		if c.DNS, err = document.ClusterDNS(c.ServiceCIDRs[0]); err != nil {
-			r.find("nothing says which address the DNS of the cluster has, and "+err.Error(), "set --cluster-dns")
+			r.find("the address of the cluster DNS is not known, and "+err.Error(), "set --cluster-dns")
 		}
 	}
 }
@@ -260,14 +260,14 @@ func (r *reader) decideServiceCIDRs() {
 	for _, text := range r.cluster.ServiceCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			r.find(fmt.Sprintf("%q, which should be a network of services, is none", text), "set --service-cidr")
+			r.find(fmt.Sprintf("%q, which should be a network of services, is not one", text), "set --service-cidr")
 			r.cluster.ServiceCIDRs = nil
 			return
 		}
 		prefixes = append(prefixes, prefix)
 	}
 	if len(prefixes) == 0 {
-		r.find("nothing says which network the services of the cluster have", "set --service-cidr")
+		r.find("the network of services is not known", "set --service-cidr")
 	}
 	slices.SortStableFunc(prefixes, func(a, b netip.Prefix) int { return ipv4First(a.Addr(), b.Addr()) })
 	r.cluster.ServiceCIDRs = nil

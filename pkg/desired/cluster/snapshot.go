@@ -38,7 +38,7 @@ type Host struct {
 
 // Build returns the desired configuration of a host. It is a pure function of the snapshot
 // and the host: the same ones give the same revision. The error says everything that is
-// wrong with what pool and instance ask for.
+// wrong with the settings of pool and instance.
 func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	inputs := s.common
 	inputs.Instance.Hostname = h.Instance.Spec.NodeName

@@ -477,9 +477,9 @@ func TestFindings(t *testing.T) {
 			name: "nothing is there", change: func(s *cluster.Settings) { s.Payload = nil },
 			want: []string{
 				"there is no Secret windows/windows-digest-key", "let windows-controller run with --payload",
-				"nothing says where hosts reach the API server", "set --api-server-url",
+				"no source says where hosts reach the API server", "set --api-server-url",
 				"there is no CA of the API server", "create ConfigMap kube-public/cluster-info, or ConfigMap windows/kube-root-ca.crt",
-				"nothing says which network the services", "set --service-cidr",
+				"the network of services is not known", "set --service-cidr",
 				"there is no payload", "set --payload",
 			},
 		},
@@ -487,39 +487,39 @@ func TestFindings(t *testing.T) {
 			name: "cluster-info without a cluster", objects: replaced(kubeadmCluster(), configMap("kube-public", "cluster-info", nil)),
 			want: []string{
 				"ConfigMap kube-public/cluster-info has no kubeconfig of one cluster below kubeconfig", "correct it",
-				"nothing says where hosts reach the API server", "--api-server-url", "there is no CA of the API server", "create ConfigMap",
+				"no source says where hosts reach the API server", "--api-server-url", "there is no CA of the API server", "create ConfigMap",
 			},
 		},
 		{
 			name: "cluster-info that may not be read", objects: kubeadmCluster(), errs: map[string]error{"ConfigMap kube-public/cluster-info": forbidden},
 			want: []string{
 				"ConfigMap kube-public/cluster-info may not be read", "allow this program to get it",
-				"nothing says where hosts reach the API server", "--api-server-url", "there is no CA of the API server", "create ConfigMap",
+				"no source says where hosts reach the API server", "--api-server-url", "there is no CA of the API server", "create ConfigMap",
 			},
 		},
 		{
 			name: "API server without TLS", objects: replaced(kubeadmCluster(), clusterInfo("http://10.0.0.1:8080")),
-			want: []string{`"http://10.0.0.1:8080", where hosts should reach the API server, is no https URL`, "set --api-server-url"},
+			want: []string{`"http://10.0.0.1:8080", where hosts should reach the API server, is not an https URL`, "set --api-server-url"},
 		},
 		{
 			name:    "configuration of the cluster that is no YAML",
 			objects: replaced(kubeadmCluster(), configMap("kube-system", "kubeadm-config", map[string]string{"ClusterConfiguration": "\t"})),
-			want:    []string{"ClusterConfiguration in ConfigMap kube-system/kubeadm-config cannot be read", "correct it", "nothing says which network", "--service-cidr"},
+			want:    []string{"ClusterConfiguration in ConfigMap kube-system/kubeadm-config cannot be read", "correct it", "the network of services is not known", "--service-cidr"},
 		},
 		{
 			name: "network that is none", objects: kubeadmCluster(), change: func(s *cluster.Settings) { s.ServiceCIDR = "10.96.0.0" },
-			want: []string{`"10.96.0.0", which should be a network of services, is none`, "set --service-cidr"},
+			want: []string{`"10.96.0.0", which should be a network of services, is not one`, "set --service-cidr"},
 		},
 		{
 			name:    "network that is too small",
 			objects: slices.DeleteFunc(kubeadmCluster(), func(o client.Object) bool { return o.GetName() == "kube-dns" }),
 			change:  func(s *cluster.Settings) { s.ServiceCIDR = "10.96.0.0/30" },
-			want:    []string{"nothing says which address the DNS of the cluster has", "set --cluster-dns"},
+			want:    []string{"the address of the cluster DNS is not known", "set --cluster-dns"},
 		},
 		{
 			name:    "CA of clients that is none",
 			objects: replaced(kubeadmCluster(), configMap("kube-system", "extension-apiserver-authentication", map[string]string{"client-ca-file": "x"})),
-			want:    []string{"the CA of those whom kubelets let in cannot be read", "correct ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file"},
+			want:    []string{"the CA of the clients of kubelets cannot be read", "correct ConfigMap kube-system/extension-apiserver-authentication, key client-ca-file"},
 		},
 		{
 			name: "key of digests that is too short", objects: replaced(kubeadmCluster(), secret(namespace, cluster.DigestKeySecret, map[string]string{"key": "k"})),

@@ -26,7 +26,7 @@ import (
 const DefaultInterval = 10 * time.Second
 
 // freshFor is for how long a snapshot is what is in the cluster now. Many hosts that are
-// configured at the same time ask several times each, and one snapshot is two dozen requests.
+// configured at the same time need it several times each, and one snapshot is two dozen requests.
 // What changes within that time is in the next snapshot, and brings a new configuration.
 const freshFor = time.Second
 
@@ -54,7 +54,7 @@ type Options struct {
 type Source struct {
 	o           Options
 	subscribers []chan event.GenericEvent
-	// reader has room for one: whoever is in it reads the cluster. It guards began, which is
+	// reader has room for one: the goroutine that has sent to it reads the cluster. It guards began, which is
 	// when the last read began, and failure, which is how it ended if it found out nothing.
 	reader  chan struct{}
 	began   time.Time
@@ -73,7 +73,7 @@ type reading struct {
 	err      error
 }
 
-// NewSource returns a Source, which reads nothing before it is started or asked.
+// NewSource returns a Source, which reads nothing before it is started or called.
 func NewSource(o Options) (*Source, error) {
 	if o.Live.Cluster == nil || o.Live.ReadPool == nil || o.Client == nil || o.Tokens == nil {
 		return nil, errors.New("options of the source of desired configurations: Live, Client and Tokens are required")
@@ -136,7 +136,7 @@ func (s *Source) ensureKey(ctx context.Context) error {
 	for {
 		err := EnsureDigestKey(ctx, s.o.Client, s.o.Live.Settings.Namespace)
 		if err == nil || ctx.Err() != nil {
-			return nil //nolint:nilerr // the end of ctx is the end that was asked for
+			return nil //nolint:nilerr // the end of ctx is an ordinary end
 		}
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			return fmt.Errorf("making the key of the digests of secrets: %w", err)
@@ -175,7 +175,7 @@ func (s *Source) refresh(ctx context.Context, maxAge time.Duration) (*Snapshot, 
 	}
 	snapshot, err := Read(ctx, s.o.Live.Cluster, s.o.Live.Settings)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // which says nothing to anybody else
+		return nil, context.Cause(ctx) // which is not the result of other callers
 	}
 	s.began, s.failure = began, nil
 	var wrong *InputError
@@ -203,7 +203,7 @@ func (s *Source) latest() (*Snapshot, error) {
 	return s.last.snapshot, s.last.err
 }
 
-// takeChanged says whether the cluster has changed since it last said so, whoever has
+// takeChanged reports whether the cluster has changed since it last reported so, whoever has
 // noticed.
 func (s *Source) takeChanged() bool {
 	s.mu.Lock()
@@ -224,7 +224,7 @@ func (s *Source) notify(ctx context.Context) {
 	}
 }
 
-// current returns the last snapshot, and takes one if there is none.
+// current returns the last snapshot, and reads one if there is none.
 func (s *Source) current(ctx context.Context) (*Snapshot, error) {
 	if snapshot, err := s.latest(); snapshot != nil || err != nil {
 		return snapshot, err

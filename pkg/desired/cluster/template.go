@@ -50,7 +50,7 @@ func quantities(of corev1.ResourceList) map[corev1.ResourceName]string {
 	return list
 }
 
-// logRotation returns the rotation that a pool asks for, with the defaults.
+// logRotation returns the rotation that a pool sets, with the defaults.
 func logRotation(t *v1alpha1.LogRotationTemplate) document.LogRotation {
 	size, age := int64(document.DefaultLogSize), document.DefaultLogAge
 	if t != nil && t.MaxSize != nil {

@@ -55,7 +55,7 @@ func build(ctx context.Context, dir string, m Manifest, sources []Source) error 
 	}
 	for _, s := range sources {
 		if !nameFormat.MatchString(s.Name) {
-			return fmt.Errorf("%q is no name for a file: want letters, digits and ._- only", s.Name)
+			return fmt.Errorf("%q is not a valid file name: use letters, digits and ._- only", s.Name)
 		}
 		f, err := store(ctx, filepath.Join(dir, filesDir, s.Name), s)
 		if err != nil {

@@ -13,7 +13,7 @@
 // [Open] reads either. What it hands out is verified while it is read: a reader returns
 // a [DigestError] in place of the last bytes of a content that is not what the manifest
 // says. So the content is never complete when it is wrong, but its beginning may have
-// been passed on by then: whoever writes it somewhere gives it its final name only after
+// been passed on by then: a writer gives it its final name only after
 // io.EOF.
 //
 // [Build] and [Payload.WriteImage] write payloads: the same input gives the same bytes.

@@ -91,9 +91,9 @@ func checkLayoutVersion(path string) error {
 	return nil
 }
 
-// decodingError says what the library's decoders refuse, as their errors do not tell which of it they met.
+// decodingError lists what the library's decoders refuse, because their errors do not say which of it was found.
 func decodingError(what string, err error) error {
-	return fmt.Errorf("reading %s: it is no JSON document of its kind, or a digest in it is no SHA-256 digest: %w", what, err)
+	return fmt.Errorf("reading %s: it is not a JSON document of its kind, or a digest in it is not a SHA-256 digest: %w", what, err)
 }
 
 // maxNesting is how deep indexes may be nested: one more than tools make.
@@ -143,7 +143,7 @@ func (i *image) choose(ctx context.Context, index v1.ImageIndex, depth int) (v1.
 // verifyBlob compares sizes and digests, which the library does not do for layouts.
 func (i *image) verifyBlob(ctx context.Context, d v1.Descriptor) error {
 	if d.Digest.Algorithm != digestAlgorithm {
-		return fmt.Errorf("%q is no SHA-256 digest", d.Digest)
+		return fmt.Errorf("%q is not a SHA-256 digest", d.Digest)
 	}
 	blob, err := i.blobs.Blob(d.Digest)
 	if err != nil {

@@ -53,7 +53,7 @@ func (p *Payload) writeImage(ctx context.Context, dir string) error {
 	if err := to.AppendImage(image, ocilayout.WithPlatform(platform)); err != nil {
 		return err
 	}
-	// The library lets nobody but its user read layers.
+	// The library makes layers readable for its user only.
 	return errors.Join(os.Chmod(filepath.Join(dir, "blobs", digestAlgorithm, content.SHA256), 0o644), os.Remove(archive)) //nolint:gosec // as the files of a payload
 }
 

@@ -149,14 +149,14 @@ func decodeManifest(b []byte) (*Manifest, error) {
 		SchemaVersion int `json:"schemaVersion"`
 	}
 	if err := json.Unmarshal(b, &version); err != nil {
-		return nil, fmt.Errorf("the manifest is no JSON document of its kind: %w", err)
+		return nil, fmt.Errorf("the manifest is not a JSON document of its kind: %w", err)
 	}
 	if version.SchemaVersion != SchemaVersion {
 		return nil, fmt.Errorf("the manifest has schema version %d, and this program reads %d only", version.SchemaVersion, SchemaVersion)
 	}
 	m := &Manifest{}
 	if err := json.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("the manifest is no JSON document of its kind: %w", err)
+		return nil, fmt.Errorf("the manifest is not a JSON document of its kind: %w", err)
 	}
 	if err := m.Validate(); err != nil {
 		return nil, fmt.Errorf("the manifest is invalid: %w", err)
@@ -189,14 +189,14 @@ func (m *Manifest) Validate() error {
 		name, path := strings.ToLower(s.Name), strings.ToLower(s.Path)
 		switch {
 		case !nameFormat.MatchString(s.Name):
-			bad("%q is no name for a file: want letters, digits and ._- only", s.Name)
+			bad("%q is not a valid file name: use letters, digits and ._- only", s.Name)
 		case names[name]:
-			bad("%s is there twice", s.Name)
+			bad("%s exists twice", s.Name)
 		}
 		names[name] = true
 		switch other, taken := paths[path]; {
 		case !pathFormat.MatchString(s.Path):
-			bad(`%s: %q is no absolute path on Windows: want one like C:\k\%s`, s.Name, s.Path, s.Name)
+			bad(`%s: %q is not an absolute path on Windows: use one like C:\k\%s`, s.Name, s.Path, s.Name)
 		case taken:
 			bad("%s has the same path as %s: %s", s.Name, other, s.Path)
 		}
@@ -210,7 +210,7 @@ func (m *Manifest) Validate() error {
 			bad("%s: size %d is negative", what, c.Size)
 		}
 		if b, err := hex.DecodeString(c.SHA256); err != nil || len(b) != 32 || c.SHA256 != strings.ToLower(c.SHA256) {
-			bad("%s: %q is no SHA-256 digest in lower-case hexadecimal", what, c.SHA256)
+			bad("%s: %q is not a SHA-256 digest in lower-case hexadecimal", what, c.SHA256)
 		}
 	}
 	for _, f := range m.Files {
@@ -223,7 +223,7 @@ func (m *Manifest) Validate() error {
 			content(f.Name+": override", f.Override.Content)
 			u, err := url.Parse(f.Override.URL)
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				bad("%s: override: %q is no http or https URL", f.Name, f.Override.URL)
+				bad("%s: override: %q is not an http or https URL", f.Name, f.Override.URL)
 			}
 		}
 	}

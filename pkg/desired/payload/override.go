@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 )
 
-// openOverride opens the content that a site put in the place of ours.
+// openOverride opens the content by which a site replaces that of the payload.
 func (p *Payload) openOverride(ctx context.Context, f *File) (io.ReadSeekCloser, error) {
 	dir := p.options.CacheDir
 	if dir == "" {

@@ -30,7 +30,7 @@ const (
 const maxManifest = 4 << 20
 
 // ErrNoFile is wrapped by errors about a name that is not in the payload.
-var ErrNoFile = errors.New("there is no such file in the payload")
+var ErrNoFile = errors.New("the payload has no such file")
 
 // Options of [Open]. The zero value is ready for use.
 type Options struct {

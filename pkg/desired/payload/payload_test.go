@@ -221,18 +221,18 @@ func TestBuild(t *testing.T) {
 		want string
 	}{
 		{"no such file", func(_ *payload.Manifest, l []payload.Source) { l[0].LocalPath = "/nonexistent" }, "empty.txt: open /nonexistent"},
-		{"name that leads elsewhere", func(_ *payload.Manifest, l []payload.Source) { l[0].Name = "../x" }, `"../x" is no name`},
-		{"relative path", func(_ *payload.Manifest, l []payload.Source) { l[0].Path = `k\x` }, "no absolute path on Windows"},
-		{"path with parts that lead up", func(_ *payload.Manifest, l []payload.Source) { l[0].Path = `C:\k\..\x` }, "no absolute path on Windows"},
+		{"name that leads elsewhere", func(_ *payload.Manifest, l []payload.Source) { l[0].Name = "../x" }, `"../x" is not a valid file name`},
+		{"relative path", func(_ *payload.Manifest, l []payload.Source) { l[0].Path = `k\x` }, "not an absolute path on Windows"},
+		{"path with parts that lead up", func(_ *payload.Manifest, l []payload.Source) { l[0].Path = `C:\k\..\x` }, "not an absolute path on Windows"},
 		{"two at one place", func(_ *payload.Manifest, l []payload.Source) { l[0].Path = `c:\K\Kubelet.exe` }, "same path"},
 		{"no version", func(m *payload.Manifest, _ []payload.Source) { m.Version = "" }, "version is empty"},
 		{"no role", func(_ *payload.Manifest, l []payload.Source) { l[0].Role = "" }, "role is empty"},
 		{"override from a file", func(_ *payload.Manifest, l []payload.Source) {
 			l[0].Override = &payload.Override{URL: "file:///etc/passwd", Content: payload.Content{SHA256: sum(nil)}}
-		}, "no http or https URL"},
+		}, "not an http or https URL"},
 		{"override without a digest", func(_ *payload.Manifest, l []payload.Source) {
 			l[0].Override = &payload.Override{URL: "https://example.com/x"}
-		}, "no SHA-256 digest"},
+		}, "not a SHA-256 digest"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parent := t.TempDir()
@@ -395,11 +395,11 @@ func TestSeek(t *testing.T) {
 
 func TestManifestIsRefused(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
-		{"no JSON", "x", "no JSON document"},
+		{"no JSON", "x", "not a JSON document"},
 		{"another version", `{"schemaVersion": 2}`, "has schema version 2, and this program reads 1 only"},
 		{"none", `{}`, "has schema version 0"},
 		{"no content", `{"schemaVersion": 1}`, "name is empty"},
-		{"traversal", `{"schemaVersion": 1, "files": [{"name": "../../x"}]}`, `"../../x" is no name`},
+		{"traversal", `{"schemaVersion": 1, "files": [{"name": "../../x"}]}`, `"../../x" is not a valid file name`},
 		{"huge", strings.Repeat(" ", 5<<20), "more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -638,10 +638,10 @@ func TestImageIsRefused(t *testing.T) {
 		}, `version "2.0.0"`},
 		{"digest of another kind", func(i image) {
 			i.finish(object{"mediaType": typeManifest, "digest": "sha512:" + strings.Repeat("0", 128)})
-		}, "no SHA-256 digest"},
+		}, "not a SHA-256 digest"},
 		{"digest that leads elsewhere", func(i image) {
 			i.finish(object{"mediaType": typeManifest, "digest": "sha256:../../../etc/passwd"})
-		}, "no SHA-256 digest"},
+		}, "not a SHA-256 digest"},
 		{"damaged manifest", func(i image) {
 			m := i.json(typeManifest, object{})
 			i.replace(m, []byte("[]"))

@@ -53,7 +53,7 @@ func openVerified(name, path string, want Content) (io.ReadSeekCloser, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no regular file", path)
+		err = fmt.Errorf("%s is not a regular file", path)
 	case info.Size() != want.Size:
 		err = &DigestError{Name: name, Want: want, Got: Content{Size: info.Size()}}
 	}

@@ -27,8 +27,8 @@ func (a *Client) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 		return nil, err
 	}
 	plan := &api.Plan{}
-	q := question{command: api.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: answer.OfPlan}
-	if _, err := a.ask(ctx, instance, q, plan); err != nil {
+	q := query{command: api.CommandPlan, encoded: encoded, bundle: bundle, timeout: planTimeout, bounds: answer.OfPlan}
+	if _, err := a.query(ctx, instance, q, plan); err != nil {
 		return nil, err
 	}
 	if err := checkPlan(plan, bundle); err != nil {
@@ -38,14 +38,14 @@ func (a *Client) PlanConfiguration(ctx context.Context, instance *v1alpha1.Windo
 }
 
 // Apply makes the host as the bundle of the request says. It returns how that ended, which
-// may be a failure: an error means that nobody knows how it ended, because no result came. Then, as
-// after every failure, the same can be applied again. As long as the first one goes on, the host
+// may be a failure: an error means that it is not known how it ended, because no result came. Then, as
+// after every failure, the same can be applied again. As long as the first one continues, the host
 // answers that it is locked, a failure with the reason [api.ReasonLocked].
 //
 // The end of ctx ends the SSH session. What becomes of the agent then is up to the SSH
 // server. OpenSSH for Windows leaves a program without a terminal alone
 // (https://github.com/PowerShell/Win32-OpenSSH/issues/1751), so that it gets to its end with
-// nobody to listen, but for its transcript; others end it. Both leave the host in a state
+// nothing but its transcript to show for it; others end it. Both leave the host in a state
 // from which the same can be applied again.
 //
 // report, if it is not nil, gets what happens while it happens, several times a second
@@ -63,9 +63,9 @@ func (a *Client) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	return a.change(ctx, target, change{command: api.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
 }
 
-// Cleanup takes everything off the host that was put on it, and puts back what was there
-// before. Where the host need not be restarted for that, which the result says, it takes
-// the agent and its directory off the host as well, unless that is the only thing that
+// Cleanup removes everything that was put on the host, and restores what was there
+// before. Where the host need not be restarted for that, which the result says, it removes
+// the agent and its directory as well, unless that is the only thing that
 // fails: then there is an error. Otherwise the agent stays for the restart; call Cleanup
 // again after it. It can be repeated at any time.
 //
@@ -93,7 +93,7 @@ type change struct {
 	input   []byte
 	// bundle is what is applied. Nil: everything is removed.
 	bundle *config.Bundle
-	// report gets what happens. Nil: nobody.
+	// report gets the events. May be nil.
 	report func(api.Event)
 }
 

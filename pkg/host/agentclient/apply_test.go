@@ -376,8 +376,8 @@ func TestSilence(t *testing.T) {
 		patience patience
 		want     string
 	}{
-		{"silent", patience{silence: 200 * time.Millisecond, change: time.Hour}, "it told nothing new for 200ms"},
-		{"without an end", patience{silence: time.Hour, change: 200 * time.Millisecond}, "it did not get to its end within 200ms"},
+		{"silent", patience{silence: 200 * time.Millisecond, change: time.Hour}, "it reported nothing new for 200ms"},
+		{"without an end", patience{silence: time.Hour, change: 200 * time.Millisecond}, "it did not end within 200ms"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c.client.patience = tt.patience
@@ -409,12 +409,12 @@ func TestHostileProgress(t *testing.T) {
 		{"events only", say(strings.Repeat(event, 3)), "ended without a result"},
 		{"half a result", say(`{"result":{"outcome":"Applied"`), "ended without a result"},
 		{"garbage", say("\x00\xff\n"), "does not answer as the agent does"},
-		{"another document of JSON", say(`{"id":"one"}` + "\n"), "neither an event nor a result"},
-		{"both", say(`{"event":{},"result":{}}` + "\n"), "or both"},
-		{"unknown outcome", say(`{"result":{"outcome":"Perfect"}}` + "\n"), `outcome is "Perfect"`},
-		{"outcome of a cleanup", say(`{"result":{"outcome":"Removed"}}` + "\n"), `outcome is "Removed"`},
+		{"another document of JSON", say(`{"id":"one"}` + "\n"), "either an event or a result"},
+		{"both", say(`{"event":{},"result":{}}` + "\n"), "must have either"},
+		{"unknown outcome", say(`{"result":{"outcome":"Perfect"}}` + "\n"), `unknown outcome "Perfect"`},
+		{"outcome of a cleanup", say(`{"result":{"outcome":"Removed"}}` + "\n"), `unknown outcome "Removed"`},
 		{"another revision", say(`{"result":{"outcome":"Applied","revision":"other"}}` + "\n"), `answers for the revision "other"`},
-		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "not what it would do"},
+		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "does not report what it would do"},
 		{"a line without an end", endless, "a line has more than 1048576 bytes"},
 		{"events without an end", func(w io.Writer) { flood(w, strings.Repeat(event, 1000)) }, "more than 8388608 bytes"},
 		{"more objects than there can be", say(`{"result":{"changed":[` + strings.Repeat("{},", answer.OfPlan.Objects) + `{}]}}` + "\n"), "objects, more than"},
@@ -491,7 +491,7 @@ func TestSecretsStay(t *testing.T) {
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
 		_, applied := c.client.runChange(t.Context(), target, "hostile", change{command: api.CommandApply, input: input, bundle: &c.bundle})
-		_, planned := askProgram(t.Context(), c.Pool, target, "hostile", question{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
+		_, planned := queryProgram(t.Context(), c.Pool, target, "hostile", query{command: api.CommandPlan, encoded: input, bundle: &c.bundle}, &api.Plan{})
 		for _, err := range []error{applied, planned} {
 			if err == nil || strings.Contains(err.Error(), secretToken) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString(c.bundle.Secrets["bootstrap"])) || !strings.Contains(err.Error(), redacted) {
 				t.Errorf("got %v", err)
@@ -516,8 +516,8 @@ func TestHostilePlan(t *testing.T) {
 	}{
 		{"path of its own", api.Plan{Payload: []api.PayloadFile{{Name: file.Source.Payload, Digest: file.Digest, Path: `C:\Windows\System32\sethc.exe`, URL: "http://169.254.169.254/", Size: -1}}}, ""},
 		{"another file", api.Plan{Payload: []api.PayloadFile{{Name: "other.exe", Digest: file.Digest}}}, "other.exe"},
-		{"another digest", api.Plan{Payload: []api.PayloadFile{{Name: file.Source.Payload, Digest: "sha256:0"}}}, "which it was not asked to have"},
-		{"what is no file of the payload", api.Plan{Payload: []api.PayloadFile{{Digest: c.bundle.Document.Files[0].Digest}}}, "which it was not asked to have"},
+		{"another digest", api.Plan{Payload: []api.PayloadFile{{Name: file.Source.Payload, Digest: "sha256:0"}}}, "which was not requested"},
+		{"what is no file of the payload", api.Plan{Payload: []api.PayloadFile{{Digest: c.bundle.Document.Files[0].Digest}}}, "which was not requested"},
 		{"another revision", api.Plan{Revision: "other"}, `"other"`},
 		{"unknown impact", api.Plan{Impact: "Little"}, `impact "Little"`},
 		{"unknown impact of an item", api.Plan{Items: []api.Item{{Action: api.ActionCreate}}}, `impact ""`},

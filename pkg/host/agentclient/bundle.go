@@ -42,7 +42,7 @@ func LoadBundle(dir string) (*Bundle, error) {
 // file name and a table.
 func (b *Bundle) Digest() string { return b.sha256[:16] }
 
-// command is the path of the agent on hosts, as their shells want it.
+// command is the path of the agent on hosts, in the form of their shells.
 func (b *Bundle) command() string { return commandPath(b.name()) }
 
 // name is that of the file on a host.

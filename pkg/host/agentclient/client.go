@@ -2,9 +2,9 @@
 // Copyright The Windows Instance API Authors.
 
 // Package agentclient works with the agent on the host behind a WindowsInstance: it puts the
-// agent there and asks it for facts and logs, has it plan, apply and remove a desired
-// configuration, sends it the programs of a node, and takes it off the host. It verifies the
-// agent by its digest, and believes nothing that a host answers; see package answer.
+// agent there and requests facts and logs from it, has it plan, apply and remove a desired
+// configuration, sends it the programs of a node, and removes it from the host. It verifies the
+// agent by its digest, and trusts nothing that a host answers; see package answer.
 //
 // It must not import the registry or a controller, which both build on it, nor decide what an
 // error means for them, which package diagnose does.
@@ -86,7 +86,7 @@ func New(o Options) *Client {
 }
 
 // Forget closes the connections to the host, for example because the instance is gone, and
-// has the agent on it verified anew.
+// has the agent on it verified again.
 func (a *Client) Forget(instance *v1alpha1.WindowsInstance) {
 	target := host.Address(instance)
 	a.options.Hosts.Forget(instance)
@@ -97,7 +97,7 @@ func (a *Client) Forget(instance *v1alpha1.WindowsInstance) {
 }
 
 // invalidate forgets that the agent is on a host, and what else was found out about the host:
-// somebody may have removed the agent, or the host may have been installed anew.
+// the agent may have been removed, or the host reinstalled.
 func (a *Client) invalidate(target ssh.Target) {
 	a.mu.Lock()
 	delete(a.placed, target.Endpoint())

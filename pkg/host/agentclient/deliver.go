@@ -19,12 +19,12 @@ import (
 )
 
 // Deliver sends files of the payload to where the host needs them, as its plan says. Each
-// one is read and its digest computed before the host is told anything, and again while it
+// one is read and its digest computed before anything is sent to the host, and again while it
 // is sent, and on the host before it gets its name. A file with a URL is downloaded by this
 // process, whose payload says from where, and sent like the others.
 //
 // It can be repeated: what is on the host already is not sent again, and what was cut off
-// goes on where it was. progress, if it is not nil, is called now and then, and must not block.
+// continues where it was. progress, if it is not nil, is called now and then, and must not block.
 //
 // Errors are [PayloadError]s, and those of [transfer.Transfer.Put]: [transfer.Error]s, and
 // what wraps an [ssh.Error], a [host.CredentialsError] or an [Error].
@@ -142,7 +142,7 @@ type remote struct{ a *Client }
 var _ transfer.Remote = remote{}
 
 const (
-	// filesAtOnce is how many files the agent is asked about at a time: it reads no more
+	// filesAtOnce is how many files are in one request to the agent: it reads no more
 	// than 64 KiB of a request.
 	filesAtOnce = 100
 	// hostReads is how many bytes per second a host reads, unpacks and writes at least. A
@@ -152,7 +152,7 @@ const (
 
 // reading is how long a host may take for work on so many bytes.
 func reading(bytes int64) time.Duration {
-	return askTimeout + time.Duration(bytes/hostReads)*time.Second
+	return queryTimeout + time.Duration(bytes/hostReads)*time.Second
 }
 
 // Inspect implements [transfer.Remote].
@@ -164,12 +164,12 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []api.Want
 			size += f.Size
 		}
 		var answer api.FilesAnswer
-		q := question{command: api.CommandFiles, request: api.FilesRequest{Files: some}, timeout: reading(size)}
-		if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
+		q := query{command: api.CommandFiles, request: api.FilesRequest{Files: some}, timeout: reading(size)}
+		if _, err := r.a.queryTarget(ctx, target, q, &answer); err != nil {
 			return nil, err
 		}
 		if len(answer.Files) != len(some) {
-			return nil, &Error{Step: StepRun, Err: fmt.Errorf("it was asked about %d files and answers for %d", len(some), len(answer.Files))}
+			return nil, &Error{Step: StepRun, Err: fmt.Errorf("the request has %d files, and the answer %d", len(some), len(answer.Files))}
 		}
 		states = append(states, answer.Files...)
 	}
@@ -179,8 +179,8 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []api.Want
 // Commit implements [transfer.Remote].
 func (r remote) Commit(ctx context.Context, target ssh.Target, request api.CommitRequest) error {
 	var answer api.CommitAnswer
-	q := question{command: api.CommandCommit, request: request, timeout: reading(request.Size)}
-	if _, err := r.a.askTarget(ctx, target, q, &answer); err != nil {
+	q := query{command: api.CommandCommit, request: request, timeout: reading(request.Size)}
+	if _, err := r.a.queryTarget(ctx, target, q, &answer); err != nil {
 		return err
 	}
 	if answer.Error == nil {

@@ -185,7 +185,7 @@ func TestDeliverFailures(t *testing.T) {
 		{"other content", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"DigestMismatch","message":"it has the digest x"}}` + "\n"}, transfer.ErrDigest, "it has the digest x"},
 		{"in use", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"InUse","message":"it runs"}}` + "\n"}, transfer.ErrInUse, "it runs"},
 		{"anything else", map[string]string{"files": state("-1"), "commit": `{"error":{"reason":"?","message":"\u001b[2J"}}` + "\n"}, nil, "?[2J"},
-		{"fewer answers than files", map[string]string{"files": "{}\n"}, nil, "asked about 1 files and answers for 0"},
+		{"fewer answers than files", map[string]string{"files": "{}\n"}, nil, "the request has 1 files, and the answer 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newConfigurable(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
@@ -228,7 +228,7 @@ func TestDeliverSilence(t *testing.T) {
 	c.client.patience.silence = 300 * time.Millisecond
 	c.SetFault(t, winhost.Fault{ExecHang: true, ExecMatch: "files$"})
 	err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
-	if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "told nothing new") {
+	if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), "reported nothing new") {
 		t.Errorf("got %v", err)
 	}
 }

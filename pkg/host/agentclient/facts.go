@@ -19,14 +19,14 @@ const factsTimeout = time.Minute
 // [ssh.Error]s and [Error]s.
 func (a *Client) Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error) {
 	facts := &api.Facts{}
-	if _, err := a.ask(ctx, instance, askFacts, facts); err != nil {
+	if _, err := a.query(ctx, instance, factsQuery, facts); err != nil {
 		return nil, err
 	}
 	return facts, nil
 }
 
-// askFacts is the question for facts.
-var askFacts = question{command: api.CommandFacts, timeout: factsTimeout}
+// factsQuery is the request for facts.
+var factsQuery = query{command: api.CommandFacts, timeout: factsTimeout}
 
 // Inspect has the agent report on the host in more detail than Facts does. Errors are
 // those of [Hosts], [ssh.Error]s and [Error]s.
@@ -34,7 +34,7 @@ var askFacts = question{command: api.CommandFacts, timeout: factsTimeout}
 // [ssh.Error]: https://pkg.go.dev/github.com/openshift/windows-instance-api/pkg/host/ssh#Error
 func (a *Client) Inspect(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.WindowsInstanceInspection, error) {
 	var facts api.Facts
-	times, err := a.ask(ctx, instance, question{command: api.CommandInspect}, &facts)
+	times, err := a.query(ctx, instance, query{command: api.CommandInspect}, &facts)
 	if err != nil {
 		return nil, err
 	}

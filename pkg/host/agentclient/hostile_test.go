@@ -97,7 +97,7 @@ func TestEndlessAnswers(t *testing.T) {
 func TestHostileAnswers(t *testing.T) {
 	// Asked once: the second time our agent would have been put there.
 	boot := func(s *site) error {
-		_, err := askProgram(t.Context(), s.Pool, mustTarget(t, s), "hostile", question{command: api.CommandBoot}, &api.BootFacts{})
+		_, err := queryProgram(t.Context(), s.Pool, mustTarget(t, s), "hostile", query{command: api.CommandBoot}, &api.BootFacts{})
 		return err
 	}
 	logs := func(s *site) error {
@@ -110,9 +110,9 @@ func TestHostileAnswers(t *testing.T) {
 		use    func(s *site) error
 		want   string
 	}{
-		{"no boot", `{}`, boot, "does not say which boot"},
-		{"boot that is too long", fmt.Sprintf(`{"id":%q}`, strings.Repeat("x", answer.MaxBootID+1)), boot, "is no name of one"},
-		{"boot that terminals act upon", `{"id":"\u001b[2J"}`, boot, "is no name of one"},
+		{"no boot", `{}`, boot, "does not name the boot"},
+		{"boot that is too long", fmt.Sprintf(`{"id":%q}`, strings.Repeat("x", answer.MaxBootID+1)), boot, "is not valid"},
+		{"boot that terminals act upon", `{"id":"\u001b[2J"}`, boot, "is not valid"},
 		{"not JSON", "\x00", boot, "cannot be read"},
 		{
 			"more objects than there can be", `{"id":"one","x":[` + strings.Repeat("{},", answer.Usual.Objects) + `{}]}`, boot,
@@ -121,7 +121,7 @@ func TestHostileAnswers(t *testing.T) {
 		{
 			"route that was not asked for", `{"changed":[{"destination":"0.0.0.0/0"}]}`,
 			func(s *site) error { _, err := s.client.EnsureRoutes(t.Context(), s.Instance, nil); return err },
-			"0.0.0.0/0, which it was not asked for",
+			"0.0.0.0/0, which was not requested",
 		},
 		{"log refused with a code of another server", `{"protocol":1,"error":{"code":401,"message":"log in again"}}` + "\n", logs, "refuses with the code 401"},
 		{"log refused with no code at all", `{"protocol":1,"error":{"code":7}}` + "\n", logs, "refuses with the code 7"},

@@ -21,7 +21,7 @@ type Installed struct {
 }
 
 // Installed verifies the agent on a host over connections of the given pool, and changes nothing
-// there. An agent that is not there is an [fs.ErrNotExist], with the digest of the one that
+// there. An agent that does not exist is an [fs.ErrNotExist], with the digest of the one that
 // would be put there.
 func (a *Client) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Target) (Installed, error) {
 	client, err := openSFTP(ctx, pool, target)
@@ -37,7 +37,7 @@ func (a *Client) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Targe
 // Facts has the agent report on its host. It is not put there again if it is gone meanwhile.
 func (i Installed) Facts(ctx context.Context) (*api.Facts, error) {
 	facts := &api.Facts{}
-	if _, err := askProgram(ctx, i.pool, i.target, i.command, askFacts, facts); err != nil {
+	if _, err := queryProgram(ctx, i.pool, i.target, i.command, factsQuery, facts); err != nil {
 		return nil, err
 	}
 	return facts, nil

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// headerTimeout is how long the agent gets to find what is asked for.
+	// headerTimeout is how long the agent gets to find the requested log.
 	headerTimeout = 30 * time.Second
 	// failureGrace is how long a program that did not answer as the agent gets to say why.
 	failureGrace = 2 * time.Second
@@ -41,7 +41,7 @@ type LogStream struct {
 }
 
 // Logs opens a log on the host of the instance. It returns once the host has found
-// what is asked for. The stream ends with ctx. Errors are those of [Hosts],
+// the log. The stream ends with ctx. Errors are those of [Hosts],
 // [ssh.Error]s, [Error]s and [LogRefusedError]s.
 func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (*LogStream, error) {
 	target, err := a.options.Hosts.Target(ctx, instance)
@@ -143,7 +143,7 @@ func (s *LogStream) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// Stop asks the host to end a follow in good order: what is readable is still sent,
+// Stop has the host end a follow in good order: what is readable is still sent,
 // then the line with the cursor. It does not wait for it.
 func (s *LogStream) Stop() {
 	s.stop.Do(func() {

@@ -12,7 +12,7 @@ import (
 
 // patience is how long is waited for what may take long.
 type patience struct {
-	// silence is how long a change, or a transfer, may tell nothing new. The longest that
+	// silence is how long a change, or a transfer, may report nothing new. The longest that
 	// the engine waits without a word is 5 minutes, for a value that a service makes.
 	silence time.Duration
 	// change is how long all of a change may take. A dozen services that need all of their
@@ -26,7 +26,7 @@ type patience struct {
 
 var defaultPatience = patience{silence: 10 * time.Minute, change: 2 * time.Hour, end: 10 * time.Second, removal: 15 * time.Second}
 
-// silenceError means that a host told nothing new for too long, or did not get to an end.
+// silenceError means that a host reported nothing new for too long, or did not end.
 type silenceError struct{ message string }
 
 // Error implements error.
@@ -50,11 +50,11 @@ func newWatch(ctx context.Context, silence, whole time.Duration) (context.Contex
 	w := &watch{silence: silence}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.quiet = time.AfterFunc(silence, func() {
-		w.cancel(&silenceError{fmt.Sprintf("it told nothing new for %s", silence)})
+		w.cancel(&silenceError{fmt.Sprintf("it reported nothing new for %s", silence)})
 	})
 	if whole > 0 {
 		w.whole = time.AfterFunc(whole, func() {
-			w.cancel(&silenceError{fmt.Sprintf("it did not get to its end within %s", whole)})
+			w.cancel(&silenceError{fmt.Sprintf("it did not end within %s", whole)})
 		})
 	}
 	return w.ctx, w

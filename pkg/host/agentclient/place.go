@@ -50,7 +50,7 @@ func (a *Client) ensureAgent(ctx context.Context, target ssh.Target) (string, er
 	if ok {
 		return command, nil
 	}
-	// The work goes on when the first of several callers leaves: it has a deadline of its own.
+	// The work continues when the first of several callers leaves: it has a deadline of its own.
 	done := a.ensure.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTimeout)
 		defer cancel()
@@ -74,7 +74,7 @@ func (a *Client) ensureAgent(ctx context.Context, target ssh.Target) (string, er
 	}
 }
 
-// placeAgent looks for the agent on the host, and uploads it when it is not there.
+// placeAgent verifies the agent on the host, and uploads it when it is missing or another one.
 func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (string, error) {
 	client, err := openSFTP(ctx, a.options.Pool, target)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 
 	local, err := os.Open(build.path)
 	if err != nil {
-		return fail("opening our copy", err)
+		return fail("opening the local copy", err)
 	}
 	defer local.Close()
 	file, err := client.OpenFile(remote, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
@@ -211,7 +211,7 @@ func verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command
 
 // mayBeGone says whether err could mean that the agent is no longer on the host,
 // where it was once: then it is worth putting it there again. An agent that is
-// silent, or does not stop talking, is there.
+// silent, or does not stop sending, exists.
 func mayBeGone(err error) bool {
 	var failed *Error
 	var tooLarge *answer.TooLargeError
@@ -230,7 +230,7 @@ func agentFailure(err error) error {
 	return &Error{Step: StepRun, Err: err}
 }
 
-// commandPath is the path of a file of ours as the shell of the host wants it.
+// commandPath is the path of a file of ours in the form of the shell of the host.
 func commandPath(name string) string { return agentDir + `\` + name }
 
 // overSFTP is a path of a host as SFTP has it.

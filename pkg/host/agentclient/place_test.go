@@ -205,7 +205,7 @@ func TestAgentErrors(t *testing.T) {
 			if err := os.Remove(filepath.Join(s.AgentDir, "windows-node-agent.exe")); err != nil {
 				t.Fatal(err)
 			}
-		}, StepUpload, "opening our copy"},
+		}, StepUpload, "opening the local copy"},
 		{"it cannot be run", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{ExecExit: 5}) }, StepVerify, "5"},
 		{"it fails", func(t *testing.T, s *site) { s.SetFault(t, winhost.Fault{ExecExit: 5, ExecMatch: " facts$"}) }, StepRun, "5"},
 	} {

@@ -17,7 +17,7 @@ import (
 )
 
 // Plan says what would be done to bring the host to what the bundle says, and does none of
-// it. A nil bundle asks for nothing but the agent. Without the agent nobody can inspect the
+// it. A nil bundle is about the agent only. Without the agent nothing can inspect the
 // host, so that it is the only change of a plan in which it is missing. Errors are
 // those of [Hosts], [ssh.Error]s and [Error]s.
 //
@@ -29,7 +29,7 @@ func (a *Client) Plan(ctx context.Context, instance *v1alpha1.WindowsInstance, b
 	}
 	if agent != nil {
 		if bundle != nil {
-			agent.Message += " What else would change is not known before it is there, as it is what inspects the host."
+			agent.Message += " What else would change is not known before that, because the agent inspects the host."
 		}
 		return []v1alpha1.PlannedChange{*agent}, nil
 	}
@@ -83,7 +83,7 @@ func plannedChanges(plan *api.Plan, address string) []v1alpha1.PlannedChange {
 	if len(plan.Reboot) > 0 {
 		changes = append(changes, v1alpha1.PlannedChange{
 			Kind: KindHost, Name: address, Action: string(api.ActionUpdate), Impact: v1alpha1.ImpactReboot,
-			Message: fmt.Sprintf("It has to be restarted before anything else is done, for %s. What follows is what is known to be done then.", strings.Join(plan.Reboot, ", ")),
+			Message: fmt.Sprintf("It must be restarted before anything else is done, for %s. The changes below are those known to follow.", strings.Join(plan.Reboot, ", ")),
 		})
 	}
 	for _, i := range plan.Items {

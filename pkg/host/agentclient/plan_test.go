@@ -61,7 +61,7 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 func TestPlanConfiguration(t *testing.T) {
 	c := newConfigurable(t, winhost.InProcessOptions{})
 	changes, err := c.client.Plan(t.Context(), c.Instance, &c.bundle)
-	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Message, "What else would change is not known before it is there") {
+	if err != nil || len(changes) != 1 || !strings.Contains(changes[0].Message, "What else would change is not known before that") {
 		t.Errorf("without the agent: %+v, %v", changes, err)
 	}
 	if _, err := os.Stat(c.agentPath(t)); !os.IsNotExist(err) {
@@ -100,7 +100,7 @@ func TestPlannedChanges(t *testing.T) {
 	}, "10.1.42.1")
 	want := []v1alpha1.PlannedChange{
 		{Kind: KindHost, Name: "10.1.42.1", Action: "Update", Impact: v1alpha1.ImpactReboot,
-			Message: "It has to be restarted before anything else is done, for Create Feature Containers, Create Hostname win-1. What follows is what is known to be done then."},
+			Message: "It must be restarted before anything else is done, for Create Feature Containers, Create Hostname win-1. The changes below are those known to follow."},
 		{Kind: "File", Name: `C:\k\x`, Action: "Update", Impact: v1alpha1.ImpactDrain, Message: "its content differs; restarted for it: kubelet, kube-proxy"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -19,7 +19,7 @@ const (
 	// maxProgressLine bounds one line of what "apply" and "cleanup" answer. The longest is
 	// a result with hundreds of items; events have some hundred bytes.
 	maxProgressLine = 1 << 20
-	// maxProgress bounds all of it. A host that is configured from scratch tells some hundred events.
+	// maxProgress bounds all of it. A host that is configured from scratch reports some hundred events.
 	maxProgress = 8 << 20
 	// maxSteps bounds how many steps a host may say that there are.
 	maxSteps = 1 << 16
@@ -51,7 +51,7 @@ func readProgress(r io.Reader, hide redactor, event func(api.Event)) (*api.Resul
 			p.Event.Step, p.Event.Steps = answer.Between(p.Event.Step, 0, maxSteps), answer.Between(p.Event.Steps, 0, maxSteps)
 			event(*p.Event)
 		default:
-			return nil, errors.New("it does not answer as the agent does: a line has neither an event nor a result, or both")
+			return nil, errors.New("it does not answer as the agent does: a line must have either an event or a result")
 		}
 	}
 }
@@ -66,7 +66,7 @@ type boundedReader struct {
 func (b *boundedReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), b.left+1)])
 	if b.left -= n; b.left < 0 {
-		return 0, &answer.TooLargeError{What: "what it tells of its progress", Limit: maxProgress}
+		return 0, &answer.TooLargeError{What: "its progress", Limit: maxProgress}
 	}
 	return n, err
 }
@@ -77,7 +77,7 @@ var (
 	cleanupOutcomes = []api.Outcome{api.OutcomeRemoved, api.OutcomeFailed}
 )
 
-// checkResult refuses a result on which nobody could act. bundle is what was to be applied;
+// checkResult refuses a result on which no caller can act. bundle is what was to be applied;
 // nil: everything was to be removed.
 func checkResult(r *api.Result, bundle *config.Bundle) error {
 	outcomes := applyOutcomes
@@ -85,7 +85,7 @@ func checkResult(r *api.Result, bundle *config.Bundle) error {
 		outcomes = cleanupOutcomes
 	}
 	if !slices.Contains(outcomes, r.Outcome) {
-		return fmt.Errorf("it says that the outcome is %.40q, which is not one that there is", r.Outcome)
+		return fmt.Errorf("it reports the unknown outcome %.40q", r.Outcome)
 	}
 	if bundle == nil || r.Outcome == api.OutcomeFailed {
 		return nil
@@ -97,12 +97,12 @@ func checkResult(r *api.Result, bundle *config.Bundle) error {
 		return nil
 	}
 	if r.Plan == nil {
-		return errors.New("it says that it would cost too much, and not what it would do")
+		return errors.New("it reports that the impact is too high, and does not report what it would do")
 	}
 	return checkPlan(r.Plan, bundle)
 }
 
-// checkPlan refuses a plan on which nobody could act, and puts what the bundle says of the
+// checkPlan refuses a plan on which no caller can act, and puts what the bundle says of the
 // files of the payload in the place of what the host says: what is sent to a host, and
 // where, is not the host's to choose.
 func checkPlan(p *api.Plan, bundle *config.Bundle) error {
@@ -113,12 +113,12 @@ func checkPlan(p *api.Plan, bundle *config.Bundle) error {
 	for _, i := range p.Items {
 		impacts = append(impacts, i.Impact)
 		if !slices.Contains([]api.Action{api.ActionCreate, api.ActionUpdate, api.ActionDelete}, i.Action) {
-			return fmt.Errorf("it plans the action %.40q, which is not one that there is", i.Action)
+			return fmt.Errorf("it plans the unknown action %.40q", i.Action)
 		}
 	}
 	for _, i := range impacts {
 		if !slices.Contains(config.Impacts(), i) {
-			return fmt.Errorf("it plans the impact %.40q, which is not one that there is", i)
+			return fmt.Errorf("it plans the unknown impact %.40q", i)
 		}
 	}
 	for n, wanted := range p.Payload {
@@ -126,7 +126,7 @@ func checkPlan(p *api.Plan, bundle *config.Bundle) error {
 			return f.Source.Payload != "" && f.Source.Payload == wanted.Name && f.Digest == wanted.Digest
 		})
 		if at < 0 {
-			return fmt.Errorf("it needs %.100q of the payload, which it was not asked to have", wanted.Name)
+			return fmt.Errorf("it needs %.100q of the payload, which was not requested", wanted.Name)
 		}
 		f := bundle.Document.Files[at]
 		p.Payload[n] = api.PayloadFile{Name: f.Source.Payload, Digest: f.Digest, Size: f.Source.Size, URL: f.Source.URL, Path: api.PayloadPath(f.Digest)}
@@ -141,7 +141,7 @@ func checkRevision(revision string, bundle *config.Bundle) error {
 		return err
 	}
 	if revision != want {
-		return fmt.Errorf("it answers for the revision %.64q, and was asked for %s", revision, want)
+		return fmt.Errorf("it answers for the revision %.64q, and %s was requested", revision, want)
 	}
 	return nil
 }

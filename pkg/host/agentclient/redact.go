@@ -21,8 +21,8 @@ const minSecret = 12
 // encodedPiece is how much of an encoded secret is hidden at a time.
 const encodedPiece = 32
 
-// redactor takes secrets out of what a host says. The agent never says any, but a program in its
-// place, or a message of a library, might, and what a host says gets into objects and logs.
+// redactor removes secrets from what a host sends. The agent never sends any, but a program in its
+// place, or a message of a library, might, and what a host sends gets into objects and logs.
 type redactor struct{ replacer *strings.Replacer }
 
 // redactorOf hides the words of the secrets of a bundle; nil has none.

@@ -23,7 +23,7 @@ const (
 	removeTimeout = time.Minute
 	// removePause is the time between two tries.
 	removePause = 250 * time.Millisecond
-	// maxLeft is how many files that stay are told.
+	// maxLeft is how many of the files that stay are named.
 	maxLeft = 5
 )
 
@@ -35,8 +35,8 @@ var (
 	payloadFile = regexp.MustCompile(`^[0-9a-f]{64}(\.[0-9A-Za-z.-]+)?$`)
 )
 
-// removeAgent takes the agent off the host, with what is left of sending files, and its
-// directory. What is not ours stays, and is an error: somebody has to look.
+// removeAgent removes the agent from the host, with what is left of sending files, and its
+// directory. What is not ours stays, and is an error: an administrator has to decide.
 func (a *Client) removeAgent(ctx context.Context, target ssh.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout+a.patience.removal)
 	defer cancel()
@@ -85,15 +85,15 @@ func (r *remover) directory(hostPath string, ours *regexp.Regexp) {
 		}
 		name := path.Join(remote, e.Name())
 		if err := r.try(func() error { return r.client.Remove(name) }); err != nil {
-			r.err = fmt.Errorf("%s in %s cannot be removed, maybe because it runs or is open: %w", e.Name(), hostPath, err)
+			r.err = fmt.Errorf("%s in %s cannot be removed, perhaps because it runs or is open: %w", e.Name(), hostPath, err)
 			return
 		}
 	}
 	switch {
 	case len(left) > maxLeft:
-		r.err = fmt.Errorf("%s stays because of %d files or directories that are not ours, among them %s", hostPath, len(left), strings.Join(left[:maxLeft], ", "))
+		r.err = fmt.Errorf("%s is kept because it contains %d other files or directories, among them %s", hostPath, len(left), strings.Join(left[:maxLeft], ", "))
 	case len(left) > 0:
-		r.err = fmt.Errorf("%s stays because of what is not ours: %s", hostPath, strings.Join(left, ", "))
+		r.err = fmt.Errorf("%s is kept because it contains other files: %s", hostPath, strings.Join(left, ", "))
 	default:
 		if err := r.try(func() error { return r.client.RemoveDirectory(remote) }); err != nil {
 			r.err = fmt.Errorf("%s cannot be removed: %w", hostPath, err)

@@ -37,10 +37,10 @@ func TestCleanupRemoves(t *testing.T) {
 			"payload/" + digest, "payload/" + digest + ".0123456789abcdef.gz.part", "payload/" + digest + ".ABCDEFGH.windows-node-agent.tmp",
 		}},
 		{name: "what is not ours", there: []string{"notes.txt", "windows-node-agent-latest.exe"}, left: []string{"notes.txt", "windows-node-agent-latest.exe"},
-			says: `C:\Windows\windows-node-agent stays because of what is not ours: notes.txt, windows-node-agent-latest.exe`},
-		{name: "a directory that is not ours", there: []string{"own/x"}, left: []string{"own"}, says: "what is not ours: own"},
+			says: `C:\Windows\windows-node-agent is kept because it contains other files: notes.txt, windows-node-agent-latest.exe`},
+		{name: "a directory that is not ours", there: []string{"own/x"}, left: []string{"own"}, says: "other files: own"},
 		{name: "much that is not ours", there: []string{"a1", "b2", "c3", "d4", "e5", "f6"}, left: []string{"a1", "b2", "c3", "d4", "e5", "f6"},
-			says: "6 files or directories that are not ours, among them a1, b2, c3, d4, e5"},
+			says: "6 other files or directories, among them a1, b2, c3, d4, e5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newSite(t, winhost.InProcessOptions{})
@@ -102,7 +102,7 @@ func TestCleanupInUse(t *testing.T) {
 	stream := follow()
 	s.client.patience.removal = time.Millisecond
 	_, err := s.client.Cleanup(t.Context(), s.Instance, nil)
-	if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRemove || !strings.Contains(err.Error(), "maybe because it runs") {
+	if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRemove || !strings.Contains(err.Error(), "perhaps because it runs") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(s.agentPath(t)); err != nil {

@@ -17,14 +17,14 @@ import (
 // those of [Hosts], [ssh.Error]s and [Error]s.
 func (a *Client) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
 	var boot api.BootFacts
-	if _, err := a.ask(ctx, instance, question{command: api.CommandBoot}, &boot); err != nil {
+	if _, err := a.query(ctx, instance, query{command: api.CommandBoot}, &boot); err != nil {
 		return "", err
 	}
 	return boot.ID, nil
 }
 
 // Restart restarts the host, if it still is in the boot that the request names. It returns
-// when the host has agreed, which is before it goes down. After an error nobody knows
+// when the host has agreed, which is before it goes down. After an error it is not known
 // whether the host restarts; as the request names the boot, it can simply be made again,
 // over a new connection. Errors are those of BootID.
 func (a *Client) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
@@ -32,7 +32,7 @@ func (a *Client) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if request.BootID == "" {
 		return answer, errors.New("restarting a host: the request does not say which boot is to end")
 	}
-	_, err := a.ask(ctx, instance, question{command: api.CommandRestart, request: request}, &answer)
+	_, err := a.query(ctx, instance, query{command: api.CommandRestart, request: request}, &answer)
 	return answer, err
 }
 
@@ -41,12 +41,12 @@ func (a *Client) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance
 // Errors are those of BootID; after one, some of the routes may have been made.
 func (a *Client) EnsureRoutes(ctx context.Context, instance *v1alpha1.WindowsInstance, routes []api.Route) (changed []api.Route, err error) {
 	var answer api.RoutesAnswer
-	if _, err := a.ask(ctx, instance, question{command: api.CommandRoutes, request: api.RoutesRequest{Ensure: routes}}, &answer); err != nil {
+	if _, err := a.query(ctx, instance, query{command: api.CommandRoutes, request: api.RoutesRequest{Ensure: routes}}, &answer); err != nil {
 		return nil, err
 	}
 	for _, r := range answer.Changed {
 		if !slices.Contains(routes, r) {
-			return nil, &Error{Step: StepRun, Err: fmt.Errorf("it says that it has made the route to %s, which it was not asked for", r.Destination)}
+			return nil, &Error{Step: StepRun, Err: fmt.Errorf("it reports that it added the route to %s, which was not requested", r.Destination)}
 		}
 	}
 	return answer.Changed, nil

@@ -75,10 +75,10 @@ func NewChecker(hosts *host.Connector, agents *agentclient.Client) *Checker {
 }
 
 // Check tries the way to the host now, layer by layer, over a connection of its own. It
-// changes nothing on the host: an agent that is not there is not put there. It answers
+// changes nothing on the host: a missing agent is not installed. It answers
 // within half a minute, whatever the host does. What fails has the reason and the advice
 // that the conditions of the instance would have. A check in which nothing failed has
-// passed, also when the agent is not there yet and says nothing of the host.
+// passed, also when the agent is not installed yet and the host is not inspected.
 func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstanceCheckStatus {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -87,8 +87,8 @@ func (h *Checker) Check(ctx context.Context, instance *v1alpha1.WindowsInstance)
 	for _, l := range checkLayers[len(c.status.Layers):] {
 		c.status.Layers = append(c.status.Layers, v1alpha1.CheckLayer{Name: l.name, Result: v1alpha1.CheckSkipped, Message: c.ended})
 	}
-	// A layer is skipped because one before it failed, or because the agent is not there yet:
-	// that is how a host begins, and nothing that anybody has to repair.
+	// A layer is skipped because one before it failed, or because the agent is not installed yet:
+	// every host begins like that, and nothing has to be repaired.
 	c.status.Passed = !slices.ContainsFunc(c.status.Layers, func(l v1alpha1.CheckLayer) bool { return l.Result == v1alpha1.CheckFailed })
 	return &c.status
 }
@@ -117,13 +117,13 @@ func (h *Checker) check(ctx context.Context, c *check) {
 	h.checkAgent(ctx, c, trace)
 }
 
-// checkAgent looks for the agent, and has it inspect the host if it is there.
+// checkAgent verifies the agent, and has it inspect the host if it is installed.
 func (h *Checker) checkAgent(ctx context.Context, c *check, trace *host.Trace) {
 	began := time.Now()
 	agent, err := h.agents.Installed(ctx, trace.Pool, trace.Target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent with the digest %s, which inspects the host, is not there yet: the controller puts it there, or the next request that needs it.", agent.Digest))
+		c.skipped(CheckAgent, fmt.Sprintf("The way to the host works. The program windows-node-agent with the digest %s, which inspects the host, is not installed yet: the controller installs it, or the next request that needs it.", agent.Digest))
 		return
 	case err != nil:
 		c.diagnosed(CheckAgent, time.Since(began), err, nil)
@@ -138,7 +138,7 @@ func (h *Checker) checkAgent(ctx context.Context, c *check, trace *host.Trace) {
 		c.diagnosed(CheckPreflight, received.Sub(asked), err, nil)
 		return
 	}
-	c.judged(facts, asked, received)
+	c.evaluated(facts, asked, received)
 }
 
 func (c *check) add(layer v1alpha1.CheckLayer, took time.Duration) {
@@ -153,7 +153,7 @@ func (c *check) passed(name string, took time.Duration, message string) {
 
 func (c *check) skipped(name, message string) {
 	c.add(v1alpha1.CheckLayer{Name: name, Result: v1alpha1.CheckSkipped, Message: message}, 0)
-	c.ended = fmt.Sprintf("It needs the layer %s, which was skipped; check again when that is there.", name)
+	c.ended = fmt.Sprintf("It needs the layer %s, which was skipped; check again later.", name)
 }
 
 func (c *check) failed(name string, took time.Duration, reason, message string) {
@@ -195,27 +195,27 @@ func (c *check) describe(name string, trace *host.Trace) string {
 	return ""
 }
 
-// severityOrder puts first what is in the way.
+// severityOrder puts errors first.
 var severityOrder = map[preflight.Severity]int{preflight.Error: 0, preflight.Warning: 1}
 
-// judged ends the check with what preflight says.
-func (c *check) judged(facts *api.Facts, asked, received time.Time) {
+// evaluated ends the check with what preflight says.
+func (c *check) evaluated(facts *api.Facts, asked, received time.Time) {
 	findings := preflight.Evaluate(facts, asked, received)
 	slices.SortStableFunc(findings, func(a, b preflight.Finding) int {
 		return severityOrder[a.Severity] - severityOrder[b.Severity]
 	})
-	inTheWay := 0
+	blocking := 0
 	for _, f := range findings {
 		severity := v1alpha1.FindingWarning
 		if f.Severity == preflight.Error {
 			severity = v1alpha1.FindingError
-			inTheWay++
+			blocking++
 		}
 		c.status.Findings = append(c.status.Findings, v1alpha1.CheckFinding{Code: f.Code, Severity: severity, Message: f.Message})
 	}
 	took := received.Sub(asked)
-	if inTheWay > 0 {
-		c.failed(CheckPreflight, took, v1alpha1.ReasonFindings, fmt.Sprintf("The host cannot be a node yet, %d of %d findings are in the way; see findings.", inTheWay, len(findings)))
+	if blocking > 0 {
+		c.failed(CheckPreflight, took, v1alpha1.ReasonFindings, fmt.Sprintf("The host cannot be a node yet, %d of %d findings are errors; see findings.", blocking, len(findings)))
 		return
 	}
 	message := "The host is fit to be a node."

@@ -48,7 +48,7 @@ const (
 )
 
 // Diagnosis is an error in the words of the API: which condition it concerns, and
-// what somebody can do about it.
+// what can be done about it.
 type Diagnosis struct {
 	// Condition is the type of the condition, Status and Reason what it becomes.
 	Condition string
@@ -89,7 +89,7 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 	case StageLogin:
 		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing, "Logging in cannot be tried: %s.", cause(err))
 	}
-	return afterLogin(at, "%s: %s.", doing[at], cause(err))
+	return afterLogin(at, "%s: %s.", stageFailures[at], cause(err))
 }
 
 func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
@@ -132,7 +132,7 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 			"Something other than an SSH server answers on %s: correct spec.port, or stop what holds the port.", to)
 	case ssh.ReasonHandshakeFailed:
 		return failed(reachable, v1alpha1.ReasonHandshakeFailed,
-			"%s and our SSH client cannot agree on how to talk SSH: %s. Update OpenSSH on the host, or take restrictions on algorithms out of its sshd_config.", to, cause(e.Err))
+			"%s and our SSH client have no SSH algorithms in common: %s. Update OpenSSH on the host, or remove restrictions on algorithms from its sshd_config.", to, cause(e.Err))
 	case ssh.ReasonHostKeyUnknown:
 		// The key is recorded by the next probe.
 		return unknown(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonNotTried, "The host key of %s has not been recorded yet.", to)
@@ -140,7 +140,7 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 		return diagnoseHostKey(e, instance)
 	case ssh.ReasonCredentialsRefused:
 		return failed(authenticated, v1alpha1.ReasonCredentialsRefused,
-			"%s does not accept the credentials for user %s: for an administrator the public key belongs into C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username)
+			"%s does not accept the credentials for user %s: for an administrator the public key belongs in C:\\ProgramData\\ssh\\administrators_authorized_keys, which only SYSTEM and Administrators may be able to write; check spec.username and the Secret as well.", to, instance.Spec.Username)
 	case ssh.ReasonSessionRefused:
 		return failed(authenticated, v1alpha1.ReasonSessionRefused,
 			"%s accepts the credentials of user %s and then refuses a session: %s. Check MaxSessions, ForceCommand and the DefaultShell of OpenSSH.", to, instance.Spec.Username, cause(e.Err))
@@ -161,7 +161,7 @@ func diagnoseSSH(at Stage, e *ssh.Error, instance *v1alpha1.WindowsInstance) Dia
 		return failed(authenticated, v1alpha1.ReasonCredentialsRefused, "Logging in to %s fails: %s.", to, cause(e))
 	}
 	if isAfterLogin(at) {
-		return afterLogin(at, "%s: %s.", doing[at], cause(e))
+		return afterLogin(at, "%s: %s.", stageFailures[at], cause(e))
 	}
 	return failed(authenticated, v1alpha1.ReasonSessionRefused, "No session can be opened on %s: %s.", to, cause(e))
 }
@@ -196,7 +196,7 @@ func diagnoseSilence(at Stage, instance *v1alpha1.WindowsInstance) Diagnosis {
 		return afterLogin(at, "The program windows-node-agent did not answer in time on %s: the host may be overloaded; it is tried again.", to)
 	}
 	return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonAuthenticationTimedOut,
-		"%s went silent while user %s was logging in: the host may be overloaded or starting, or cannot reach its domain controller.", to, instance.Spec.Username)
+		"%s did not answer while user %s was logging in: the host may be overloaded or starting, or cannot reach its domain controller.", to, instance.Spec.Username)
 }
 
 func handshakeTimedOut(to string) Diagnosis {
@@ -222,7 +222,7 @@ func diagnoseHostKey(e *ssh.Error, instance *v1alpha1.WindowsInstance) Diagnosis
 	return HostKeyChanged(host.KeyOf(keys.Presented), pinned, instance)
 }
 
-// HostKeyChanged says everything that somebody needs in order to decide about the
+// HostKeyChanged says everything that an administrator needs to decide about the
 // new key. presented may be none, see [ssh.HostKeyError].
 func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.WindowsInstance) Diagnosis {
 	trusted := make([]string, len(pinned))
@@ -236,11 +236,11 @@ func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.Wi
 	var b strings.Builder
 	if presented.IsZero() {
 		fmt.Fprintf(&b, "%s presents no host key of a trusted type; trusted is %s (%s). ", host.Endpoint(instance), strings.Join(trusted, ", "), origin)
-		fmt.Fprintf(&b, "Either the host was installed anew or somebody else answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
+		fmt.Fprintf(&b, "Either the host was reinstalled or another machine answers in its place; nothing was done on it. Find out which, read its keys on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), and set spec.hostKeys.")
 		return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 	}
 	fmt.Fprintf(&b, "%s presents host key %s; trusted is %s (%s). ", host.Endpoint(instance), presented.Describe(), strings.Join(trusted, ", "), origin)
-	fmt.Fprintf(&b, "Either the host was installed anew or somebody else answers in its place; nothing was done on it. ")
+	fmt.Fprintf(&b, "Either the host was reinstalled or another machine answers in its place; nothing was done on it. ")
 	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
 	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
 }
@@ -263,8 +263,8 @@ func hostKeyFile(keyType string) string {
 	return "ssh_host_rsa_key.pub"
 }
 
-// doing says what cannot be done, for the stages after the login.
-var doing = map[Stage]string{
+// stageFailures say what cannot be done, for the stages after the login.
+var stageFailures = map[Stage]string{
 	StageFacts:    "The host cannot be inspected",
 	StagePlan:     "The host cannot be compared with its desired configuration",
 	StageTransfer: "The files that the host needs cannot be sent",
@@ -272,7 +272,7 @@ var doing = map[Stage]string{
 	StageCleanup:  "The host cannot be cleaned",
 }
 
-func isAfterLogin(at Stage) bool { return doing[at] != "" }
+func isAfterLogin(at Stage) bool { return stageFailures[at] != "" }
 
 // afterLogin is a failure of a stage after the login.
 func afterLogin(at Stage, format string, args ...any) Diagnosis {
@@ -287,23 +287,23 @@ func afterLogin(at Stage, format string, args ...any) Diagnosis {
 
 // diagnoseDelivery is for what only sending files can meet.
 func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis, bool) {
-	say := func(format string, args ...any) (Diagnosis, bool) {
+	notConfigured := func(format string, args ...any) (Diagnosis, bool) {
 		return failed(v1alpha1.ConditionConfigured, v1alpha1.ReasonConfigurationFailed, format, args...), true
 	}
 	var missing *agentclient.PayloadError
 	switch {
 	case errors.As(err, &missing):
-		return say("The host cannot be sent what it needs: %s. Hosts are configured with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
+		return notConfigured("The host cannot be sent what it needs: %s. Hosts are configured with what the flag --payload of the controller names: that was changed, or is damaged; restart the controller with a payload that is whole.", cause(missing))
 	case errors.Is(err, transfer.ErrDiskFull):
-		return say("There is no room on the host for the programs of a node: %s. Free space on its drive C, or make it larger.", cause(err))
+		return notConfigured("There is no room on the host for the programs of a node: %s. Free space on its drive C, or make it larger.", cause(err))
 	case errors.Is(err, transfer.ErrDigest):
-		return say("What arrives on the host is not what was sent: %s. Its disk or its memory cannot be trusted, or a program on it changes files: check both, and what its security software does.", cause(err))
+		return notConfigured("The host did not receive what was sent: %s. Its disk or its memory cannot be trusted, or a program on it changes files: check both, and what its security software does.", cause(err))
 	case errors.Is(err, transfer.ErrInUse):
-		return say("A file on the host cannot be replaced, because a program has it open: %s. Find out which one, for example security software, and have it leave C:\\Windows\\windows-node-agent alone.", cause(err))
+		return notConfigured("A file on the host cannot be replaced, because a program has it open: %s. Find out which one, for example security software, and have it leave C:\\Windows\\windows-node-agent alone.", cause(err))
 	case errors.Is(err, transfer.ErrSourceChanged):
-		return say("The payload changed while it was sent: %s. Nobody may write to a payload that is in use: restart the controller with one that is whole.", cause(err))
+		return notConfigured("The payload changed while it was sent: %s. A payload must not change while it is in use: restart the controller with one that is whole.", cause(err))
 	case errors.Is(err, transfer.ErrWrite):
-		return say("The host does not let files be written: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and the disk must have room.", cause(err), instance.Spec.Username)
+		return notConfigured("The host does not let files be written: %s. User %s needs to be able to write to C:\\Windows\\windows-node-agent, and the disk must have room.", cause(err), instance.Spec.Username)
 	}
 	return Diagnosis{}, false
 }

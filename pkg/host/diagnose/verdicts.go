@@ -30,7 +30,7 @@ func IsTransient(err error) bool {
 }
 
 // IsUnsent says whether an error of a request to a host means that the request has
-// surely not been carried out: the host was not even logged in to, or it said no.
+// surely not been run: nobody logged in to the host, or it refused.
 func IsUnsent(err error) bool {
 	if e, ok := ssh.AsError(err); ok {
 		return beforeSession(e.Layer)
@@ -40,7 +40,7 @@ func IsUnsent(err error) bool {
 	return errors.As(err, &credentials) || errors.As(err, &agent) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// IsInconclusive says whether an error is about us and tells nothing about the host.
+// IsInconclusive reports whether an error is about this process and says nothing about the host.
 func IsInconclusive(err error) bool {
 	if e, ok := ssh.AsError(err); ok {
 		switch e.Reason {

@@ -5,7 +5,7 @@
 // controller have in common: where the credentials are, which addresses hosts may have, and
 // how connections to them are made.
 //
-// It is apart from pkg/host so that nobody needs flags to reach a host. It must not import a
+// It is apart from pkg/host, which is also used without flags. It must not import a
 // controller nor the packages that serve the API.
 package options
 

@@ -51,7 +51,7 @@ func cmdLine(argv []string) (string, error) {
 
 func asIs(arg string) string { return arg }
 
-// cmdProgram returns the program as cmd.exe wants it, and refuses what cannot be given to it.
+// cmdProgram returns the program quoted for cmd.exe, and refuses what cannot be given to it.
 func cmdProgram(argv []string) (string, error) {
 	for i, arg := range argv {
 		if strings.ContainsAny(arg, "\r\n") {
@@ -130,7 +130,7 @@ var builtins = map[string]bool{
 	"verify": true, "vol": true,
 }
 
-// encodeUTF16 is how PowerShell wants -EncodedCommand: Base64 of UTF-16 in little endian.
+// encodeUTF16 encodes a script for -EncodedCommand of PowerShell: Base64 of UTF-16 in little endian.
 func encodeUTF16(s string) string {
 	var b []byte
 	for _, u := range utf16.Encode([]rune(s)) {

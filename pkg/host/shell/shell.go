@@ -86,7 +86,7 @@ const (
 	posixSays      = "%OS%:OS"
 )
 
-// Detect tells the shell by what it printed for [Probe]. Lines that a profile printed before
+// Detect returns the shell by what it printed for [Probe]. Lines that a profile printed before
 // do not matter.
 func Detect(output string) (Shell, error) {
 	lines := strings.FieldsFunc(output, func(r rune) bool { return r == '\n' || r == '\r' })
@@ -162,7 +162,7 @@ func CommandLine(s Shell, argv []string) (string, error) {
 		}
 		return line, nil
 	}
-	return "", fmt.Errorf("%q is no shell", s)
+	return "", fmt.Errorf("%q is not a known shell", s)
 }
 
 // TerminalCommandLine is [CommandLine] for a session with a terminal. Arguments that need quotes cannot

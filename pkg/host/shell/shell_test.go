@@ -109,7 +109,7 @@ func TestNotExpressible(t *testing.T) {
 	}{
 		{"nothing", Cmd, false, nil, -1, "no program"},
 		{"no program", POSIX, false, []string{""}, -1, "no program"},
-		{"no shell", "fish", false, []string{"a"}, -1, "no shell"},
+		{"no shell", "fish", false, []string{"a"}, -1, "not a known shell"},
 		{"NUL", POSIX, false, []string{"a", "b\x00"}, 1, "NUL"},
 		{"NUL", PowerShell, false, []string{"a\x00"}, 0, "NUL"},
 		{"no UTF-8", Cmd, false, []string{"a", "\xff"}, 1, "standard input"},

@@ -47,7 +47,7 @@ func (e *credentialsRefusedError) Error() string {
 
 // next is an ssh.ClientAuthCallback.
 func (a *authenticator) next(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
-	// The library goes on with the next method after an I/O error of the last.
+	// The library continues with the next method after an I/O error of the last.
 	if err := a.wire.err(); err != nil {
 		return nil, err
 	}
@@ -87,10 +87,10 @@ func (a *authenticator) describeKeys() string {
 	return methodPublicKey + " (" + strings.Join(keys, ", ") + ")"
 }
 
-var errAskedAgain = errors.New("the server asked for more than a password")
+var errMoreQuestions = errors.New("the server requires more than a password")
 
 // answerOnce gives the password to the first hidden question. A second question is a retry
-// after a refusal, or asks for something that we do not have.
+// after a refusal, or about something that we do not have.
 func (a *authenticator) answerOnce() ssh.KeyboardInteractiveChallenge {
 	answered := false
 	return func(_, _ string, questions []string, echos []bool) ([]string, error) {
@@ -98,7 +98,7 @@ func (a *authenticator) answerOnce() ssh.KeyboardInteractiveChallenge {
 			return nil, nil // an instruction only
 		}
 		if answered || len(questions) > 1 || echos[0] {
-			return nil, errAskedAgain
+			return nil, errMoreQuestions
 		}
 		answered = true
 		return []string{a.credential.Password}, nil

@@ -22,7 +22,7 @@ type conn struct {
 	wire    *wire
 	ssh     ssh.Conn
 
-	// stop asks run to close the connection; done is closed when it has begun to, and
+	// stop makes run close the connection; done is closed when it has begun to, and
 	// ended when the SSH library has seen the end.
 	stop, done, ended chan struct{}
 	// wg counts the goroutines of the connection and its channels. run waits for
@@ -114,7 +114,7 @@ func (c *conn) run() {
 	defer p.mu.Unlock()
 	p.open--
 	p.closing--
-	c.host.zombies = remove(c.host.zombies, c)
+	c.host.retired = remove(c.host.retired, c)
 	p.afterCloseLocked(c.host)
 }
 
@@ -122,7 +122,7 @@ func remove(conns []*conn, c *conn) []*conn {
 	return slices.DeleteFunc(conns, func(o *conn) bool { return o == c })
 }
 
-// closeLocked ends the connection for a reason that its users will be told. The first reason counts.
+// closeLocked ends the connection for a reason that its users get as their error. The first reason counts.
 func (c *conn) closeLocked(cause *Error) {
 	if c.cause != nil {
 		return
@@ -140,7 +140,7 @@ func (c *conn) retireLocked() {
 	}
 	c.retired = true
 	c.host.conns = remove(c.host.conns, c)
-	c.host.zombies = append(c.host.zombies, c)
+	c.host.retired = append(c.host.retired, c)
 }
 
 // loss is the error for whoever used the connection when it ended.
@@ -207,14 +207,14 @@ func (c *conn) unopened(k kind) {
 func (c *conn) settledLocked(k kind) {
 	if k == kindSession {
 		c.opening--
-		c.judgeLocked()
+		c.resolveRefusedLocked()
 	}
 	c.releasedLocked()
 }
 
-// judgeLocked decides what refused sessions mean. It waits until no other session is being
+// resolveRefusedLocked decides what refused sessions mean. It waits until no other session is being
 // opened, because only then it is known how many the server has.
-func (c *conn) judgeLocked() {
+func (c *conn) resolveRefusedLocked() {
 	if c.opening > 0 || len(c.refused) == 0 {
 		return
 	}
@@ -225,7 +225,7 @@ func (c *conn) judgeLocked() {
 		c.host.sessionLimit = min(c.host.sessionLimit, c.limit)
 		c.pool.stats.LimitsLearned++
 	case c.opened > 0:
-		// The server still counts sessions that it told us were closed. A new connection starts from zero.
+		// The server still counts sessions that it reported as closed. A new connection starts from zero.
 		c.retireLocked()
 	default:
 		// A new connection would be refused too; it is only retired so that a host whose
@@ -246,7 +246,7 @@ func (c *conn) releasedLocked() {
 		if c.retired && !c.dead {
 			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errIdle})
 		}
-		if len(c.pool.hungry) > 0 {
+		if len(c.pool.queued) > 0 {
 			c.pool.makeRoomLocked()
 		}
 	}
@@ -324,7 +324,7 @@ func (c *conn) openStream(ctx context.Context, spec channelSpec) (*stream, error
 // openChannel requests a channel and accounts for the answer of the server. The channel is
 // closed at the end of ctx.
 func (c *conn) openChannel(ctx context.Context, spec channelSpec) (*stream, error) {
-	ch, requests, err := c.askForChannel(spec)
+	ch, requests, err := c.requestChannel(spec)
 	p := c.pool
 	if err == nil {
 		s := newStream(ctx, c, spec, ch, requests)
@@ -370,14 +370,14 @@ func (c *conn) openChannel(ctx context.Context, spec channelSpec) (*stream, erro
 	}
 }
 
-// answerGrace is how long the answer to a channel that was asked for may be in coming after the connection
+// answerGrace is how long the answer to a request for a channel may take after the connection
 // has ended. All that is left to do then is to wake a goroutine.
 const answerGrace = time.Second
 
-// askForChannel is OpenChannel of the SSH library, which never returns if it begins while the library
+// requestChannel is OpenChannel of the SSH library, which never returns if it begins while the library
 // takes a broken connection down (golang/go#26643). In this rare case
 // its goroutine is left behind, the only one that Pool.Close does not wait for.
-func (c *conn) askForChannel(spec channelSpec) (ssh.Channel, <-chan *ssh.Request, error) {
+func (c *conn) requestChannel(spec channelSpec) (ssh.Channel, <-chan *ssh.Request, error) {
 	if err := c.wire.err(); err != nil {
 		return nil, nil, err
 	}

@@ -17,11 +17,14 @@
 //     gives a [Reason] fit for a status condition; a command that ran and failed
 //     is an [*ExitError] instead.
 //   - A context ends what was started with it and nothing else: other sessions
-//     of the same connection go on, and so does a dial that others wait for.
+//     of the same connection continue, and so does a dial that others wait for.
 //   - No lock is held while anything is read from or written to the network, so a
-//     host that hangs delays nobody who waits for another host.
+//     host that hangs does not delay callers that wait for another host.
 //   - Every goroutine belongs to a connection or to the pool, and [Pool.Close]
 //     waits for all of them.
+//
+// It is one package because limits, dials, connections and channels share one lock and one
+// account of what is in use: in parts, each would have to show its state to the others.
 //
 // The package knows nothing of Windows, of Kubernetes or of our own types, and
 // must not import any of them.

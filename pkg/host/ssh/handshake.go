@@ -20,7 +20,7 @@ import (
 // AES-GCM comes first because it is the fastest on processors with AES instructions.
 // ChaCha20-Poly1305 and CBC are left out: without strict key exchange, which older servers
 // lack, they let an attacker on the path remove messages (CVE-2023-48795, "Terrapin").
-// The library always asks for strict key exchange.
+// The library always requests strict key exchange.
 var (
 	ciphers = []string{
 		ssh.CipherAES128GCM, ssh.CipherAES256GCM,
@@ -69,13 +69,13 @@ func (p *Pool) connect(ctx context.Context, t Target, pr *progress) (*establishe
 // errNoLogin ends a handshake of which only the host key was wanted.
 var errNoLogin = errors.New("the host key was verified")
 
-// noCommonHostKey reports whether a host has no key of a type that we asked for.
+// noCommonHostKey reports whether a host has no key of a type that we accept.
 func noCommonHostKey(err error) bool {
 	var e *ssh.AlgorithmNegotiationError
 	return errors.As(err, &e) && e.What == "host key"
 }
 
-// explainMissingHostKey asks a host that has no key of a pinned type which key it has,
+// explainMissingHostKey reads the key of a host that has none of a pinned type,
 // so that the error can name it.
 func (p *Pool) explainMissingHostKey(ctx context.Context, t Target, pr *progress, cause error) error {
 	changed := &HostKeyError{Pinned: t.HostKeys}
@@ -132,7 +132,7 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 		}
 		return nil, h.explain(err, w, len(auth.attempted) > 0)
 	}
-	// If this fails the connection is broken, which its first user will be told.
+	// If this fails the connection is broken, which its first user will notice.
 	_ = raw.SetDeadline(time.Time{})
 	h.progress.set(LayerSession)
 	return &established{wire: w, ssh: c, channels: channels, requests: requests}, nil

@@ -27,9 +27,9 @@ type host struct {
 	// target is what is dialed: that of the latest caller.
 	target Target
 	conns  []*conn
-	// zombies are connections that were given up and still have forwards or sessions, or are
+	// retired are connections that were given up and still have forwards or sessions, or are
 	// being torn down.
-	zombies []*conn
+	retired []*conn
 	waiters []*waiter // first come, first served
 	dial    *dial     // the one that the waiters share
 	// sessionLimit is what a server of this target taught us; Options.MaxSessionsPerConn
@@ -149,8 +149,8 @@ func (p *Pool) scheduleLocked(h *host) {
 		return
 	}
 	if p.open >= p.opts.MaxConns {
-		if !slices.Contains(p.hungry, h) {
-			p.hungry = append(p.hungry, h)
+		if !slices.Contains(p.queued, h) {
+			p.queued = append(p.queued, h)
 		}
 		p.makeRoomLocked()
 		return
@@ -209,7 +209,7 @@ func (p *Pool) runDial(h *host, d *dial, t Target) {
 	p.stats.Dialing--
 	wanted := h.dial == d
 	if err == nil {
-		// Also if nobody wants it any more: the connection's own goroutine is the one that can
+		// Also if it is not wanted any more: the connection's own goroutine is the one that can
 		// take it down in order.
 		p.adoptLocked(h, e, wanted)
 		if wanted {
@@ -276,7 +276,7 @@ func (h *host) whyWaitingLocked(ctx context.Context, t Target) error {
 	switch {
 	case h.dial != nil && h.dial.failure == nil:
 		return gaveUp(ctx, h.dial.progress.get(), t.Endpoint())
-	case slices.Contains(h.pool.hungry, h):
+	case slices.Contains(h.pool.queued, h):
 		return &Error{Layer: LayerConnect, Reason: ReasonLimitReached, Address: t.Endpoint(), Err: cause}
 	case h.dial != nil:
 		cause = errors.Join(cause, h.dial.failure)
@@ -287,7 +287,7 @@ func (h *host) whyWaitingLocked(ctx context.Context, t Target) error {
 // makeRoomLocked closes the connections that have been idle for longest, one for each host that waits for
 // room, less those that are being closed already.
 func (p *Pool) makeRoomLocked() {
-	for p.closing < len(p.hungry) {
+	for p.closing < len(p.queued) {
 		var oldest *conn
 		for _, h := range p.hosts {
 			for _, c := range h.conns {
@@ -306,9 +306,9 @@ func (p *Pool) makeRoomLocked() {
 
 // afterCloseLocked gives the room of a connection that is gone to those who wait for it.
 func (p *Pool) afterCloseLocked(h *host) {
-	for p.open < p.opts.MaxConns && len(p.hungry) > 0 {
-		next := p.hungry[0]
-		p.hungry = p.hungry[1:]
+	for p.open < p.opts.MaxConns && len(p.queued) > 0 {
+		next := p.queued[0]
+		p.queued = p.queued[1:]
 		p.scheduleLocked(next)
 	}
 	p.scheduleLocked(h)
@@ -319,13 +319,13 @@ func (p *Pool) dropIfUnusedLocked(h *host) {
 	if len(h.waiters) > 0 {
 		return
 	}
-	p.hungry = slices.DeleteFunc(p.hungry, func(o *host) bool { return o == h })
-	if len(h.conns) == 0 && len(h.zombies) == 0 && h.dial == nil && p.hosts[h.key] == h {
+	p.queued = slices.DeleteFunc(p.queued, func(o *host) bool { return o == h })
+	if len(h.conns) == 0 && len(h.retired) == 0 && h.dial == nil && p.hosts[h.key] == h {
 		delete(p.hosts, h.key)
 	}
 }
 
 // allConns is a copy, because closing a connection changes the lists.
 func (h *host) allConns() []*conn {
-	return slices.Concat(h.conns, h.zombies)
+	return slices.Concat(h.conns, h.retired)
 }

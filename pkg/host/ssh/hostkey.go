@@ -32,7 +32,7 @@ var hostKeyPreference = []string{
 	ssh.KeyAlgoRSASHA256,
 }
 
-// pinnedAlgorithms are the algorithms to ask for so that a host with several keys
+// pinnedAlgorithms are the algorithms to request so that a host with several keys
 // presents the pinned one.
 func pinnedAlgorithms(pinned []ssh.PublicKey) []string {
 	var algorithms []string
@@ -62,7 +62,7 @@ func checkHostKey(presented ssh.PublicKey, pinned []ssh.PublicKey) error {
 	return &HostKeyError{Presented: presented, Pinned: pinned}
 }
 
-// hostKeyReason tells the first contact from a changed key.
+// hostKeyReason distinguishes the first contact from a changed key.
 func hostKeyReason(e *HostKeyError) Reason {
 	if len(e.Pinned) == 0 {
 		return ReasonHostKeyUnknown

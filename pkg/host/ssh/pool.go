@@ -26,7 +26,7 @@ type Pool struct {
 	mu      sync.Mutex
 	closed  bool
 	hosts   map[key]*host
-	hungry  []*host // want another connection and wait for MaxConns
+	queued  []*host // want another connection and wait for MaxConns
 	open    int     // connections being made, open or being closed
 	closing int     // of those: being closed
 	stats   Stats   // its counters, and Dialing
@@ -62,7 +62,7 @@ func (p *Pool) Close() error {
 }
 
 // Forget closes the connections to t, with whatever runs on them, so that the next use
-// connects anew. Without a credential and host keys in t it closes those to the same
+// makes a new connection. Without a credential and host keys in t it closes those to the same
 // address and port whatever they were authenticated with, of t.User if it is set.
 func (p *Pool) Forget(t Target) {
 	p.mu.Lock()

@@ -26,7 +26,7 @@ const (
 	defaultRows    = 24
 )
 
-// PTY asks for a terminal on the host (RFC 4254, section 6.2).
+// PTY requests a terminal on the host (RFC 4254, section 6.2).
 type PTY struct {
 	// Term is the type of the caller's terminal, as in the environment variable TERM. Default xterm-256color.
 	Term string
@@ -35,7 +35,7 @@ type PTY struct {
 	Columns, Rows uint16
 }
 
-// Session is a command, or a login shell, that runs on a host while somebody talks to it.
+// Session is a command, or a login shell, that a user of a terminal may interact with.
 // Its methods, and its readers and writer, may be used concurrently.
 type Session struct {
 	*Process
@@ -104,7 +104,7 @@ var terminalModes = string([]byte{
 	0, // TTY_OP_END
 })
 
-// Resize tells the host that the caller's terminal has another size; zero means 80 columns, or 24 rows. It does
+// Resize sends the new size of the caller's terminal to the host; zero means 80 columns, or 24 rows. It does
 // not wait for the network; of several sizes that come faster than they can be sent only the
 // last one is. A session that has ended needs no size, which is no error.
 func (s *Session) Resize(columns, rows uint16) error {

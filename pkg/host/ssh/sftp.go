@@ -16,8 +16,8 @@ var errNoSFTP = errors.New("the host has no SFTP subsystem")
 
 // SFTP is a file transfer session. Several requests are kept in flight, so that transfers do not
 // wait a round trip for each; use ReadFrom and WriteTo of its files to benefit. The library
-// ends a session in which the server sends a packet of more than 256 KiB, or one that nothing
-// was asked for with; so what a server can have us keep is bounded by what is asked.
+// ends a session in which the server sends a packet of more than 256 KiB, or one that was not
+// requested; so what a server can have us keep is bounded by our requests.
 type SFTP struct {
 	*sftp.Client
 	s *stream

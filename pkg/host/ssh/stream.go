@@ -33,7 +33,7 @@ type stream struct {
 	cause *Error
 	// status is how the remote command ended; nil while unknown.
 	status *exitStatus
-	// running is set once the server was asked to run a command.
+	// running is set once the request to run a command is sent.
 	running bool
 }
 
@@ -63,7 +63,7 @@ func newStream(ctx context.Context, c *conn, spec channelSpec, ch ssh.Channel, r
 	} else {
 		c.wg.Go(func() {
 			defer close(s.drained)
-			// It must be read even if nobody wants it: it shares the flow control window
+			// It must be read in any case: it shares the flow control window
 			// with standard output. The error can only be the end.
 			_, _ = io.Copy(s.stderr, ch.Stderr())
 		})
@@ -156,7 +156,7 @@ func (s *stream) close(cause *Error) {
 	close(s.closing)
 }
 
-// closeByCaller ends the stream because whoever opened it has no more use for it.
+// closeByCaller ends the stream because its caller does not need it any more.
 func (s *stream) closeByCaller() {
 	s.close(&Error{Layer: LayerSession, Reason: ReasonSessionClosed, Address: s.conn.address})
 }
@@ -170,7 +170,7 @@ func (s *stream) linger() {
 	s.conn.releasedLocked()
 }
 
-// hangUp tells the server that we are done. Both messages may block while the
+// hangUp closes the channel on the server. Both messages may block while the
 // connection does, so this has a goroutine of its own.
 func (s *stream) hangUp() {
 	s.mu.Lock()

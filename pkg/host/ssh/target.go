@@ -68,7 +68,7 @@ func (t Target) Endpoint() string {
 
 // key says whether two targets may share a connection. All of it is compared: a
 // connection that was verified against one set of host keys must not serve
-// somebody who pinned another.
+// a target that pinned another.
 type key struct {
 	host string
 	port int

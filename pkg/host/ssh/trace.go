@@ -32,7 +32,7 @@ type Trace struct {
 	HostKey ssh.PublicKey
 	// ServerVersion is how the SSH server identifies itself, once logged in.
 	ServerVersion string
-	// Pool has the connection of the trace, to go on with it, and no other. Nil: it was
+	// Pool has the connection of the trace, to continue with it, and no other. Nil: it was
 	// not logged in. Close closes it.
 	Pool *Pool
 

@@ -18,7 +18,7 @@ const greetingLimit = 512
 const identificationPrefix = "SSH-"
 
 // wire is the TCP connection under an SSH connection. It remembers what the SSH
-// library does not tell: which error ended the connection, what a server said that is
+// library does not report: which error ended the connection, what a server sent that is
 // not SSH, and whether anything was received lately.
 type wire struct {
 	net.Conn

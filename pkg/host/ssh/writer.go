@@ -53,7 +53,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Close tells the other side that no more data will come.
+// Close signals the end of the data to the other side.
 func (w *writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *writer) do(j job) error {
 	}
 }
 
-// endError says why the other side takes no more data.
+// endError says why the other side accepts no more data.
 func (w *writer) endError() error {
 	if w.s.conn.over() {
 		return w.s.conn.loss()

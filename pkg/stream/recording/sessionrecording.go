@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package recording writes what somebody saw in a terminal to files in the
+// Package recording writes what a user saw in a terminal to files in the
 // asciicast v2 format (https://docs.asciinema.org/manual/asciicast/v2/), which players
 // such as asciinema play back. Input is never recorded, only what comes back.
 //
@@ -23,7 +23,7 @@ import (
 	"unicode/utf8"
 )
 
-// The size of a terminal nobody has told the size of.
+// The size of a terminal whose size is not known.
 const (
 	defaultWidth  = 80
 	defaultHeight = 24

@@ -2,8 +2,8 @@
 // Copyright The Windows Instance API Authors.
 
 // Package answer reads what the agent on a host answers, and puts it into the words of the
-// API. A host is not to be believed: whoever owns it decides what its SSH server and a program
-// in the place of our agent answer. What they say is bounded before it is kept, and
+// API. A host is not trusted: its owner decides what its SSH server and a program
+// in the place of the agent answer. What they send is bounded before it is kept, and
 // cleaned before it gets into an object of the API, a message or a terminal.
 //
 // It is pure: it must not import what reaches hosts.
@@ -63,7 +63,7 @@ type TooLargeError struct {
 
 // Error implements error.
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s has more than %d bytes, which is no answer of our agent", e.What, e.Limit)
+	return fmt.Sprintf("%s has more than %d bytes, more than the agent ever answers", e.What, e.Limit)
 }
 
 // Buffer keeps an answer, and fails with a [TooLargeError] when there is more of it than Limit.
@@ -85,7 +85,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 // Decode reads an answer of the agent, and bounds and cleans what is in it.
 func Decode(data []byte, answer any, b Bounds) error {
 	if n := bytes.Count(data, []byte("{")); n > b.Objects {
-		return fmt.Errorf("it has %d objects, more than the %d that an answer of our agent may have", n, b.Objects)
+		return fmt.Errorf("it has %d objects, more than the %d that an answer of the agent may have", n, b.Objects)
 	}
 	if err := json.Unmarshal(data, answer); err != nil {
 		return fmt.Errorf("it cannot be read: %w", err)
@@ -107,9 +107,9 @@ func Decode(data []byte, answer any, b Bounds) error {
 func checkBootID(id string) error {
 	switch {
 	case id == "":
-		return errors.New("it does not say which boot the host is in")
+		return errors.New("it does not name the boot that the host is in")
 	case len(id) > MaxBootID || Text(id, MaxBootID) != id:
-		return fmt.Errorf("what it calls the boot of the host, %.40q, is no name of one", id)
+		return fmt.Errorf("the identifier of the boot, %.40q, is not valid", id)
 	}
 	return nil
 }
@@ -237,8 +237,8 @@ func Line(s string, limit int) string {
 // ellipsis ends a text that was cut.
 const ellipsis = "…"
 
-// refusals are the answers with which the agent refuses to show a log. Any other one would
-// be somebody else's: 401, for example, has clients throw their credentials away.
+// refusals are the answers with which the agent refuses to show a log. Any other one could
+// mislead clients: with 401, for example, they discard their credentials.
 var refusals = map[int]string{
 	http.StatusBadRequest:          "BadRequest",
 	http.StatusForbidden:           "Forbidden",
@@ -255,7 +255,7 @@ func LogHeader(line []byte) (refusal *api.LogError, err error) {
 		return nil, fmt.Errorf("it does not answer as the agent does: %w", err)
 	}
 	if header.Protocol != api.ProtocolVersion {
-		return nil, fmt.Errorf("it speaks version %d of the protocol, and we speak version %d", header.Protocol, api.ProtocolVersion)
+		return nil, fmt.Errorf("it uses version %d of the protocol, and version %d is needed", header.Protocol, api.ProtocolVersion)
 	}
 	refusal = header.Error
 	if refusal == nil {
@@ -263,7 +263,7 @@ func LogHeader(line []byte) (refusal *api.LogError, err error) {
 	}
 	reason, ok := refusals[refusal.Code]
 	if !ok {
-		return nil, fmt.Errorf("it refuses with the code %d, which is none of our agent's: %s", refusal.Code, Line(refusal.Message, MaxName))
+		return nil, fmt.Errorf("it refuses with the code %d, which the agent does not use: %s", refusal.Code, Line(refusal.Message, MaxName))
 	}
 	refusal.Reason = reason
 	refusal.Message = Text(refusal.Message, MaxText)

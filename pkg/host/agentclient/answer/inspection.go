@@ -15,7 +15,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
-// Exchange is when a question to the agent was asked and answered, by our clock.
+// Exchange is when a request was sent to the agent and answered, by our clock.
 type Exchange struct{ Asked, Answered time.Time }
 
 // clockSkew is the clock of the host less ours, as NTP works it out: the way there and the

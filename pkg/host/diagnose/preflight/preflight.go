@@ -27,11 +27,11 @@ const (
 	Warning Severity = "Warning"
 )
 
-// Finding is something about a host that speaks against it as a node.
+// Finding is a reason why a host is not fit to be a node.
 type Finding struct {
 	// Code is a CamelCase word for programs and for searching.
 	Code string
-	// Severity says whether it is in the way.
+	// Severity says whether it prevents that.
 	Severity Severity
 	// Message says what is wrong and what to do, without a full stop. It stays the same
 	// as long as the cause does.
@@ -53,7 +53,7 @@ const (
 	// maxNetBIOSName is the length to which Windows cuts the NetBIOS name of a computer.
 	maxNetBIOSName = 15
 
-	// skewNoted is a clock that somebody should look after; from skewSerious on tokens and
+	// skewNoted is worth a warning; from skewSerious on tokens and
 	// certificates are refused.
 	skewNoted   = time.Minute
 	skewSerious = 5 * time.Minute
@@ -66,7 +66,7 @@ const (
 const managedPrefix = "OpenShift managed"
 
 // Evaluate judges whether a host is fit to be a node. It returns all findings,
-// not only the first. The facts were asked for and received at the given times of our clock.
+// not only the first. The facts were requested and received at the given times of our clock.
 func Evaluate(facts *api.Facts, asked, received time.Time) []Finding {
 	var findings []Finding
 	for _, check := range []func(*api.Facts) []Finding{
@@ -78,7 +78,7 @@ func Evaluate(facts *api.Facts, asked, received time.Time) []Finding {
 	return append(findings, checkClock(facts, asked, received)...)
 }
 
-// Blocking says whether one of the findings is in the way.
+// Blocking reports whether one of the findings is an error.
 func Blocking(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == Error })
 }
@@ -164,7 +164,7 @@ func checkDisk(facts *api.Facts) []Finding {
 		return nil
 	}
 	if isNode(facts) {
-		// The node's own images have used it; from here on the kubelet looks after the disk.
+		// The node's own images have used it; from here on the kubelet manages the disk.
 		return nil
 	}
 	return problem("DiskTooSmall", "system disk %s has %d GiB free; a node needs at least %d GiB", facts.Disks[i].Path, facts.Disks[i].FreeBytes/gib, minSystemDiskFree/gib)
@@ -189,7 +189,7 @@ func checkServices(facts *api.Facts) []Finding {
 	var findings []Finding
 	for _, name := range []string{"containerd", "docker"} {
 		if s := service(facts, name); s != nil && !managed(s) && !unread(facts, "services/"+name) {
-			findings = append(findings, problem("ForeignContainerRuntime", "service %s was not installed by OpenShift and would be in the way of the node's own container runtime; remove it, or use another host", name)...)
+			findings = append(findings, problem("ForeignContainerRuntime", "service %s was not installed by OpenShift and would conflict with the container runtime of the node; remove it, or use another host", name)...)
 		}
 	}
 	return findings

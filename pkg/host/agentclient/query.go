@@ -18,12 +18,12 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// askTimeout bounds questions to the agent. Most answers take milliseconds; to inspect a
+// queryTimeout bounds queries of the agent. Most answers take milliseconds; to inspect a
 // host with a slow disk takes some seconds.
-const askTimeout = 30 * time.Second
+const queryTimeout = 30 * time.Second
 
-// question is what the agent is asked.
-type question struct {
+// query is a request to the agent for one answer.
+type query struct {
 	// command is the sub-command.
 	command string
 	// request is written to its standard input as JSON; nil is none.
@@ -34,31 +34,31 @@ type question struct {
 	bundle *config.Bundle
 	// bounds are those of the answer; zero is [answer.Usual].
 	bounds answer.Bounds
-	// timeout bounds waiting for the answer; 0 is askTimeout.
+	// timeout bounds waiting for the answer; 0 is queryTimeout.
 	timeout time.Duration
 }
 
-// ask asks the agent, after putting it on the host if need be. The answer, one document of
+// query sends a request to the agent, after putting it on the host if need be. The answer, one document of
 // JSON, is bounded in size and in what it holds.
-func (a *Client) ask(ctx context.Context, instance *v1alpha1.WindowsInstance, q question, into any) (answer.Exchange, error) {
+func (a *Client) query(ctx context.Context, instance *v1alpha1.WindowsInstance, q query, into any) (answer.Exchange, error) {
 	target, err := a.options.Hosts.Target(ctx, instance)
 	if err != nil {
 		return answer.Exchange{}, err
 	}
-	return a.askTarget(ctx, target, q, into)
+	return a.queryTarget(ctx, target, q, into)
 }
 
-// askTarget is ask for callers that have the target already.
-func (a *Client) askTarget(ctx context.Context, target ssh.Target, q question, into any) (times answer.Exchange, err error) {
+// queryTarget is query for callers that have the target already.
+func (a *Client) queryTarget(ctx context.Context, target ssh.Target, q query, into any) (times answer.Exchange, err error) {
 	err = a.withAgent(ctx, target, func(program string) error {
-		times, err = askProgram(ctx, a.options.Pool, target, program, q, into)
+		times, err = queryProgram(ctx, a.options.Pool, target, program, q, into)
 		return err
 	})
 	return times, err
 }
 
-// askProgram asks the agent that is on the host as program, over connections of the given pool.
-func askProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program string, q question, into any) (answer.Exchange, error) {
+// queryProgram sends the request to the agent that is on the host as program, over connections of the given pool.
+func queryProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program string, q query, into any) (answer.Exchange, error) {
 	in := bytes.NewBuffer(q.encoded)
 	if q.request != nil {
 		if err := json.NewEncoder(in).Encode(q.request); err != nil {
@@ -66,7 +66,7 @@ func askProgram(ctx context.Context, pool *ssh.Pool, target ssh.Target, program 
 		}
 	}
 	times := answer.Exchange{Asked: time.Now()}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.timeout, askTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.timeout, queryTimeout))
 	defer cancel()
 	limits := cmp.Or(q.bounds, answer.Usual)
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", q.command), Limit: limits.Bytes}
