@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -68,7 +69,7 @@ func (a *Client) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 		change.Message = fmt.Sprintf("The agent with the digest %s, %d bytes, is not on the host.", build.Digest(), build.size)
 	} else {
 		change.Action = string(api.ActionUpdate)
-		change.Message = fmt.Sprintf("The file on the host is not the agent with the digest %s: %v.", build.Digest(), errors.Unwrap(err))
+		change.Message = fmt.Sprintf("The file on the host is not the agent with the digest %s: %s.", build.Digest(), answer.Line(errors.Unwrap(err).Error(), answer.MaxText))
 	}
 	return change, nil
 }
