@@ -137,7 +137,7 @@ func TestLogsFollowGoesOn(t *testing.T) {
 	if want := "one\ntwo\nthree\nfour\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
-	if got := errOut.String(); !strings.Contains(got, "the connection was lost") || !strings.Contains(got, "the log goes on") {
+	if got := errOut.String(); !strings.Contains(got, "the connection was lost") || !strings.Contains(got, "the log continues") {
 		t.Errorf("it says %q", got)
 	}
 }

@@ -201,7 +201,7 @@ func TestPluginFollowsThroughRestart(t *testing.T) {
 	}
 	f.waitFor(t, numbered(n-1))
 	mustBeComplete(t, "kubectl windows logs -f", f.lines(), n)
-	if !strings.Contains(stderr.String(), "the log goes on") {
+	if !strings.Contains(stderr.String(), "the log continues") {
 		t.Errorf("it does not say that it went on:\n%s", stderr.String())
 	}
 }

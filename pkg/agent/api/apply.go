@@ -13,8 +13,8 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// ApplyRequest asks for a bundle to be carried out. [ApplyRequest.Encode] and [DecodeApplyRequest] are
-// how it travels.
+// ApplyRequest requests that a bundle is applied. It is encoded by [ApplyRequest.Encode] and decoded by
+// [DecodeApplyRequest].
 type ApplyRequest struct {
 	// Allow is the greatest impact that may happen now. Whoever allows Drain or Reboot
 	// has drained the Node. Empty: None.

@@ -11,11 +11,11 @@ import (
 type Drift struct {
 	Time     time.Time `json:"time"`
 	Revision string    `json:"revision"`
-	// Repaired are the items that were put right.
+	// Repaired are the items that were repaired.
 	Repaired []Item `json:"repaired,omitempty"`
 	// Left are the items that were not: they would drain the Node or restart the host, or
 	// need a file of the payload.
 	Left []Item `json:"left,omitempty"`
-	// Error is why something could not be put right.
+	// Error is why something could not be repaired.
 	Error string `json:"error,omitempty"`
 }

@@ -43,9 +43,9 @@ type Facts struct {
 	// session), keys in upper case; user names and passwords within the
 	// addresses are replaced by "xxxxx".
 	Environment map[string]string `json:"environment,omitempty"`
-	// OpenSSH is how the SSH server starts what it is asked to run.
+	// OpenSSH is how the SSH server starts commands.
 	OpenSSH OpenSSHFacts `json:"openSSH"`
-	// Configuration is what the host was set up with.
+	// Configuration says which document the host was configured with.
 	Configuration ConfigurationFacts `json:"configuration,omitzero"`
 	// Certificates are those of the kubelet and of the other programs of a node. Only
 	// "inspect" collects them.
@@ -57,12 +57,12 @@ type Facts struct {
 	Errors []FactError `json:"errors,omitempty"`
 }
 
-// ConfigurationFacts say what a host was set up with, and what became of it.
+// ConfigurationFacts say which document a host was configured with, and what changed since.
 type ConfigurationFacts struct {
 	// AppliedRevision is that of the last document that was applied completely. Empty: none was.
 	AppliedRevision string `json:"appliedRevision,omitempty"`
-	// ApplyingRevision is that of the document that is being applied, or was without
-	// getting to its end. Empty: there is none.
+	// ApplyingRevision is that of the document that is being applied, or was, and
+	// not completely. Empty: none.
 	ApplyingRevision string `json:"applyingRevision,omitempty"`
 	// Drift is what others changed last since then. Nil: nothing.
 	Drift *Drift `json:"drift,omitempty"`
@@ -165,7 +165,7 @@ type PendingReboot struct {
 const (
 	// RebootComponentServicing: an update or an optional feature waits.
 	RebootComponentServicing = "ComponentServicing"
-	// RebootWindowsUpdate: Windows Update asks for it.
+	// RebootWindowsUpdate: Windows Update requests it.
 	RebootWindowsUpdate = "WindowsUpdate"
 	// RebootFileRename: files in use are to be replaced or deleted.
 	RebootFileRename = "PendingFileRename"
@@ -246,7 +246,7 @@ type Interface struct {
 	MAC   string `json:"mac,omitempty"`
 	MTU   int    `json:"mtu,omitempty"`
 	Up    bool   `json:"up"`
-	// Loopback adapters are listed too: people look for them when one is missing.
+	// Loopback adapters are listed too, as a missing one is a finding.
 	Loopback bool `json:"loopback,omitempty"`
 	// DHCP says whether the IPv4 address comes from a DHCP server; nil when
 	// that is not known.
@@ -285,8 +285,8 @@ func (f *Facts) AddError(area string, err error) {
 }
 
 // Collect runs one group of facts and notes its error or its panic. A group
-// walks structures of the operating system, so that even a mistake in one must
-// not take the whole document away from somebody who looks at a broken host.
+// walks structures of the operating system, and even a mistake in one must
+// not hide the other facts of a broken host.
 func (f *Facts) Collect(area string, group func() error) {
 	defer func() {
 		if r := recover(); r != nil {

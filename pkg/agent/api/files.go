@@ -3,7 +3,7 @@
 
 package api
 
-// FilesRequest asks what is on the host in place of files.
+// FilesRequest requests the state of files on the host.
 type FilesRequest struct {
 	Files []WantedFile `json:"files"`
 }
@@ -18,11 +18,11 @@ type WantedFile struct {
 
 // FilesAnswer is the answer to a [FilesRequest].
 type FilesAnswer struct {
-	// Files has one element for each that was asked for, in that order.
+	// Files has one element for each file of the request, in that order.
 	Files []FileState `json:"files"`
 }
 
-// FileState is what is on the host in place of a file.
+// FileState is the state of a file on the host.
 type FileState struct {
 	Exists bool  `json:"exists"`
 	Size   int64 `json:"size,omitempty"`
@@ -30,12 +30,12 @@ type FileState struct {
 	// not the wanted one.
 	SHA256 string `json:"sha256,omitempty"`
 	// Volume names the volume that the path is on, and FreeBytes is how much can be
-	// written to it; negative if that cannot be told.
+	// written to it; negative if that is not known.
 	Volume    string `json:"volume,omitempty"`
 	FreeBytes int64  `json:"freeBytes"`
 }
 
-// CommitRequest asks for a file that was sent to get its name. It can be repeated.
+// CommitRequest requests that a file that was sent gets its name. It can be repeated.
 type CommitRequest struct {
 	// Temporary is where the file is, Path where it goes: both in one directory below
 	// [Root].
@@ -45,7 +45,7 @@ type CommitRequest struct {
 	// hexadecimal.
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	// Gzip says that what is at Temporary is compressed with gzip.
+	// Gzip says that the file at Temporary is compressed with gzip.
 	Gzip bool `json:"gzip,omitempty"`
 }
 
@@ -55,7 +55,7 @@ type CommitAnswer struct {
 	Error *CommitError `json:"error,omitempty"`
 }
 
-// CommitReason tells apart why a file did not get its name.
+// CommitReason is why a file did not get its name.
 type CommitReason string
 
 // Reasons of a [CommitError].

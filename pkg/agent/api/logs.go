@@ -25,13 +25,13 @@ const (
 	MaxLogCursorBytes = 16 << 10
 )
 
-// LogRequest asks for logs. The filters work in the order time window, pattern,
+// LogRequest requests logs. The filters work in the order time window, pattern,
 // TailLines, LimitBytes.
 //
 // Its meaning is that of the kubelet's node log query and of the core group's
 // PodLogOptions. It goes further where those stop short: files can be filtered
 // and followed like services, the pattern is applied before TailLines, every
-// event channel can be read, and boots can be told apart.
+// event channel can be read, and a boot can be selected.
 type LogRequest struct {
 	// Queries name the sources, at most [MaxLogQueries]. Each is one of
 	//
@@ -40,7 +40,7 @@ type LogRequest struct {
 	//	                 a slash or a backslash (./setup.log for the root itself)
 	//	an event channel eventlog/System
 	//
-	// Records of several sources are merged by time. None at all asks for the
+	// Records of several sources are merged by time. None at all requests the
 	// index: every well-known service and every file, as a table, or as one
 	// document with OutputJSON.
 	Queries []string `json:"queries,omitempty"`
@@ -77,7 +77,7 @@ type LogRequest struct {
 	// present one. It cannot be followed.
 	Previous bool `json:"previous,omitempty"`
 
-	// Follow goes on with what is written later, until standard input says stop
+	// Follow continues with what is written later, until standard input says stop
 	// or ends. A well-known service that has no log yet is waited for. Several
 	// sources are merged among what becomes readable at one time, so records
 	// that one of them writes late come late.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Root has everything of the agent.
+// Root is the directory of the agent.
 const Root = `C:\Windows\windows-node-agent`
 
 // PayloadDirectory is where the files of the payload are put for the engine, which

@@ -37,7 +37,7 @@ const (
 	KindEndpoint    Kind = "HNSEndpoint"
 )
 
-// Item is one difference between a host and what is desired.
+// Item is one difference between a host and its desired configuration.
 type Item struct {
 	Kind   Kind   `json:"kind"`
 	Name   string `json:"name"`
@@ -52,7 +52,7 @@ type Item struct {
 
 func (i Item) String() string { return fmt.Sprintf("%s %s %s", i.Action, i.Kind, i.Name) }
 
-// Plan is the difference between a host and what is desired.
+// Plan is the difference between a host and its desired configuration.
 type Plan struct {
 	Revision string `json:"revision"`
 	// Impact is the greatest one of the items.
@@ -61,9 +61,9 @@ type Plan struct {
 	Items []Item `json:"items"`
 	// Restarts are the services that are stopped for the items, in that order.
 	Restarts []string `json:"restarts,omitempty"`
-	// Payload has what has to be on the host before the plan is carried out.
+	// Payload has what has to be on the host before the plan is applied.
 	Payload []PayloadFile `json:"payload,omitempty"`
 	// Reboot says why the host has to be restarted before anything else is done. The
-	// items are what is known to follow.
+	// items are those that are known to follow.
 	Reboot []string `json:"reboot,omitempty"`
 }

@@ -15,7 +15,7 @@ const (
 	EventStarted EventState = "Started"
 	EventDone    EventState = "Done"
 	EventFailed  EventState = "Failed"
-	// EventNote tells something on the way, as a service that has to be terminated.
+	// EventNote reports something in between, as a service that has to be terminated.
 	EventNote EventState = "Note"
 )
 
@@ -45,34 +45,34 @@ const (
 	OutcomeRebootRequired Outcome = "RebootRequired"
 	// OutcomeImpactExceeded: it would cost more than is allowed; nothing was done.
 	OutcomeImpactExceeded Outcome = "ImpactExceeded"
-	// OutcomeFailed: it did not get to its end. The same can be applied again.
+	// OutcomeFailed: it did not complete. The same can be applied again.
 	OutcomeFailed Outcome = "Failed"
-	// OutcomeRemoved: nothing of ours is on the host.
+	// OutcomeRemoved: nothing of ours is left on the host.
 	OutcomeRemoved Outcome = "Removed"
 )
 
-// FailureReason tells failures apart for programs.
+// FailureReason is the machine-readable reason of a failure.
 type FailureReason string
 
 // Reasons of failures.
 const (
 	// ReasonLocked: another process changes the host. Try again.
 	ReasonLocked FailureReason = "Locked"
-	// ReasonInventory: the inventory cannot be read; a person has to look.
+	// ReasonInventory: the inventory cannot be read; an administrator has to inspect it.
 	ReasonInventory FailureReason = "InventoryUnreadable"
 	// ReasonConflict: something that is not ours is in the way.
 	ReasonConflict FailureReason = "Conflict"
 	// ReasonPayload: files of the payload have to be sent first.
 	ReasonPayload FailureReason = "PayloadMissing"
-	// ReasonSpace: a volume has not the room for what is to be on it.
+	// ReasonSpace: a volume has not enough free space.
 	ReasonSpace FailureReason = "NoSpace"
 	// ReasonStep: a step failed. Trying again may help.
 	ReasonStep FailureReason = "StepFailed"
 )
 
-// Result is how it ended, and the last thing that is said.
+// Result is how it ended, and the last line of the answer.
 type Result struct {
-	// Revision of the document; empty when everything is taken away.
+	// Revision of the document; empty when everything is removed.
 	Revision string  `json:"revision,omitempty"`
 	Outcome  Outcome `json:"outcome"`
 	// Changed are the items that were done, in that order.

@@ -21,15 +21,15 @@ const (
 	CommandBoot    = "boot"
 	CommandRestart = "restart"
 	CommandRoutes  = "routes"
-	// CommandFiles is asked a [FilesRequest] and answers a [FilesAnswer].
+	// CommandFiles takes a [FilesRequest] and answers a [FilesAnswer].
 	CommandFiles = "files"
-	// CommandCommit is asked a [CommitRequest] and answers a [CommitAnswer].
+	// CommandCommit takes a [CommitRequest] and answers a [CommitAnswer].
 	CommandCommit = "commit"
-	// CommandPlan is asked a [config.Bundle] and answers an [Plan].
+	// CommandPlan takes a [config.Bundle] and answers a [Plan].
 	CommandPlan = "plan"
-	// CommandApply is asked an [ApplyRequest] and answers [Progress].
+	// CommandApply takes an [ApplyRequest] and answers [Progress].
 	CommandApply = "apply"
-	// CommandCleanup is asked nothing and answers [Progress].
+	// CommandCleanup takes nothing and answers [Progress].
 	CommandCleanup = "cleanup"
 	// CommandRun is the service; it answers nothing and ends with its context.
 	CommandRun = "run"

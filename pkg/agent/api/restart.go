@@ -11,7 +11,7 @@ import (
 // down, about: it lets the answer out.
 const RestartNotice = 2 * time.Second
 
-// RestartRequest asks for the host to be restarted once. As it names the boot that
+// RestartRequest requests one restart of the host. As it names the boot that
 // is to end, it can be repeated without a second restart, for example when the answer
 // was lost together with the connection.
 type RestartRequest struct {

@@ -18,7 +18,7 @@ type Route struct {
 	Interface int `json:"interface,omitempty"`
 }
 
-// RoutesRequest asks for routes to exist.
+// RoutesRequest requests that routes exist.
 type RoutesRequest struct {
 	Ensure []Route `json:"ensure"`
 }

@@ -26,7 +26,7 @@ func IsProxyVariable(name string) bool {
 	return slices.Contains([]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"}, strings.ToUpper(name))
 }
 
-// WithoutUserinfo takes user name and password out of a proxy's address. It does
+// WithoutUserinfo removes user name and password from a proxy's address. It does
 // not parse: whatever stands before the last @ of the authority is replaced, so
 // that an address which no parser would accept gives nothing away either.
 func WithoutUserinfo(address string) string {

@@ -12,10 +12,10 @@ import "os"
 
 // Disk is what differs between file systems.
 type Disk struct {
-	// Open opens a file that exists, for reading or also for writing, and is in nobody's
-	// way: others can write to the file, rename it and remove it.
+	// Open opens a file that exists, for reading or also for writing, without
+	// locking it: others can write to the file, rename it and remove it.
 	Open func(path string, write bool) (*os.File, error)
-	// Rename replaces what is at the target, and returns when that is on the disk.
+	// Rename replaces the target, and returns when that is on the disk.
 	Rename func(from, to string) error
 	// Full adds [agent.ErrDiskFull] to what the system says of a volume without room.
 	Full func(error) error

@@ -16,7 +16,7 @@ import (
 // file, whose access it inherits. A crash can leave one behind; it is removed with the file.
 const TemporarySuffix = ".windows-node-agent.tmp"
 
-// Kind says what is in the place of a file.
+// Kind returns the kind of a file.
 func Kind(mode fs.FileMode) engine.FileKind {
 	switch {
 	case mode.IsRegular():
@@ -28,7 +28,7 @@ func Kind(mode fs.FileMode) engine.FileKind {
 	}
 }
 
-// Names lists a directory without what is being written.
+// Names lists a directory without temporary files.
 func Names(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

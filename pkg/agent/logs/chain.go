@@ -30,19 +30,19 @@ type position struct {
 
 // chain reads the generations of a log as the one text that was written, from
 // some place in one of them to the end of the present one. It keeps its file open
-// across renames and asks for the next one only at its end, so it neither loses
+// across renames and looks for the next one only at its end, so it neither loses
 // nor repeats anything however often the log is rotated in between.
 type chain struct {
 	series series
 	// follow: the text has no end, only a place up to which it is written.
 	follow bool
-	// resumable: a later read goes on where this one ends, so that a character
-	// of which only a part is there is left to it.
+	// resumable: a later read continues where this one ends, so an incomplete
+	// character is left to it.
 	resumable bool
 	// pinned: the text ends with the file that was begun with.
 	pinned bool
 	// stop is where a read without follow ends: at what was there when it
-	// began. With a gzip file the size is not looked at.
+	// began. The size of a gzip file does not matter.
 	stop *generation
 
 	// seg is the file being read; nil while there is none yet.
@@ -113,7 +113,7 @@ func (c *chain) atStop() bool { return c.stop != nil && c.seg != nil && c.seg.ge
 type rawLine struct {
 	text []byte
 	at   position
-	// cut: the line goes on in the next one. It was longer than maxLine.
+	// cut: the line continues in the next one. It was longer than maxLine.
 	cut bool
 }
 
@@ -281,20 +281,20 @@ func (c *chain) makeRoom() {
 	c.r, c.w, c.buf = 0, copy(buf, c.buf[c.r:c.w]), buf
 }
 
-// open looks whether the log has come into being.
+// open opens the log if it exists by now.
 func (c *chain) open() (bool, error) {
 	list, err := c.series.list()
 	if err != nil || len(list) == 0 {
 		return false, c.tolerate(err)
 	}
-	// Nothing was there before, so all of it is new.
+	// It did not exist before, so all of it is new.
 	if err := c.beginAt(list, 0, 0); err != nil {
 		return false, c.tolerate(err)
 	}
 	return true, nil
 }
 
-// tolerate drops what may pass until the next poll of a follow.
+// tolerate drops errors that may be transient for a follow, which polls again.
 func (c *chain) tolerate(err error) error {
 	if err == nil || c.follow || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -302,8 +302,8 @@ func (c *chain) tolerate(err error) error {
 	return err
 }
 
-// advance is asked at the end of the file. It says whether reading may go on, be
-// it there or in another file.
+// advance is called at the end of the file. It says whether reading may continue, in
+// this file or in another one.
 func (c *chain) advance() (bool, error) {
 	if c.pinned || c.atStop() {
 		return false, nil
@@ -328,13 +328,13 @@ func (c *chain) advance() (bool, error) {
 	}
 	next := c.successor(list)
 	if next < 0 {
-		if c.seg.f != nil && mustLetGo(c.seg.f) {
+		if c.seg.f != nil && mustClose(c.seg.f) {
 			c.seg.close()
 		}
 		return false, nil
 	}
-	// A writer goes on with a renamed file until it opens the new one. Now that
-	// there is something in the new one, what is in ours is final.
+	// A writer continues with a renamed file until it opens the new one. Now that
+	// the new one is not empty, ours is complete.
 	if c.seg.refresh(); c.seg.f != nil && !c.seg.gen.gzip && c.seg.gen.size > c.filled() {
 		return true, nil
 	}
@@ -347,7 +347,7 @@ func (c *chain) successor(list []generation) int {
 	c.seg.refresh()
 	at := indexOf(list, c.seg.gen.id)
 	if at < 0 {
-		// Compressed by now?
+		// It may be compressed by now.
 		i, copied := c.findCopy(list)
 		if copied != nil {
 			copied.close()
@@ -412,7 +412,7 @@ func (c *chain) rewritten() bool {
 	return true
 }
 
-// truncated goes on after the file was made shorter: with the rest of the copy that
+// truncated continues after the file was made shorter: with the rest of the copy that
 // was taken of it before, if there is one, and then with its new beginning.
 func (c *chain) truncated() (bool, error) {
 	list, err := c.series.list()
@@ -439,8 +439,7 @@ func (c *chain) truncated() (bool, error) {
 	return true, nil
 }
 
-// moved goes on where the text is now that was moved to rotated files, if that is what
-// happened to our file.
+// moved continues in the rotated files if the text of our file was moved there.
 func (c *chain) moved(list []generation) (bool, error) {
 	i := indexOf(list, c.seg.gen.id)
 	if i < 0 {
@@ -464,8 +463,8 @@ func (c *chain) moved(list []generation) (bool, error) {
 
 // movedPlace finds the place that was off behind the beginning of the text of the last
 // generation, when that was at start in its file. Since then the text in front was moved
-// to the generations before, a part at a time. It fails if nothing was moved, and if what
-// was moved is there no more.
+// to the generations before, a part at a time. It fails if nothing was moved, and if the
+// moved text no longer exists.
 func movedPlace(all []generation, start, off int64) (at int, left int64, ok bool) {
 	at = len(all) - 1
 	last, missing := at, all[at].start-start
@@ -497,7 +496,7 @@ func (c *chain) setCarry() {
 func (c *chain) moveTo(list []generation, i int) (bool, error) {
 	seg, err := c.series.openListed(list[i])
 	if err != nil {
-		// Renamed since it was listed. Try again, but not for ever at once.
+		// Renamed since it was listed. Try again, but not forever in one call.
 		if c.mismatch++; c.mismatch < 8 {
 			return true, nil
 		}

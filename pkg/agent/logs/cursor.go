@@ -15,7 +15,7 @@ import (
 )
 
 // cursorVersion is the version of the cursor's format. A cursor lives for seconds
-// to hours, and older ones are simply refused.
+// to hours, and older ones are refused.
 const cursorVersion = 1
 
 // cursor is where a request ended, per source. It comes back from a client and
@@ -25,8 +25,8 @@ type cursor struct {
 	Sources []resume `json:"s"`
 }
 
-// resume is where one source continues. With neither File nor Event nothing of it
-// had been there, and it is read from its beginning.
+// resume is where one source continues. With neither File nor Event the source
+// did not exist yet, and is read from its beginning.
 type resume struct {
 	Query string     `json:"q"`
 	File  *fileMark  `json:"f,omitempty"`
@@ -36,7 +36,7 @@ type resume struct {
 	Skip int64 `json:"k,omitempty"`
 }
 
-// fileMark is a place in a file, and what tells that file from others.
+// fileMark is a position in a file, and what identifies that file.
 type fileMark struct {
 	ID string `json:"i"`
 	// Offset is that of the text, which began at Start in the file.
@@ -52,7 +52,7 @@ type fileMark struct {
 	Modified int64 `json:"m,omitempty"`
 }
 
-// eventMark is a place in an event channel.
+// eventMark is a position in an event channel.
 type eventMark struct {
 	RecordID uint64 `json:"r,string"`
 }

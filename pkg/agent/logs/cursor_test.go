@@ -115,7 +115,7 @@ func TestGap(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			want: "# gap: x: the file that was being read was truncated; continuing with what is in it now\nfresh\n",
+			want: "# gap: x: the file that was being read was truncated; continuing with its new content\nfresh\n",
 		},
 		{
 			name:   "renamed",

@@ -19,7 +19,7 @@ const (
 	utf16BE
 )
 
-// detectionBytes is how much of a file is looked at to tell its encoding.
+// detectionBytes is how much of a file is read to detect its encoding.
 const detectionBytes = 1024
 
 var (
@@ -28,7 +28,7 @@ var (
 	bomUTF16BE = []byte{0xFE, 0xFF}
 )
 
-// detectEncoding tells the encoding from the first bytes of a file: by the byte
+// detectEncoding detects the encoding from the first bytes of a file: by the byte
 // order mark, or else by where the zero bytes are. Mostly Latin text in UTF-16
 // has them in every other place; text in UTF-8 has none.
 func detectEncoding(head []byte) encoding {
@@ -125,7 +125,7 @@ func (e encoding) lastLineEnd(b []byte) int {
 }
 
 // cut returns the greatest length at which b can be cut without cutting a character, of
-// which a part may still be on its way.
+// which a part may not be written yet.
 func (e encoding) cut(b []byte) int {
 	n := len(b)
 	if e == utf8Text {

@@ -25,7 +25,7 @@ type eventSource struct {
 	// last is the ID of the newest record when the source was opened. Without
 	// follow, what is younger is left out.
 	last uint64
-	// at is the ID of the last record that was dealt with.
+	// at is the ID of the last record that was handed out or left out.
 	at uint64
 
 	text []byte
@@ -159,7 +159,7 @@ func (s *eventSource) resumeAt(p position) resume {
 func (s *eventSource) next(ctx context.Context) (*unit, error) {
 	e, err := s.nextEvent(ctx)
 	if errors.Is(err, io.EOF) {
-		// Everything up to here was dealt with, if only by leaving it out.
+		// Everything up to here was handed out or left out.
 		s.at = max(s.at, s.last)
 		return nil, nil
 	}

@@ -19,11 +19,11 @@ const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 func identify(_ *os.File, info fs.FileInfo) (fileID, error) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fileID{}, fmt.Errorf("%s: the system tells no inode number", info.Name())
+		return fileID{}, fmt.Errorf("%s: the system reports no inode number", info.Name())
 	}
 	return fileID{volume: uint64(st.Dev), file: st.Ino}, nil //nolint:unconvert // signed on some systems
 }
 
-// mustLetGo says whether holding a deleted file open keeps its name from being
-// used again. Unix has no such habit.
-func mustLetGo(*os.File) bool { return false }
+// mustClose says whether holding a deleted file open keeps its name from being
+// used again. Not on Unix.
+func mustClose(*os.File) bool { return false }

@@ -36,9 +36,9 @@ type fileStandardInfo struct {
 	Directory      byte
 }
 
-// mustLetGo says whether holding a deleted file open keeps its name from being
+// mustClose says whether holding a deleted file open keeps its name from being
 // used again, as it does where deletion has not the semantics of POSIX.
-func mustLetGo(f *os.File) bool {
+func mustClose(f *os.File) bool {
 	var info fileStandardInfo
 	err := windows.GetFileInformationByHandleEx(windows.Handle(f.Fd()), windows.FileStandardInfo,
 		(*byte)(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))

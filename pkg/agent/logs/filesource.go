@@ -12,7 +12,7 @@ import (
 type grain int
 
 const (
-	// byBlock: nothing looks at lines, they are only passed on.
+	// byBlock: lines are passed on as they are.
 	byBlock grain = iota
 	// byLine: each line is filtered and printed by itself.
 	byLine
@@ -35,7 +35,7 @@ type fileSource struct {
 	grain   grain
 	now     func() time.Time
 	missing string
-	// live: what comes now is being written while we look.
+	// live: what is read now was written after the follow began.
 	live bool
 
 	// context completes the times in a file that was modified at contextAt.
@@ -45,7 +45,7 @@ type fileSource struct {
 	// had a time of its own, which makes lines without one continuations.
 	lastTime time.Time
 	timed    bool
-	// inCut: the line before was cut and goes on.
+	// inCut: the line before was cut and continues.
 	inCut bool
 	// guess is the time of lines before the first one with a time, for guessFor.
 	guess    time.Time

@@ -19,7 +19,7 @@ import (
 )
 
 // maxIndexFiles bounds the index. A log directory has hundreds of files; thousands
-// are an accident, and would hide what people look for.
+// are an accident, and would hide the others.
 const maxIndexFiles = 10_000
 
 // Kinds of an [IndexEntry].
@@ -34,7 +34,7 @@ type Index struct {
 	Entries []IndexEntry `json:"entries"`
 	// Truncated says that there are more files than could be listed.
 	Truncated bool `json:"truncated,omitempty"`
-	// Notices say what could not be listed.
+	// Notices report what could not be listed.
 	Notices []string `json:"notices,omitempty"`
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// knownGenerations remembers files that were dealt with, in every way in which they
+// knownGenerations identifies files that were read already, in every way in which they
 // can be recognized later: they may be renamed, compressed, or deleted and have
 // their identity used again.
 type knownGenerations struct {
@@ -18,8 +18,8 @@ type knownGenerations struct {
 	heads map[uint64]bool
 }
 
-// generationKey tells a file that is not written to any more from all others,
-// also from a later one that got its identity.
+// generationKey identifies a file that is not written to any more, also among later ones
+// that have the same ID.
 type generationKey struct {
 	id    fileID
 	size  int64
@@ -56,7 +56,7 @@ func (k knownGenerations) has(g generation) bool {
 	return k.keys[g.key()] || !g.stamp.IsZero() && k.stems[strings.TrimSuffix(g.name, ".gz")]
 }
 
-// hasText recognizes a compressed file by what is in it.
+// hasText recognizes a compressed file by its content.
 func (k knownGenerations) hasText(s series, g generation) bool {
 	if !g.gzip {
 		return false

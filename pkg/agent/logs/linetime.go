@@ -201,7 +201,7 @@ func valueTime(v []byte, loc *time.Location) (time.Time, bool) {
 }
 
 // epochTime reads seconds, milliseconds, microseconds or nanoseconds since 1970.
-// Which of them is told from the magnitude, for every time from 2001 to 2286.
+// The magnitude decides which, for every time from 2001 to 2286.
 func epochTime(s string) (time.Time, bool) {
 	// Integers and decimal fractions are read exactly: a float64 has not
 	// enough digits for the microseconds of today.

@@ -59,7 +59,7 @@ func (o *opener) open(ctx context.Context, i int) (source, *api.LogError) {
 	return o.openService(ctx, q, from)
 }
 
-// openService looks for a service's log where its name leads.
+// openService finds the log of a service by its name.
 func (o *opener) openService(ctx context.Context, q query, from *resume) (source, *api.LogError) {
 	if from != nil && from.Event != nil {
 		return o.openChannel(ctx, q, applicationChannel, q.name, from)
@@ -74,8 +74,8 @@ func (o *opener) openService(ctx context.Context, q query, from *resume) (source
 		if len(list) > 0 {
 			return o.startFile(q, s, false, from)
 		}
-		// Something of that name that is no log file, or not to be read, has
-		// to be told, except for a directory: <root>/kubelet is one.
+		// Something of that name that is no log file, or cannot be read, is
+		// reported, except for a directory: <root>/kubelet is one.
 		if _, err := s.present(); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errIsDirectory) {
 			return nil, fileError(name, err)
 		}
@@ -93,15 +93,15 @@ func (o *opener) openService(ctx context.Context, q query, from *resume) (source
 	if known && o.plan.Follow {
 		return o.startFile(q, newSeries(o.root, files[0]), false, from)
 	}
-	looked := "the files " + strings.Join(files, ", ")
+	tried := "the files " + strings.Join(files, ", ")
 	if len(files) == 0 {
-		looked = "no file can have that name"
+		tried = "no file can have that name"
 	}
 	if lerr == nil {
-		looked += " and the event log provider " + q.name
+		tried += " and the event log provider " + q.name
 	}
 	return nil, &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf(
-		"no log of %q was found (looked for %s, below %s); a request without a query lists what there is", q.name, looked, o.root.dir)}
+		"no log of %q was found (looked for %s, below %s); a request without a query lists all logs", q.name, tried, o.root.dir)}
 }
 
 // applicationChannel is the event channel that services without log files write to.
@@ -142,7 +142,7 @@ func (o *opener) openFile(q query, name string, from *resume) (source, *api.LogE
 func fileError(name string, err error) *api.LogError {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no file %s in the log directory; a request without a query lists what there is", name)}
+		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no file %s in the log directory; a request without a query lists all logs", name)}
 	case errors.Is(err, errIsDirectory):
 		return badRequest("", "%s is a directory; a request without a query lists the files", name)
 	case errors.Is(err, errNotRegular):
@@ -168,7 +168,7 @@ func noEventLog(err error) *api.LogError {
 func eventError(channel string, err error) *api.LogError {
 	switch {
 	case errors.Is(err, ErrNoSuchChannel):
-		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists what there is", channel)}
+		return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf("there is no event log channel %q; a request without a query lists all logs", channel)}
 	case errors.Is(err, fs.ErrPermission):
 		return &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("the agent's account may not read the event log channel %q", channel)}
 	}
@@ -176,7 +176,7 @@ func eventError(channel string, err error) *api.LogError {
 }
 
 // startFile opens a log at the place where the request wants it to begin. exact is
-// for a file that was asked for as such: of it, no rotated files are read before.
+// for a file that was requested by its path: no rotated files are read before it.
 func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *api.LogError) {
 	src := &fileSource{
 		grain: o.plan.grain, now: o.host.Now,
@@ -204,8 +204,8 @@ func (o *opener) startFile(q query, s series, exact bool, from *resume) (source,
 	return src, nil
 }
 
-// beginTries is how often a beginning is looked for when the files are renamed
-// between listing and opening them.
+// beginTries is how often opening is tried again when files are renamed between listing
+// and opening them.
 const beginTries = 10
 
 // begin opens the first file of a log.
@@ -314,7 +314,7 @@ func (o *opener) tailOf(src *fileSource, seg *segment, size, want int64, younges
 func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	c := &src.chain
 	if m == nil {
-		// Nothing was there then, so all of it is new.
+		// The log did not exist then, so all of it is new.
 		return c.beginAt(all, 0, 0)
 	}
 	gap := "the file that was being read is gone; continuing with the oldest one after it"
@@ -335,9 +335,9 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 			return c.beginAt(all, at, off)
 		}
 		seg.close()
-		gap = "the file that was being read was truncated; continuing with what is in it now"
+		gap = "the file that was being read was truncated; continuing with its new content"
 	}
-	// Compressed, or copied before it was truncated?
+	// It may be compressed, or copied before it was truncated.
 	for i := len(all) - 1; i >= 0 && m.HeadLen > 0; i-- {
 		if all[i].mtime.UnixNano() < m.Modified {
 			continue

@@ -79,7 +79,7 @@ func (o *output) put(src int, u *unit) error {
 	return nil
 }
 
-// settle writes the last lines of what was there, and holds back no more.
+// settle writes the lines that were held back, and holds back no more.
 func (o *output) settle() error {
 	t := o.tail
 	if t == nil {
@@ -116,7 +116,7 @@ func (o *output) emit(src int, from place, text []byte, verbatim bool) error {
 	}
 	n := o.limit
 	if o.json {
-		// Half an object is of no use to anybody.
+		// Half an object cannot be parsed.
 		n = 0
 	}
 	o.limit = 0

@@ -20,8 +20,8 @@ const maxPathBytes = 1024
 // something else than a file below the root. The rules of Windows apply on every
 // system, so that a query means the same wherever the agent runs.
 //
-// This is the first of two walls and gives the good messages. The second one is
-// the [os.Root] through which files are opened.
+// This is the first of two barriers, and the one with precise messages. The second one
+// is the [os.Root] through which files are opened.
 func cleanPath(query string) (string, *api.LogError) {
 	forbid := func(why string) (string, *api.LogError) {
 		return "", &api.LogError{Code: 403, Reason: api.LogForbidden, Message: fmt.Sprintf("file %q: %s", query, why)}
@@ -66,7 +66,7 @@ func cleanPath(query string) (string, *api.LogError) {
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return refuse("the path names no file")
+		return refuse("the path has no file name")
 	}
 	return strings.Join(names, "/"), nil
 }

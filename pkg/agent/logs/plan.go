@@ -24,7 +24,7 @@ type plan struct {
 	grain   grain
 }
 
-// newPlan checks a request and works out what depends on the host's clock.
+// newPlan validates a request and computes what depends on the host's clock.
 func newPlan(ctx context.Context, req *api.LogRequest, host Host) (*plan, *api.LogError) {
 	p := &plan{LogRequest: req, json: req.Output == api.LogOutputJSON}
 	if !p.json && req.Output != "" && req.Output != api.LogOutputText {

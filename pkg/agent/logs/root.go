@@ -78,8 +78,8 @@ func (r logRoot) open(name string) (f *os.File, info fs.FileInfo, err error) {
 	return f, info, nil
 }
 
-// resolve replaces the links within a name. It looks only: whatever it returns is
-// opened through the os.Root again, so that a link that changes in between gains
+// resolve replaces the links within a name. It only reads links: whatever it returns
+// is opened through the os.Root again, so a link that changes in between gains
 // nothing.
 func (r logRoot) resolve(root *os.Root, name string) (string, error) {
 	todo := strings.Split(name, "/")
@@ -100,7 +100,7 @@ func (r logRoot) resolve(root *os.Root, name string) (string, error) {
 		at := path.Join(append(append([]string(nil), done...), next)...)
 		target, err := root.Readlink(filepath.FromSlash(at))
 		if err != nil {
-			// Not a link, or not there: opening will tell.
+			// Not a link, or it does not exist: opening reports that.
 			done = append(done, next)
 			continue
 		}
@@ -121,7 +121,7 @@ func (r logRoot) resolve(root *os.Root, name string) (string, error) {
 	return path.Join(done...), nil
 }
 
-// isAbsolute includes what is absolute on Windows but for the drive, `\var\log`.
+// isAbsolute includes paths of Windows without a drive, as `\var\log`.
 func isAbsolute(p string) bool {
 	return filepath.IsAbs(p) || strings.HasPrefix(p, "/") || strings.HasPrefix(p, `\`)
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
-// headBytes is how much of the beginning of a file tells it from others: enough
-// that it holds the time of a line or two.
+// headBytes is how much of the beginning of a file identifies it: enough to
+// hold the time of a line or two.
 const headBytes = 1024
 
 // segment is an open generation of a log. Offsets are those of the text, after
 // decompression and without what had been moved away when it was opened.
 type segment struct {
 	gen generation
-	// f is nil once the file had to be let go.
+	// f is nil once the file had to be closed.
 	f *os.File
-	// head is what the file begins with, as far as it was there when last
-	// looked at, at most headBytes.
+	// head is what the file begins with, as far as it existed when last
+	// read, at most headBytes.
 	head []byte
 
 	encodingKnown bool
@@ -86,7 +86,7 @@ func (s series) openListed(g generation) (*segment, error) {
 	return seg, nil
 }
 
-// close closes the file. There is nothing to be lost by an error: it was only read.
+// close closes the file. An error loses nothing, as it was only read.
 func (s *segment) close() {
 	if s.f != nil {
 		s.f.Close()
@@ -104,8 +104,8 @@ func (s *segment) loadHead() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	// With another beginning it is another text, which [segment.headIntact] is to
-	// find out.
+	// With another beginning it is another text, which [segment.headIntact]
+	// detects.
 	if bytes.HasPrefix(head[:n], s.head) {
 		s.head = head[:n]
 	}
@@ -139,8 +139,8 @@ func (s *segment) hasTextOf(other *segment) bool {
 	return true
 }
 
-// decideEncoding looks at the beginning of the file. It says false when there is
-// too little of it to tell and more may come.
+// decideEncoding detects the encoding from the beginning of the file. It returns false
+// while that is too short and more may come.
 func (s *segment) decideEncoding(final bool) bool {
 	if s.encodingKnown {
 		return true
@@ -207,8 +207,8 @@ func (s *segment) rewindGzip() error {
 	return nil
 }
 
-// gzipError takes an archive that breaks off for its end: what it has was read,
-// and the rest will never come.
+// gzipError treats an archive that breaks off as ended: what it has was read,
+// and the rest never comes.
 func (s *segment) gzipError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF
@@ -234,17 +234,17 @@ func (s *segment) startNow() int64 {
 	}
 	start, err := sparse.TextStart(s.f)
 	if err != nil {
-		return s.gen.start // reading will fail too, and tell
+		return s.gen.start // reading fails too, and reports it
 	}
 	return start
 }
 
-// mark returns what finds this file again.
+// mark returns the mark by which this file is found again.
 func (s *segment) mark(off int64) fileMark {
 	if s.headIntact() {
 		s.refresh()
 	}
-	// An error leaves the head as it was, which tells less but nothing wrong.
+	// An error leaves the head shorter, and not wrong.
 	_ = s.loadHead()
 	return fileMark{ID: s.gen.id.String(), Start: s.gen.start, Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
 }

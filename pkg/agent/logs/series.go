@@ -17,7 +17,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
-// fileID tells files apart, whatever their names. The zero value is no file.
+// fileID identifies a file, whatever its name. The zero value is no file.
 type fileID struct {
 	volume, file uint64
 }
@@ -78,7 +78,7 @@ const listTries = 50
 
 // list lists the generations, oldest first. Names change under it while a log is
 // rotated, and a list that mixes before and after would lose a file or show it
-// twice. So it looks until two looks agree.
+// twice. So it lists until two lists agree.
 func (s series) list() ([]generation, error) {
 	last, err := s.listOnce()
 	if err != nil {
@@ -101,8 +101,8 @@ func (s series) list() ([]generation, error) {
 }
 
 // withoutCopy leaves out the youngest rotated generation if the present one still has all of
-// its text. Then it is a copy whose text is about to be taken away from the present one, and
-// would be read twice. Where that cannot be found out, both stay.
+// its text. Then it is a copy whose text is about to be removed from the present one, and
+// would be read twice. If that cannot be determined, both stay.
 func (s series) withoutCopy(list []generation) []generation {
 	last := len(list) - 1
 	if last < 1 || !list[last].current || list[last-1].gzip || list[last-1].size < sparse.Unit || list[last-1].size > list[last].size {
@@ -159,7 +159,7 @@ func (s series) listOnce() ([]generation, error) {
 		}
 		g, err := s.stat(e.Name())
 		if err != nil {
-			// Gone, or not to be read by us: not a part of this log.
+			// It no longer exists, or cannot be read: not a part of this log.
 			continue
 		}
 		if !current {

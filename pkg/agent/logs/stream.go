@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// minPoll and maxPoll are how long a follow sleeps when nothing was to be
-	// read: little after something was, more the longer nothing was.
+	// minPoll and maxPoll bound how long a follow sleeps when there was nothing to
+	// read: the longer there was nothing, the longer.
 	minPoll = 25 * time.Millisecond
 	maxPoll = 250 * time.Millisecond
 	// stopBytes is how much is still delivered after the caller said stop. A

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// unit is what a source hands out at a time: a record, a line, or, when nothing
-// looks at the lines, a block of them.
+// unit is what a source hands out at once: a record, a line, or, when nothing
+// needs the lines, a block of them.
 type unit struct {
 	// text is valid until the next call of the source. It has no newline at
 	// its end unless it is raw.
@@ -71,7 +71,7 @@ func (f filter) inWindow(t time.Time) bool {
 type filtered struct {
 	source
 	filter filter
-	// kept says what became of the record that continuations belong to.
+	// kept says whether the record that continuations belong to was kept.
 	kept bool
 	busy unit
 }

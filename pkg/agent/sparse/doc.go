@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package sparse takes text away from the beginning of a file that another program goes on
+// Package sparse removes text from the beginning of a file that another program keeps
 // writing to.
 //
 // Windows renames no file that a program has open without saying that it may be renamed,
-// which no program written in Go says. Truncating such a file loses what is written between
-// the last look and the truncation, and a program that does not append leaves zeros in
-// front of what it writes next. But the beginning of a file can be given back to the file
-// system without a change of its size: what is written meanwhile goes where it would have
-// gone. The bytes read as zeros from then on and take no room. The text begins behind
+// which no program written in Go does. Truncating such a file loses what is written between
+// the last read and the truncation, and a program that does not append leaves zeros in
+// front of what it writes next. But the beginning of a file can be released to the file
+// system without a change of its size: writes in between land where they would have landed. The bytes read as zeros from then on and take no room. The text begins after
 // them, where [TextStart] finds it.
 //
 // The package imports the standard library and golang.org/x/sys only.
@@ -23,18 +22,18 @@ import (
 	"os"
 )
 
-// ErrUnsupported says that a file system gives nothing back.
-var ErrUnsupported = errors.New("the file system cannot give back the beginning of a file")
+// ErrUnsupported says that a file system cannot release a part of a file.
+var ErrUnsupported = errors.New("the file system cannot release the beginning of a file")
 
-// Unit is the greatest amount that file systems give back at once. Of less than that at
-// the beginning of a file nothing is given back, and it cannot be told from zeros that were
-// written.
+// Unit is the greatest granularity in which file systems release parts of a file. Less than
+// that at the beginning of a file is not released, as it could not be distinguished from
+// zeros that were written.
 const Unit = 64 << 10
 
-// maxZeros bounds the zeros behind what was given back, which are less than a unit.
+// maxZeros bounds the zeros behind what was released, which are less than a unit.
 const maxZeros = 2 * Unit
 
-// TextStart returns where the text of a file begins: 0, or the end of what was given back.
+// TextStart returns where the text of a file begins: 0, or the end of what was released.
 // It may move while the file is used, and always forward.
 func TextStart(f *os.File) (int64, error) {
 	info, err := f.Stat()
@@ -43,7 +42,7 @@ func TextStart(f *os.File) (int64, error) {
 	}
 	start, err := firstData(f, info)
 	if err != nil {
-		return 0, fmt.Errorf("looking for the first data of %s: %w", f.Name(), err)
+		return 0, fmt.Errorf("finding the first data of %s: %w", f.Name(), err)
 	}
 	if start == 0 {
 		return 0, nil // the first byte may be a zero nonetheless, as of UTF-16
@@ -63,26 +62,26 @@ func TextStart(f *os.File) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if len(buf) == 1 { // seldom is there more to look at than one byte
+		if len(buf) == 1 { // it is rarely more than one byte
 			buf = make([]byte, 4<<10)
 		}
 	}
 	return min(start, info.Size()), nil
 }
 
-// Maybe says whether something of a file may have been given back. It is cheap, and says no
-// for nearly all that have their beginning.
+// Maybe says whether a part of a file may have been released. It is cheap, and says no for
+// nearly all complete files.
 func Maybe(info fs.FileInfo) bool { return maybe(info) }
 
-// Release gives back what is before end, which is [Unit] or more. The file is open for
+// Release releases what is before end, which is [Unit] or more. The file is open for
 // reading and writing. When Release returns, the file system has noted it, but may not have
 // written it down.
 func Release(f *os.File, end int64) error {
 	if end < Unit {
-		return fmt.Errorf("%d bytes at the beginning of %s are too few to be given back", end, f.Name())
+		return fmt.Errorf("%d bytes at the beginning of %s are too few to be released", end, f.Name())
 	}
 	if err := release(f, end); err != nil {
-		return fmt.Errorf("giving back the first %d bytes of %s: %w", end, f.Name(), err)
+		return fmt.Errorf("releasing the first %d bytes of %s: %w", end, f.Name(), err)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ var (
 	// ErrInUse means that a file cannot be replaced because it is in use, as the file of a
 	// program that runs is on Windows.
 	ErrInUse = errors.New("the file is in use on the host")
-	// ErrSourceChanged means that what was read here is not what the item says.
-	ErrSourceChanged = errors.New("the content is not what it was said to be")
+	// ErrSourceChanged means that the content that was read here is not that of the item.
+	ErrSourceChanged = errors.New("the content does not have the size and digest that were announced")
 	// ErrWrite means that the host refused to write, for a reason that it does not give.
 	ErrWrite = errors.New("the host refused to write the file")
 )
@@ -35,7 +35,7 @@ type Error struct {
 
 // Error names the file, both as we know it and on the host.
 func (e *Error) Error() string {
-	return fmt.Sprintf("putting %s at %s on the host: %v", e.Name, e.HostPath, e.Err)
+	return fmt.Sprintf("sending %s to %s on the host: %v", e.Name, e.HostPath, e.Err)
 }
 
 // Unwrap returns what went wrong.

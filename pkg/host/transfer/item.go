@@ -24,7 +24,7 @@ type Item struct {
 	SHA256 string
 	Size   int64
 	// Open opens the content, from its beginning. It may be called several times. It is an error to
-	// deliver something else than what SHA256 and Size say, and found out.
+	// deliver something else than SHA256 and Size say, and it is detected.
 	Open func() (io.ReadSeekCloser, error)
 	// Gzip is the same content compressed, which is sent in its place and unpacked on the
 	// host. Nil: there is none.
@@ -40,7 +40,7 @@ type Gzip struct {
 	Open   func() (io.ReadSeekCloser, error)
 }
 
-// Temporary names: that of the file, 16 digits of the digest, and what tells that it is
+// Temporary names: that of the file, 16 digits of the digest, and a suffix for what is
 // not complete. The compressed form has a name of its own, so that neither is taken for
 // part of the other.
 const (
@@ -90,7 +90,7 @@ func validate(items []Item) error {
 		if !drivePath.MatchString(item.HostPath) {
 			bad("the path on the host is not absolute")
 		}
-		// Windows does not tell upper from lower case.
+		// Windows ignores case.
 		place := strings.ToLower(sftpPath(item.HostPath))
 		if other, ok := taken[place]; ok {
 			bad("%s has the same path", other)
@@ -103,7 +103,7 @@ func validate(items []Item) error {
 			bad("the size is negative")
 		}
 		if item.wire().Open == nil {
-			bad("there is no way to open the content")
+			bad("the content cannot be opened: Open is nil")
 		}
 	}
 	return errors.Join(errs...)

@@ -14,7 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// minBurst is at least what is taken from a limit at once: a little more than the 32 KiB of
+// minBurst is the smallest burst of a limit: a little more than the 32 KiB of
 // an SFTP request, whose size the limit must not exceed.
 const minBurst = 64 << 10
 
@@ -43,7 +43,7 @@ func (l *limited) Read(b []byte) (int, error) {
 			continue
 		}
 		if wait := limit.WaitN(l.ctx, n); wait != nil {
-			l.err = fmt.Errorf("staying within the bandwidth limit: %w", wait)
+			l.err = fmt.Errorf("waiting for the bandwidth limit: %w", wait)
 			return 0, l.err
 		}
 	}
@@ -61,17 +61,17 @@ type hosts struct {
 // host is what the transfers to one host share.
 type host struct {
 	limit *rate.Limiter
-	turn  chan struct{} // has an element while a transfer is going on
+	slot  chan struct{} // has an element while a transfer is running
 	users int           // guarded by hosts.mu
 }
 
-// enter waits until no other transfer to the host is going on. leave must be called at the end.
+// enter waits until no other transfer to the host is running. leave must be called at the end.
 func (h *hosts) enter(ctx context.Context, t ssh.Target) (_ *host, leave func(), _ error) {
 	key := fmt.Sprintf("%s|%d", t.Address, t.Port)
 	h.mu.Lock()
 	one := h.m[key]
 	if one == nil {
-		one = &host{limit: newLimit(h.bytesPerSecond), turn: make(chan struct{}, 1)}
+		one = &host{limit: newLimit(h.bytesPerSecond), slot: make(chan struct{}, 1)}
 		h.m[key] = one
 	}
 	one.users++
@@ -84,8 +84,8 @@ func (h *hosts) enter(ctx context.Context, t ssh.Target) (_ *host, leave func(),
 		}
 	}
 	select {
-	case one.turn <- struct{}{}:
-		return one, func() { <-one.turn; gone() }, nil
+	case one.slot <- struct{}{}:
+		return one, func() { <-one.slot; gone() }, nil
 	case <-ctx.Done():
 		gone()
 		return nil, nil, context.Cause(ctx)

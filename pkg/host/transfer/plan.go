@@ -29,7 +29,7 @@ type job struct {
 
 // plan decides what has to be sent, the largest first, so that no worker begins with a
 // large file when the others are done. jobs are those of all items in their order;
-// states are what is on the host, in the same order.
+// states are those of the files on the host, in the same order.
 func plan(jobs []*job, states []api.FileState) (send []*job, err error) {
 	need := map[string]int64{}
 	free := map[string]int64{}

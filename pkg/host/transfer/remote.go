@@ -10,10 +10,10 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// Remote is what a transfer needs a program on the host for. Its methods are called concurrently. A lost
-// connection is to be reported as an *[ssh.Error]: it is worth another try.
+// Remote does what needs a program on the host. Its methods are called concurrently. A lost
+// connection must be reported as an *[ssh.Error]: it is worth another try.
 type Remote interface {
-	// Inspect says what is at the given paths, in their order. It computes the digest of a
+	// Inspect returns the states of files, in their order. It computes the digest of a
 	// file only if its size is the given one.
 	Inspect(ctx context.Context, target ssh.Target, files []api.WantedFile) ([]api.FileState, error)
 	// Commit makes a file that was uploaded the final one: it reads the temporary file, unpacking

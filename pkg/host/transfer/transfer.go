@@ -22,7 +22,7 @@ type Options struct {
 	// Pool holds the connections. One that is made with [PoolOptions] and used for nothing
 	// else makes transfers faster and keeps them out of the way of everything else.
 	Pool *ssh.Pool
-	// Remote does what has to be done on the hosts.
+	// Remote does what needs a program on the hosts.
 	Remote Remote
 	// FilesPerHost is how many files move to one host at a time. Default 4.
 	FilesPerHost int
@@ -40,7 +40,7 @@ type Options struct {
 
 // PoolOptions are the options of a pool for transfers to the hosts that o reaches: two
 // sessions share a connection. What is interactive must not wait behind a file, and one connection moves
-// no more than TCP's window in a round trip; but each costs about ten round trips to set up.
+// no more than TCP's window in a round trip; but each costs about ten round trips to open.
 func PoolOptions(o ssh.Options) ssh.Options {
 	o.MaxSessionsPerConn = 2
 	o.IdleTimeout = 10 * time.Second
@@ -104,14 +104,14 @@ func (t *Transfer) Put(ctx context.Context, target ssh.Target, items []Item, pro
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("looking for what is on the host: %w", err)
+		return fmt.Errorf("inspecting the files on the host: %w", err)
 	}
 	if len(states) != len(items) {
-		return fmt.Errorf("looking for what is on the host: %d answers to %d questions", len(states), len(items))
+		return fmt.Errorf("inspecting the files on the host: %d states for %d files", len(states), len(items))
 	}
 	err = t.retry(ctx, nil, func() error { return u.survey(ctx, jobs, states) })
 	if err != nil {
-		return fmt.Errorf("looking for what is on the host: %w", err)
+		return fmt.Errorf("inspecting the files on the host: %w", err)
 	}
 	send, err := plan(jobs, states)
 	if err != nil {
@@ -154,7 +154,7 @@ func (t *Transfer) run(ctx context.Context, u *upload, all, send []*job, progres
 const maxDoublings = 5
 
 // retry repeats what failed for lack of a connection. progressed, if it is not nil, says
-// whether something was achieved since it was last asked: then counting starts anew.
+// whether there was progress since its last call: then counting starts again.
 func (t *Transfer) retry(ctx context.Context, progressed func() bool, do func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := do()

@@ -595,7 +595,7 @@ func TestInvalidItems(t *testing.T) {
 		{"no digest", func(i *transfer.Item) { i.SHA256 = "" }, "no SHA-256 digest"},
 		{"upper case", func(i *transfer.Item) { i.SHA256 = strings.ToUpper(i.SHA256) }, "no SHA-256 digest"},
 		{"negative", func(i *transfer.Item) { i.Size = -1 }, "size is negative"},
-		{"no content", func(i *transfer.Item) { i.Open = nil }, "no way to open"},
+		{"no content", func(i *transfer.Item) { i.Open = nil }, "Open is nil"},
 		{"the same file", func(i *transfer.Item) { i.HostPath = "c:/K/./B" }, "b has the same path"},
 	}
 	for _, tt := range tests {

@@ -27,10 +27,10 @@ import (
 // the window of 2 MiB that OpenSSH gives a session.
 const requestsInFlight = 64
 
-// unsure is how much of the end of a temporary file may have holes, whoever wrote it: servers may carry out
+// uncertainBytes is how much of the end of a temporary file may have holes, whoever wrote it: servers may execute
 // writes in another order than they arrive, and the ones that were under way when the connection
 // broke are some of the last. One more than requestsInFlight is under way at a time.
-const unsure = (requestsInFlight + 1) * 32 << 10
+const uncertainBytes = (requestsInFlight + 1) * 32 << 10
 
 // upload is a transfer to one host.
 type upload struct {
@@ -39,12 +39,12 @@ type upload struct {
 	limits []*rate.Limiter
 }
 
-// survey prepares the directories, and finds out what earlier transfers left in them: what can be continued
+// survey creates the directories, and finds what earlier transfers left in them: what can be continued
 // is noted, and what belongs to another content is removed.
 func (u *upload) survey(ctx context.Context, jobs []*job, states []api.FileState) error {
 	byDir := map[string][]*job{}
 	for i, j := range jobs {
-		// A directory where nothing is missing needs no look.
+		// A directory where nothing is missing is not read.
 		if s := states[i]; s.SHA256 != j.item.SHA256 {
 			dir := path.Dir(sftpPath(j.item.HostPath))
 			byDir[dir] = append(byDir[dir], j)
@@ -75,14 +75,14 @@ func (u *upload) survey(ctx context.Context, jobs []*job, states []api.FileState
 	return nil
 }
 
-// surveyed looks at a file in the directory of a job.
+// surveyed handles a file in the directory of a job.
 func (u *upload) surveyed(client *ssh.SFTP, j *job, dir string, e fs.FileInfo) {
 	name := path.Base(sftpPath(j.item.HostPath))
 	rest, ok := strings.CutPrefix(e.Name(), name)
 	switch {
 	case !ok || !temporaryPattern.MatchString(rest):
 	case path.Join(dir, e.Name()) == sftpPath(j.temp):
-		j.partial = max(0, e.Size()-unsure)
+		j.partial = max(0, e.Size()-uncertainBytes)
 		j.sent.Store(min(j.partial, j.wire.Size))
 	default:
 		// It only takes space. If it cannot be removed, somebody is writing it.
@@ -187,14 +187,14 @@ func (w *worker) attempt(ctx context.Context, j *job) (offset int64, err error) 
 	case errors.Is(err, fs.ErrNotExist):
 		exists = false
 	case err != nil:
-		return -1, fmt.Errorf("looking for the temporary file: %w", w.lost(err))
+		return -1, fmt.Errorf("inspecting the temporary file: %w", w.lost(err))
 	case info.Size() > j.wire.Size: // by something else than a transfer
 		if err := w.client.Remove(temp); err != nil {
 			return -1, fmt.Errorf("removing a temporary file that is too long: %w", w.lost(err))
 		}
 		exists = false
 	default:
-		offset = min(info.Size(), max(0, info.Size()-unsure, j.acknowledged))
+		offset = min(info.Size(), max(0, info.Size()-uncertainBytes, j.acknowledged))
 	}
 	if !exists || offset < j.wire.Size {
 		if err := w.write(ctx, j, temp, offset); err != nil {
@@ -207,7 +207,7 @@ func (w *worker) attempt(ctx context.Context, j *job) (offset int64, err error) 
 		Temporary: j.temp, Path: j.item.HostPath, Size: j.item.Size, SHA256: j.item.SHA256, Gzip: j.item.Gzip != nil,
 	})
 	if err != nil {
-		return offset, fmt.Errorf("giving it its name: %w", err)
+		return offset, fmt.Errorf("committing it: %w", err)
 	}
 	return offset, nil
 }
@@ -219,7 +219,7 @@ func (w *worker) write(ctx context.Context, j *job, temp string, offset int64) e
 		return err
 	}
 	defer func() { _ = src.Close() }() // it was only read
-	// Not truncated: what is there is the beginning of the same content.
+	// Not truncated: the file is the beginning of the same content.
 	file, err := w.client.OpenFile(temp, os.O_WRONLY|os.O_CREATE)
 	if err != nil {
 		return w.refused(ctx, j, 0, fmt.Errorf("creating the temporary file: %w", w.lost(err)))
@@ -248,7 +248,7 @@ func (w *worker) write(ctx context.Context, j *job, temp string, offset int64) e
 	return nil
 }
 
-// refused finds out why the host did not write. SFTP has no word for a full disk.
+// refused finds out why the host did not write. SFTP has no status for a full disk.
 func (w *worker) refused(ctx context.Context, j *job, offset int64, err error) error {
 	if _, ok := errors.AsType[*sftp.StatusError](err); !ok {
 		return err

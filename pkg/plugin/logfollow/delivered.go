@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// maxStrangers is after how many lines in a row that are not known nothing of what was
-// delivered is looked for any more.
-const maxStrangers = 1000
+// maxUnknown is how many unknown lines may come in a row. After them the delivered lines
+// are forgotten.
+const maxUnknown = 1000
 
 // delivered knows which lines were delivered since the anchor, and recognizes them
 // when they come again.
 //
 // The lines of one source come again in the same order, but those of several may be
-// merged in another one, as a follow delivers what is there at the moment; so each
+// merged in another one, as a follow delivers what it has at the moment; so each
 // source is remembered by itself. Lines that are not known may come between known ones:
 // a filter sees a record as a whole when it is read again, and only the part that had
 // been written when it was followed.
@@ -35,8 +35,8 @@ type delivered struct {
 type sequence struct {
 	lines []uint64
 	// at is up to where they have come again. At the end nothing comes again.
-	at        int
-	strangers int
+	at      int
+	unknown int
 }
 
 func newDelivered(queries []string, timestamps bool) delivered {
@@ -53,7 +53,7 @@ func (d *delivered) forget() { clear(d.sources) }
 // replay is for when everything comes again.
 func (d *delivered) replay() {
 	for _, s := range d.sources {
-		s.at, s.strangers = 0, 0
+		s.at, s.unknown = 0, 0
 	}
 }
 
@@ -98,10 +98,10 @@ func (s *sequence) fresh(line uint64, gap bool) bool {
 	if s.at < len(s.lines) {
 		if i := slices.Index(s.lines[s.at:], line); i >= 0 {
 			s.at += i + 1
-			s.strangers = 0
+			s.unknown = 0
 			return false
 		}
-		if s.strangers++; gap || s.strangers > maxStrangers {
+		if s.unknown++; gap || s.unknown > maxUnknown {
 			s.lines, s.at = nil, 0
 		}
 	}
@@ -122,7 +122,7 @@ type record struct {
 	Channel  *string `json:"channel,omitempty"`
 }
 
-// freshRecord returns what is new of a record, or nil. The lines of a file that is
+// freshRecord returns the new part of a record, or nil. The lines of a file that is
 // being written come one by one, and as one record when they are read again.
 func (d *delivered) freshRecord(text []byte, gap bool) []byte {
 	var r record

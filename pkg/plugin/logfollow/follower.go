@@ -35,7 +35,7 @@ const (
 	// anchorBytes is how much one request may deliver, which is how much is read
 	// again at most after it broke off.
 	anchorBytes = 16 << 20
-	// longAgo ends a follow after one look at a log: no line is that old.
+	// longAgo ends a follow after one read of a log: no line is that old.
 	longAgo = "1970-01-01T00:00:00Z"
 
 	// longEnough is how long a stream must have been open without a line for the log to
@@ -51,19 +51,19 @@ type Follower struct {
 	// Open makes one request with the given query parameters. It returns once the
 	// log was found, or with the refusal. Required.
 	Open func(ctx context.Context, query url.Values) (io.ReadCloser, error)
-	// Query is what the user asks for: parameters of the subresource log without
+	// Query is the request of the user: parameters of the subresource log without
 	// follow and cursor.
 	Query url.Values
 	// Out gets whole lines. Required.
 	Out io.Writer
 	// Retry says whether an error of Open may pass by itself. since is for how long
-	// there has been no stream. It is not asked about the first request, whose errors are
-	// the user's. Required.
+	// there has been no stream. It is not called for the first request, whose errors are
+	// those of the user. Required.
 	Retry func(err error, since time.Duration) bool
 	// Notice gets a sentence when the stream broke off and when it continues. Required.
 	Notice func(text string)
-	// GiveUpAfter is for how long a stream that broke off is tried to be had again.
-	// 0: without end.
+	// GiveUpAfter is for how long a stream that broke off is requested again. 0: without
+	// end.
 	GiveUpAfter time.Duration
 
 	// firstWait and maxWait bound the time between two tries; 0 means the default.
@@ -84,13 +84,13 @@ func (f *Follower) Run(ctx context.Context) error {
 		problem   error
 	)
 	for {
-		asked := time.Now()
-		query, limit := s.next(asked)
+		requested := time.Now()
+		query, limit := s.next(requested)
 		body, err := f.Open(ctx, query)
 		if err == nil {
 			accepted := time.Now()
 			if opened = true; !lost.IsZero() {
-				f.Notice("the log goes on")
+				f.Notice("the log continues")
 			}
 			lost, problem = time.Time{}, nil
 			var end ending
@@ -110,12 +110,12 @@ func (f *Follower) Run(ctx context.Context) error {
 				if s.advance(end, limit) {
 					return s.out.Flush()
 				}
-				// One that ends at once with nothing is not asked again in a loop.
+				// One that ends at once with nothing is not requested again in a loop.
 				if begins || end.lines > 0 || end.stopping {
 					continue
 				}
 			} else {
-				s.broken(asked, time.Since(accepted))
+				s.broken(requested, time.Since(accepted))
 				lost = time.Now()
 				f.Notice(fmt.Sprintf("the connection was lost (%v); trying again", err))
 			}
@@ -124,7 +124,7 @@ func (f *Follower) Run(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if lost.IsZero() {
-				lost = asked
+				lost = requested
 			}
 			if !opened || !f.Retry(err, time.Since(lost)) {
 				return err
@@ -162,7 +162,7 @@ func (s *state) next(now time.Time) (query url.Values, limit int64) {
 		return query, limit
 	}
 	if query.Get(paramTailLines) == "0" {
-		// Nothing that is there already: the anchor is the present end.
+		// Nothing that exists already: the anchor is the present end.
 		for _, begin := range []string{paramTailLines, paramSinceTime, paramSinceSeconds, paramLimitBytes, paramBoot} {
 			query.Del(begin)
 		}

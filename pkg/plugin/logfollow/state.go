@@ -23,7 +23,7 @@ var (
 // marks are how notices of the server begin.
 type marks struct{ cursor, end, gap []byte }
 
-// anchor is a place from which the log can be had again.
+// anchor is a position from which the log can be read again.
 type anchor struct {
 	cursor string
 	// carry is the beginning of a line that the limit of a request cut there.
@@ -32,7 +32,7 @@ type anchor struct {
 
 // ending is how a stream ended.
 type ending struct {
-	// cursor is where it says to go on. Empty: it broke off.
+	// cursor is where to continue. Empty: it broke off.
 	cursor string
 	carry  []byte
 	// lines is how many lines came, bytes how much of the log that was.
@@ -56,7 +56,7 @@ type state struct {
 	limit  *int64
 	until  bool
 	anchor *anchor
-	// begun is when the first stream was asked for; waited says that it broke off
+	// begun is when the first stream was requested; waited says that it broke off
 	// before anything came.
 	begun  time.Time
 	waited bool
@@ -80,11 +80,11 @@ func newState(f *Follower) *state {
 	return s
 }
 
-// broken takes note of a stream that ended without a cursor. asked is when it was
-// asked for, open how long it lasted.
-func (s *state) broken(asked time.Time, open time.Duration) {
+// broken records that a stream ended without a cursor. requested is when it was
+// requested, open how long it lasted.
+func (s *state) broken(requested time.Time, open time.Duration) {
 	if s.anchor == nil && !s.waited && open >= longEnough {
-		s.waited, s.begun = true, asked
+		s.waited, s.begun = true, requested
 	}
 	s.replay()
 }

@@ -121,7 +121,7 @@ func TestValidate(t *testing.T) {
 		{name: "service that depends on itself", change: func(d *config.Document) { d.Services[0].Dependencies = []string{"containerd"} }, want: "depends on"},
 		{name: "service of Windows that is depended on", change: func(d *config.Document) { d.Services[0].Dependencies = []string{"RpcSs"} }},
 		{name: "bootstrap service that needs a node", change: func(d *config.Document) { d.Services[1].Bootstrap = true }, want: "cannot depend on containerd"},
-		{name: "service without the tag", change: func(d *config.Document) { d.Services[0].Description = "containerd" }, want: "is ours"},
+		{name: "service without the tag", change: func(d *config.Document) { d.Services[0].Description = "containerd" }, want: "mark it as ours"},
 		{name: "delay in seconds", change: func(d *config.Document) { d.Services[1].Recovery.RestartDelaysMilliseconds = []int64{10} }, want: "10 ms"},
 		{name: "argument with a line break", change: func(d *config.Document) { d.Services[0].Arguments = []string{"external\nRestart=always"} }, want: "more than one line"},
 		{name: "health asked elsewhere", change: func(d *config.Document) { d.Services[1].Health.URL = "http://10.0.0.1/" }, want: "host itself"},
@@ -132,7 +132,7 @@ func TestValidate(t *testing.T) {
 		{name: "pattern that leaves its directory", change: func(d *config.Document) { d.Directories[1].Retention.Pattern = `..\*` }, want: "pattern"},
 		{name: "nothing is kept", change: func(d *config.Document) { d.Directories[1].Retention.Keep = 0 }, want: "at least one"},
 		{name: "rule without a port", change: func(d *config.Document) { d.Firewall[0].Port = 0 }, want: "no port"},
-		{name: "rotation that says nothing", change: func(d *config.Document) { d.LogRotation[0].MaxBytes = 0 }, want: "say nothing"},
+		{name: "rotation without limits", change: func(d *config.Document) { d.LogRotation[0].MaxBytes = 0 }, want: "are no limits"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package config is the desired configuration of a host as one document: what is
-// to be on it, described so that whoever applies it needs to know nothing else.
+// Package config is the desired configuration of a host as one document, complete
+// enough that whoever applies it needs to know nothing else.
 //
 // A [Document] is made by pkg/desired/document and pushed to the agent inside a [Bundle],
 // together with the contents that must not be seen. A document itself holds no

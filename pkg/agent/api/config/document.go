@@ -8,8 +8,8 @@ package config
 // other version.
 const SchemaVersion = 1
 
-// Document is the desired configuration of a host. A list that is empty asks for nothing; what
-// is on a host and was not put there by an earlier document is never touched.
+// Document is the desired configuration of a host. An empty list requests nothing.
+// Whatever on a host was not created by an earlier document is never changed.
 // The zero value is no valid document: Version is [SchemaVersion].
 type Document struct {
 	// Version is the version of the schema, [SchemaVersion].
@@ -24,22 +24,22 @@ type Document struct {
 	// Files that must exist, with their content.
 	Files []File `json:"files,omitempty"`
 	// Generated are paths of files and directories that the programs of the document make
-	// while they run, keys and logs for example. The list makes none. What was not there
-	// before the document was is removed when none wants it any more, a directory with all
-	// that is in it then.
+	// while they run, keys and logs for example. Nothing is created for the list. What did not
+	// exist before the document is removed when no document lists it any more, a directory
+	// with all its contents.
 	Generated []string `json:"generated,omitempty"`
 	// Environment are variables of the machine, which every process that starts later
-	// inherits. What a variable was before it became ours is put back at removal.
+	// inherits. The value before it became ours is restored at removal.
 	Environment []EnvironmentVariable `json:"environment,omitempty"`
-	// Certificates that must be in the certificate stores of the machine. Only what
-	// was not there before is ours, and only that is ever removed.
+	// Certificates that must be in the certificate stores of the machine. Only those
+	// that did not exist before are ours, and only they are ever removed.
 	Certificates []Certificate `json:"certificates,omitempty"`
 	// Firewall are rules that let connections in.
 	Firewall []FirewallRule `json:"firewall,omitempty"`
 	// HNS is what the Host Networking Service has to do with us. Nil: nothing.
 	HNS *HNS `json:"hns,omitempty"`
-	// AntivirusExclusions are programs that Microsoft Defender, where it runs, leaves
-	// alone: it makes starting containers many times slower.
+	// AntivirusExclusions are programs that Microsoft Defender, where it runs, does not
+	// scan: scanning makes starting containers many times slower.
 	AntivirusExclusions []string `json:"antivirusExclusions,omitempty"`
 	// Variables are the values that stand for $(NAME) in arguments and in files.
 	Variables []Variable `json:"variables,omitempty"`
@@ -58,9 +58,9 @@ type Impact string
 
 // Impacts, from nothing to most.
 const (
-	// ImpactNone: the change is seen by the next who looks; nothing is interrupted.
+	// ImpactNone: nothing is interrupted.
 	ImpactNone Impact = "None"
-	// ImpactRestart: services are restarted; containers go on.
+	// ImpactRestart: services are restarted; containers keep running.
 	ImpactRestart Impact = "Restart"
 	// ImpactDrain: containers end, so the Node is drained first.
 	ImpactDrain Impact = "Drain"
@@ -86,7 +86,7 @@ type Access string
 const (
 	// AccessInherited is what the directory above grants.
 	AccessInherited Access = ""
-	// AccessAdministrators lets SYSTEM and Administrators in and nobody else, and
+	// AccessAdministrators grants access to SYSTEM and Administrators only, and
 	// inherits nothing.
 	AccessAdministrators Access = "Administrators"
 )
@@ -129,14 +129,13 @@ type File struct {
 	Source Source `json:"source"`
 	// Digest is that of the content: "sha256:" and 64 hexadecimal digits. That of a
 	// secret content is "hmac-sha256:" and as many digits: its key stays with
-	// whoever made the document, so that nobody can try contents against it.
+	// whoever made the document, so contents cannot be guessed and compared.
 	Digest string `json:"digest"`
 	Access Access `json:"access,omitempty"`
 	// OnChange is what follows when the content changes.
 	OnChange OnChange `json:"onChange"`
-	// UntilFile is a path: once a file is there, this one is needed no more, and is
-	// removed. So goes a bootstrap credential when the host has one of its own.
-	// Empty: the file stays.
+	// UntilFile is a path: once that file exists, this one is removed, as a bootstrap
+	// credential is when the host has one of its own. Empty: the file stays.
 	UntilFile string `json:"untilFile,omitempty"`
 	// AfterService is the service that has to run before the file can be written,
 	// because it makes what the values of variables are taken from. Empty: the file is
@@ -233,14 +232,14 @@ type Component struct {
 }
 
 // LogRotation says how one log is rotated. Its text is moved to files beside it, whose names
-// have the time in UTC: of x.log to x-20060102-150405.log. The program goes on with its file,
-// whose size stays what it was while the beginning of it takes no room any more.
+// have the time in UTC: of x.log to x-20060102-150405.log. The program keeps its file,
+// whose size does not change while its beginning no longer takes space.
 type LogRotation struct {
 	// Path of the log.
 	Path string `json:"path"`
-	// MaxBytes is how large the text may grow, about: it is looked at once a minute, and
-	// less than 64 KiB are never moved. Zero: as large as it likes.
+	// MaxBytes is how large the text may grow, about: the size is checked once a minute,
+	// and less than 64 KiB are never moved. Zero: no limit.
 	MaxBytes int64 `json:"maxBytes,omitempty"`
-	// MaxAgeSeconds is how long rotated logs are kept. Zero: for ever.
+	// MaxAgeSeconds is how long rotated logs are kept. Zero: forever.
 	MaxAgeSeconds int64 `json:"maxAgeSeconds,omitempty"`
 }

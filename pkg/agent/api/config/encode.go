@@ -99,7 +99,7 @@ var ErrVersion = errors.New("version of the schema is not supported")
 const MaxBundleBytes = 16 << 20
 
 // DecodeStrict reads one JSON value into target, and nothing may follow it. A member that is
-// not known is an error: it asks for something that would not be done.
+// not known is an error: it requests something that would not be done.
 func DecodeStrict(text []byte, target any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -114,7 +114,7 @@ func DecodeStrict(text []byte, target any) error {
 
 // Decode reads one bundle, as [DecodeStrict] does, and validates it.
 func Decode(r io.Reader) (*Bundle, error) {
-	// The version is looked at first, so that a newer document is called that.
+	// The version is checked first, so that the error for a newer document says so.
 	text, err := io.ReadAll(io.LimitReader(r, MaxBundleBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the bundle: %w", err)

@@ -15,7 +15,7 @@ type CycleError struct {
 	Cycle []string
 }
 
-// Error tells the circle.
+// Error names the services of the circle.
 func (e *CycleError) Error() string {
 	return "services depend on one another in a circle: " + strings.Join(e.Cycle, " → ")
 }
@@ -73,7 +73,7 @@ func StartOrder(services []Service) ([]Service, error) {
 	var names []string
 	for _, s := range preferred {
 		if _, twice := byName[s.Name]; twice {
-			return nil, fmt.Errorf("service %s is there twice", s.Name)
+			return nil, fmt.Errorf("service %s is listed twice", s.Name)
 		}
 		byName[s.Name] = s
 		names = append(names, s.Name)

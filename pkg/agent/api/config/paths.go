@@ -64,8 +64,8 @@ func checkOwnPath(path string) error {
 	return nil
 }
 
-// Below says whether path is directory or something in it. Windows does not tell
-// cases apart.
+// Below says whether path is directory or something in it. Windows ignores
+// case.
 func Below(path, directory string) bool {
 	path, directory = strings.ToLower(path), strings.ToLower(directory)
 	return path == directory || strings.HasPrefix(path, strings.TrimSuffix(directory, `\`)+`\`)

@@ -22,7 +22,7 @@ type Retention struct {
 func (r Retention) Excess(names []string) []string {
 	var matching []string
 	for _, name := range names {
-		// Windows does not tell cases apart.
+		// Windows ignores case.
 		if ok, err := path.Match(strings.ToLower(r.Pattern), strings.ToLower(name)); err == nil && ok {
 			matching = append(matching, name)
 		}

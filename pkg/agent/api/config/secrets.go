@@ -30,7 +30,7 @@ type Bundle struct {
 }
 
 // Validate returns everything that is wrong with the bundle: with its document, a
-// secret that is missing, one that nobody asks for.
+// secret that is missing, one that is not used.
 func (b *Bundle) Validate() error {
 	errs := []error{b.Document.Validate()}
 	wanted := b.Document.SecretNames()
@@ -49,7 +49,7 @@ func (b *Bundle) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SecretNames returns the names of the secrets that the document asks for.
+// SecretNames returns the names of the secrets that the document needs.
 func (d *Document) SecretNames() []string {
 	var names []string
 	for _, f := range d.Files {

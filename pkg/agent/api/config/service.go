@@ -42,11 +42,11 @@ type Service struct {
 	StartType    StartType `json:"startType"`
 	// Recovery is what Windows does when the program ends by itself. Nil: nothing.
 	Recovery *Recovery `json:"recovery,omitempty"`
-	// Bootstrap services make a host a node; all others need the Node to be there.
+	// Bootstrap services make a host a node; all others need the Node to exist.
 	Bootstrap bool `json:"bootstrap"`
 	// Priority orders services that do not depend on one another: low before high.
 	Priority int `json:"priority"`
-	// Health says how one sees that the service works. Nil: it is enough that it runs.
+	// Health is how the health of the service is checked. Nil: it is enough that it runs.
 	Health *Health `json:"health,omitempty"`
 	// OnChange is what follows when the service itself changes.
 	OnChange OnChange `json:"onChange"`
@@ -67,7 +67,7 @@ type Recovery struct {
 	RestartDelaysMilliseconds []int64 `json:"restartDelaysMilliseconds"`
 }
 
-// Health says how one sees that a service works. Exactly one of URL and Pipe is set.
+// Health is how the health of a service is checked. Exactly one of URL and Pipe is set.
 type Health struct {
 	// URL on the host itself that answers with 200.
 	URL string `json:"url,omitempty"`

@@ -68,12 +68,12 @@ func (v *validator) add(what string, err error) {
 	}
 }
 
-// unique reports names of one kind that are there twice; Windows tells no cases apart.
+// unique reports names of one kind that are listed twice. Windows ignores case.
 func unique(v *validator, kind string) func(name string) {
 	seen := map[string]bool{}
 	return func(name string) {
 		if key := strings.ToLower(name); seen[key] {
-			v.errorf("%s %s is there twice", kind, name)
+			v.errorf("%s %s is listed twice", kind, name)
 		} else {
 			seen[key] = true
 		}
@@ -84,7 +84,7 @@ func (v *validator) onChange(what string, o OnChange) {
 	switch o.Impact {
 	case ImpactNone, ImpactReboot:
 		if len(o.Services) > 0 {
-			v.errorf("%s: impact %s goes with no services", what, o.Impact)
+			v.errorf("%s: impact %s takes no services", what, o.Impact)
 		}
 	case ImpactRestart, ImpactDrain:
 		for _, name := range o.Services {
@@ -338,7 +338,7 @@ func (v *validator) variables() {
 			v.errorf("variable %s: source %q is not known", x.Name, x.Source)
 		}
 		if x.Network != "" {
-			v.errorf("variable %s has nothing to do with a network", x.Name)
+			v.errorf("variable %s takes no network", x.Name)
 		}
 	}
 }
@@ -356,7 +356,7 @@ func (v *validator) services() {
 			v.errorf("service %q has no valid name", s.Name)
 		}
 		if s.Description != Description(s.Name) {
-			v.errorf("%s: description %q does not tell that it is ours", what, s.Description)
+			v.errorf("%s: description %q does not mark it as ours", what, s.Description)
 		}
 		v.add(what, checkPath(s.BinaryPath))
 		for _, argument := range s.Arguments {
@@ -407,9 +407,9 @@ func (v *validator) health(what string, h *Health) {
 	}
 	switch {
 	case (h.URL == "") == (h.Pipe == ""):
-		v.errorf("%s: exactly one of URL and pipe tells its health", what)
+		v.errorf("%s: exactly one of URL and pipe is set for its health", what)
 	case h.URL != "" && !strings.HasPrefix(h.URL, "http://127.0.0.1:"):
-		v.errorf("%s: health is asked of the host itself, not of %s", what, h.URL)
+		v.errorf("%s: health is checked on the host itself, not at %s", what, h.URL)
 	case h.Pipe != "" && !strings.HasPrefix(h.Pipe, `\\.\pipe\`):
 		v.errorf("%s: %s is no named pipe", what, h.Pipe)
 	}
@@ -432,7 +432,7 @@ func (v *validator) others() {
 		once(l.Path)
 		v.add("log rotation", checkOwnPath(l.Path))
 		if l.MaxBytes < 0 || l.MaxAgeSeconds < 0 || l.MaxBytes == 0 && l.MaxAgeSeconds == 0 {
-			v.errorf("log rotation of %s: %d bytes and %d s say nothing", l.Path, l.MaxBytes, l.MaxAgeSeconds)
+			v.errorf("log rotation of %s: %d bytes and %d s are no limits", l.Path, l.MaxBytes, l.MaxAgeSeconds)
 		}
 	}
 	component := unique(v, "component")

@@ -20,7 +20,7 @@ const (
 	// SourceFQDN is the host name with the primary DNS suffix.
 	SourceFQDN VariableSource = "FQDN"
 	// SourceAWSLocalHostname is local-hostname of the instance metadata service of
-	// AWS, asked with a session token (IMDSv2).
+	// AWS, requested with a session token (IMDSv2).
 	SourceAWSLocalHostname VariableSource = "AWSLocalHostname"
 	// SourceGCPHostname is the host name in the metadata service of GCP: all of it up
 	// to 63 characters, else what is before its first dot, else its first 63.
@@ -42,7 +42,7 @@ type Variable struct {
 	// Value of the variable. Set for SourceValue only.
 	Value string `json:"value,omitempty"`
 	// Network is the network of HNS that the value is about, for the sources that
-	// need one. One that is not there yet is waited for: a service makes it.
+	// need one. If it does not exist yet, it is waited for: a service creates it.
 	Network string `json:"network,omitempty"`
 }
 
