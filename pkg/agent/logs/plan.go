@@ -98,12 +98,15 @@ func checkCombinations(req *api.LogRequest) *api.LogError {
 		return badRequest("boot", "an earlier boot has ended and cannot be followed")
 	}
 	if req.Cursor != "" {
-		for field, set := range map[string]bool{
-			"sinceTime": req.SinceTime != nil, "sinceSeconds": req.SinceSeconds != nil,
-			"tailLines": req.TailLines != nil, "boot": req.Boot != nil, "previous": req.Previous,
+		for _, field := range []struct {
+			name string
+			set  bool
+		}{
+			{"sinceTime", req.SinceTime != nil}, {"sinceSeconds", req.SinceSeconds != nil},
+			{"tailLines", req.TailLines != nil}, {"boot", req.Boot != nil}, {"previous", req.Previous},
 		} {
-			if set {
-				return badRequest("cursor", "says where to begin and cannot be combined with %s", field)
+			if field.set {
+				return badRequest("cursor", "says where to begin and cannot be combined with %s", field.name)
 			}
 		}
 	}
