@@ -308,7 +308,7 @@ func (f countingFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestCommitBounded: however much unpacks from what was sent, no longer is written than was announced.
+// TestCommitBounded: however much unpacks from what was sent, no more is written than was announced.
 func TestCommitBounded(t *testing.T) {
 	const size = 1000
 	r := newReceiver(t)

@@ -59,7 +59,7 @@ func runAgent(t *testing.T, host *Host, command string, stdin []byte) (api.Resul
 	return *last.Result, out.String()
 }
 
-// TestConfigure configures a host through the agent's command line and removes everything away.
+// TestConfigure configures a host through the agent's command line and removes everything.
 func TestConfigure(t *testing.T) {
 	root := t.TempDir()
 	drive := filepath.Join(root, "c")

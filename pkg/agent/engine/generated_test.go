@@ -150,7 +150,7 @@ func TestGeneratedThatIsNoLongerWanted(t *testing.T) {
 	f.check(t, b)
 }
 
-// What does not exist before the programs run is known to be ours, wherever the host crashes
+// What did not exist before the programs ran is known to be ours, wherever the host crashes
 // on the way to that, and goes wherever it crashes on the way from there.
 func TestGeneratedAfterCrash(t *testing.T) {
 	b := generatedBundle(t)
