@@ -91,12 +91,12 @@ func Cordon(ctx context.Context, client kubernetes.Interface, name string, uid t
 }
 
 // Restore makes a Node schedulable again that was cordoned with the mark, or one of its
-// purpose, and takes the mark away. It returns whether the Node is schedulable now: one
+// purpose, and removes the mark. It returns whether the Node is schedulable now: one
 // that somebody else has cordoned since stays so. Repeating it is harmless.
 //
 // A mark that is left on a Node which somebody has uncordoned by other means, and then
 // cordoned again, is taken for the one of that cordon: Kubernetes does not say who
-// cordoned a Node. Restoring the Node in between takes such a mark away.
+// cordoned a Node. Restoring the Node in between removes such a mark.
 func Restore(ctx context.Context, client kubernetes.Interface, name string, uid types.UID, mark Mark) (schedulable bool, err error) {
 	err = change(ctx, client, name, uid, func(node *corev1.Node) (map[string]any, bool) {
 		schedulable = !node.Spec.Unschedulable || mark.on(node)

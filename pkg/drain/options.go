@@ -22,7 +22,7 @@ type Options struct {
 	// DeleteEmptyDirData has pods with emptyDir volumes leave too. While false a Node that
 	// has any is not drained.
 	DeleteEmptyDirData bool
-	// Force has pods leave that no controller makes anew. While false a Node that has any
+	// Force has pods leave that no controller recreates. While false a Node that has any
 	// is not drained.
 	Force bool
 	// DisableEviction deletes pods instead of evicting them, whatever their

@@ -149,7 +149,7 @@ func (t *tracker) settled() bool {
 	return !slices.ContainsFunc(t.pods, func(p *tracked) bool { return p.stage < stageRefused })
 }
 
-// refused returns what was refused for good, nil if nothing was.
+// refused returns what was refused permanently, nil if nothing was.
 func (t *tracker) refused() error {
 	var pods []string
 	for _, p := range t.pods {

@@ -102,7 +102,7 @@ func (c *controllers) addSources(context.Context) error {
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
 func (c *controllers) addConfiguration(context.Context) error {
-	// Hosts that were set up before are cleaned when they go, also without a payload.
+	// Hosts that were configured before are cleaned when they go, also without a payload.
 	if err := lifecycle.SetupWithManager(c, lifecycle.Options{
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 	}); err != nil || c.desired == nil {

@@ -42,7 +42,7 @@ import (
 )
 
 const (
-	// apiPollInterval is how often to look for the API as long as it is not there.
+	// apiPollInterval is how often to look for the API as long as it does not exist.
 	apiPollInterval = 2 * time.Second
 )
 

@@ -61,7 +61,7 @@ type options struct {
 	ConcurrentSlowProbes int
 	// ProbeTimeout bounds one probe of a host.
 	ProbeTimeout time.Duration
-	// ConcurrentOperations is how many operations that somebody asked for are carried out at one time.
+	// ConcurrentOperations is how many operations that somebody requested run at one time.
 	ConcurrentOperations int
 	// RecheckInterval is how often a host with which all is well is probed.
 	RecheckInterval time.Duration

@@ -3,7 +3,7 @@
 
 // Package csr approves the certificate signing requests (CSRs) of the kubelets of
 // hosts: renewals of the client certificate of a node, and certificates to serve with.
-// Package pkg/controller/csr/policy decides; this package finds out what it decides by, and carries it out.
+// Package pkg/controller/csr/policy decides; this package finds out what it decides by, and does it.
 //
 // What a host is called and where it is must come from elsewhere than from its kubelet,
 // which writes the addresses of its Node itself: package identity knows from whom.

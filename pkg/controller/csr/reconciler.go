@@ -126,7 +126,7 @@ func concerns(request *certificatesv1.CertificateSigningRequest) bool {
 // decide decides about a request, and returns the hosts that it may be of.
 func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.CertificateSigningRequest) (policy.Decision, []*identity.Host, error) {
 	// Which node it is about can be told without hosts. Most requests of a cluster are
-	// not about hosts of ours, and these end here or after one look at the instances.
+	// not about hosts of ours, and these end here or after one pass over the instances.
 	decision := policy.Decide(request, nil)
 	if decision.Reason != policy.ReasonNotOurs {
 		return decision, nil, nil

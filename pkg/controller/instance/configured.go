@@ -20,13 +20,13 @@ import (
 
 // Desired says the desired configuration of a host. It is called concurrently, with
 // objects that nobody changes meanwhile, and must answer from memory: it is asked at
-// every look at an instance.
+// every reconciliation of an instance.
 //
 // An instance whose answer changes with anything but itself, its pool and its Node needs
-// [Options.Changed] to be looked at anew.
+// [Options.Changed] to be reconciled again.
 type Desired interface {
 	// Revision names the desired configuration of the host. pool and node are nil where there
-	// is none. waiting says, for people, what cannot be set up yet and what it waits for.
+	// is none. waiting says, for people, what cannot be configured yet and what it waits for.
 	// An error says what of the cluster is missing or wrong, and what to do about it.
 	Revision(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, node *corev1.Node) (revision string, waiting []string, err error)
 }
@@ -37,17 +37,17 @@ const inputsRetry = time.Minute
 
 // readDesired asks for the desired configuration of the host. Before anything is known of the host
 // there is no answer, and of a host that another instance stands for none is needed.
-func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *v1alpha1.WindowsNodePool) {
+func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha1.WindowsNodePool) {
 	if r.Desired == nil {
-		_, w.revision = r.Hosts.Agent()
+		_, s.revision = r.Hosts.Agent()
 		return
 	}
-	w.managed = true
-	if w.duplicate != "" {
+	s.managed = true
+	if s.duplicate != "" {
 		return
 	}
-	instance := w.instance
-	if o := w.observation; o != nil && o.report != nil {
+	instance := s.instance
+	if o := s.observation; o != nil && o.report != nil {
 		// What the host said of itself decides, and is not in the object yet when it said it
 		// for the first time.
 		instance = instance.DeepCopy()
@@ -59,7 +59,7 @@ func (r *Reconciler) readDesired(ctx context.Context, w *snapshot, pool *v1alpha
 	if instance.Status.System == nil {
 		return
 	}
-	w.revision, w.waiting, w.inputs = r.Desired.Revision(ctx, instance, pool, w.node)
+	s.revision, s.waiting, s.inputs = r.Desired.Revision(ctx, instance, pool, s.node)
 }
 
 // switched drops what was found out while hosts were only watched, or while they were
@@ -83,7 +83,7 @@ func (e *evaluation) desired() {
 	}
 }
 
-// configured records whether the host was set up completely. A host that was stays so
+// configured records whether the host was configured completely. A host that was stays so
 // while an operation changes it: whether its Node is well meanwhile is said by NodeReady.
 func (e *evaluation) configured() {
 	const condition = v1alpha1.ConditionConfigured
@@ -128,7 +128,7 @@ func (e *evaluation) configured() {
 }
 
 // foreign says whether others made the host a node: there is a Node, and nothing of ours
-// was ever to be put on the host but the agent. It is not set up before somebody asks for
+// was ever to be put on the host but the agent. It is not configured before somebody asks for
 // that, as it has workload and whoever made it a node may keep it as it is.
 func (e *evaluation) foreign() bool {
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
@@ -142,7 +142,7 @@ func (e *evaluation) setConfigured() {
 		"The host was configured completely, with revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 }
 
-// keepConfigured is for a host that was not looked at by this process.
+// keepConfigured is for a host that was not probed by this process.
 func (e *evaluation) keepConfigured() {
 	c := e.get(v1alpha1.ConditionConfigured)
 	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonConfiguring {
@@ -173,7 +173,7 @@ func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
 	e.get(condition).ObservedGeneration = generation
 }
 
-// revisionCurrent records whether a host that is set up has the desired revision.
+// revisionCurrent records whether a host that is configured has the desired revision.
 func (e *evaluation) revisionCurrent() {
 	const condition = v1alpha1.ConditionUpToDate
 	known := e.get(condition)
@@ -205,7 +205,7 @@ func (e *evaluation) revisionCurrent() {
 // maxDrift bounds how many changes of others a message names.
 const maxDrift = 10
 
-// drift names what others changed on the host and the agent did not put right.
+// drift names what others changed on the host and the agent did not repair.
 func (e *evaluation) drift() string {
 	if e.observation == nil {
 		return ""
@@ -225,7 +225,7 @@ func (e *evaluation) inputsMessage() string {
 	return "The desired configuration of the host cannot be worked out: " + message.Cause(message.Shorten(e.inputs.Error(), maxCause))
 }
 
-// unsettled says whether it is not known yet, or not any more, if a host is set up.
+// unsettled says whether it is not known yet, or not any more, if a host is configured.
 func unsettled(instance *v1alpha1.WindowsInstance) bool {
 	c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionConfigured)
 	if c == nil {
@@ -238,11 +238,11 @@ func unsettled(instance *v1alpha1.WindowsInstance) bool {
 	return false
 }
 
-// outdated says whether a look at a host began before an operation on it had ended.
+// outdated says whether a probe of a host began before an operation on it had ended.
 func outdated(o *observation, last *v1alpha1.Operation) bool {
 	return last != nil && last.FinishedAt != nil && o.started.Before(settled(last))
 }
 
-// settled is from when on a look at a host sees everything that an operation did. The
+// settled is from when on a probe of a host sees everything that an operation did. The
 // time of its end has no fractions of a second in the API.
 func settled(o *v1alpha1.Operation) time.Time { return o.FinishedAt.Add(time.Second) }

@@ -5,14 +5,14 @@
 // step, whether a host can be reached, trusted, logged in to and used as a node,
 // and keeps what it found in the status of the object.
 //
-// A host is looked at by a probe (probe.go), a chain of steps that each go one
+// A host is inspected by a probe (probe.go), a chain of steps that each go one
 // layer further: Resolve, Admit, HostKey, Login, Facts. Probes do all I/O with
 // hosts and run outside of the workers of the controller, in the lanes of the
 // prober (prober.go), so that hosts that hang delay nobody else. A probe that
 // ends wakes the reconciler, which holds no I/O with hosts at all.
 //
 // What is decided is decided by pure functions: [evaluate] turns what is known
-// into a status, [trust] judges a host key, [preflight] judges the facts of a
+// into a status, [trust] judges a host key, [newReport] judges the facts of a
 // host, [classify] turns an error into a condition, [next] says when to look
 // again, and [transitions] says what is worth an event.
 //
@@ -21,6 +21,9 @@
 // A probe therefore ends once it has read the key of a host that has no trusted
 // key; the next probe begins from the object that the successful write of the
 // status returned.
+//
+// It is one package because a status has one writer: what probes find out, when the next one
+// is due and what it means for the conditions are read and written together.
 //
 // The package talks to hosts through its interface [Hosts] only. It must not
 // import the packages that serve the API, nor open connections of its own.

@@ -34,12 +34,12 @@ type snapshot struct {
 	observation *observation
 	// node is the Node of the host. Nil: there is none.
 	node *corev1.Node
-	// managed: the host is set up, and not only watched.
+	// managed: the host is configured, and not only watched.
 	managed bool
 	// revision names the desired configuration of the host: where hosts are only watched, the
 	// agent. Empty: not known.
 	revision string
-	// waiting is what cannot be set up yet.
+	// waiting is what cannot be configured yet.
 	waiting []string
 	// inputs is why the desired configuration of the host cannot be worked out. Nil: it can.
 	inputs error
@@ -80,16 +80,16 @@ type evaluation struct {
 // evaluate works out the status of an instance from what is known. It changes
 // nothing and depends on nothing else. With an unchanged snapshot it returns the
 // status that is recorded already.
-func evaluate(w snapshot) v1alpha1.WindowsInstanceStatus {
-	e := &evaluation{snapshot: w, status: *w.instance.Status.DeepCopy()}
-	if o := w.observation; o != nil && o.err != nil {
-		f := classify(o.failed, o.err, w.instance)
+func evaluate(s snapshot) v1alpha1.WindowsInstanceStatus {
+	e := &evaluation{snapshot: s, status: *s.instance.Status.DeepCopy()}
+	if o := s.observation; o != nil && o.err != nil {
+		f := classify(o.failed, o.err, s.instance)
 		e.failure = &f
 	}
 	// A status speaks of the spec that the host was contacted with. It does so too
 	// when nothing is to be done, and before the first contact, when it says so.
-	e.generation = w.instance.Generation
-	if w.observation == nil && w.paused == "" && w.duplicate == "" && e.status.ObservedGeneration != 0 {
+	e.generation = s.instance.Generation
+	if s.observation == nil && s.paused == "" && s.duplicate == "" && e.status.ObservedGeneration != 0 {
 		e.generation = e.status.ObservedGeneration
 	}
 	e.status.ObservedGeneration = e.generation
@@ -440,7 +440,7 @@ func (e *evaluation) obstacle(conditions []string) *metav1.Condition {
 }
 
 // phase is one word for people: what is being done, else how the host is. A Node that
-// is not ready leaves the phase at Connected, and that of a host that was set up at
+// is not ready leaves the phase at Connected, and that of a host that was configured at
 // Joining: it may be starting, and the condition says more.
 func (e *evaluation) phase() {
 	c := e.obstacle(checks)
@@ -482,7 +482,7 @@ func operationPhase(o *v1alpha1.Operation) v1alpha1.WindowsInstancePhase {
 	return ""
 }
 
-// unconfiguredPhase is the phase of a host that is fit and not set up, as c says.
+// unconfiguredPhase is the phase of a host that is fit and not configured, as c says.
 func unconfiguredPhase(c *metav1.Condition) v1alpha1.WindowsInstancePhase {
 	switch c.Reason {
 	case v1alpha1.ReasonConfigurationFailed, v1alpha1.ReasonInputsMissing:

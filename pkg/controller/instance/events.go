@@ -60,7 +60,7 @@ func transitions(before, after *v1alpha1.WindowsInstanceStatus) []transition {
 	if c := becameTrue(before, after, v1alpha1.ConditionConfigured); c != nil {
 		add(corev1.EventTypeNormal, c.Reason, c.Message)
 	}
-	// That an operation failed is told by who carries it out.
+	// That an operation failed is reported by who runs it.
 	if c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionConfigured); c != nil && c.Reason == v1alpha1.ReasonInputsMissing {
 		if was := meta.FindStatusCondition(before.Conditions, c.Type); was == nil || was.Reason != c.Reason {
 			add(corev1.EventTypeWarning, c.Reason, c.Message)

@@ -61,7 +61,7 @@ type report struct {
 	// agentVersion and agentDigest are those of the agent that answered.
 	agentVersion string
 	agentDigest  string
-	// configuration is what the host was set up with.
+	// configuration is what the host was configured with.
 	configuration api.ConfigurationFacts
 }
 

@@ -29,7 +29,7 @@ type Options struct {
 	// Namespace is that of the operator: of two instances of the same host, one in this
 	// namespace stands for it. Required.
 	Namespace string
-	// Desired says the desired configuration of hosts. Nil: hosts are watched and not set up.
+	// Desired says the desired configuration of hosts. Nil: hosts are watched and not configured.
 	Desired Desired
 	// Changed has a value, whatever it is, each time that the answers of Desired may have
 	// changed for all hosts. Nil: they change with instances, pools and Nodes alone.
@@ -40,10 +40,10 @@ type Options struct {
 	// ConcurrentSlowProbes is the same for hosts that did not answer in time last
 	// time. Default [DefaultConcurrentSlowProbes].
 	ConcurrentSlowProbes int
-	// ProbeTimeout bounds one look at a host, with the transfer of the agent if it is
+	// ProbeTimeout bounds one probe of a host, with the transfer of the agent if it is
 	// not there. Default [DefaultProbeTimeout].
 	ProbeTimeout time.Duration
-	// RecheckInterval is how often a host with which all is well is looked at, give or
+	// RecheckInterval is how often a host with which all is well is probed, give or
 	// take a fifth. Default [DefaultRecheckInterval].
 	RecheckInterval time.Duration
 	// Registerer takes the metrics. Default: there are none.

@@ -30,7 +30,7 @@ const (
 	// conflictDelay is when to try again after somebody else has changed the object.
 	// The change itself usually wakes the reconciler before.
 	conflictDelay = time.Second
-	// lostNodeGrace is how old the last look at a host may be when its Node stops
+	// lostNodeGrace is how old the last probe of a host may be when its Node stops
 	// being ready. An older one is renewed at once, to tell a dead host from a dead kubelet.
 	lostNodeGrace = 30 * time.Second
 )
@@ -72,7 +72,7 @@ func newReconciler(c client.Client, now clock.WithDelayedExecution, o Options) *
 }
 
 // Reconcile brings the status of one instance in line with what is known, and has
-// its host looked at when it is time. It never waits for a host.
+// its host probed when it is time. It never waits for a host.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})
 	if err != nil {
@@ -90,12 +90,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	known := r.remember(req.NamespacedName, instance, pool)
-	w, err := r.snapshot(ctx, instance, pool, known)
+	s, err := r.snapshot(ctx, instance, pool, known)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	before := instance.Status
-	written, err := r.writeStatus(ctx, instance, evaluate(w))
+	written, err := r.writeStatus(ctx, instance, evaluate(s))
 	if apierrors.IsConflict(err) {
 		// The object was changed since it was read; nothing was recorded, so nothing else may be done.
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -106,8 +106,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result := r.proceed(ctx, req.NamespacedName, written, w, known, &before)
-	if w.inputs != nil && w.paused == "" && (result.RequeueAfter == 0 || result.RequeueAfter > inputsRetry) {
+	result := r.proceed(ctx, req.NamespacedName, written, s, known, &before)
+	if s.inputs != nil && s.paused == "" && (result.RequeueAfter == 0 || result.RequeueAfter > inputsRetry) {
 		result.RequeueAfter = inputsRetry
 	}
 	return result, nil
@@ -143,14 +143,14 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.Windo
 
 // snapshot gathers what decides about the status. It reads the cache only.
 func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
-	w := snapshot{instance: instance, now: r.clock.Now()}
+	s := snapshot{instance: instance, now: r.clock.Now()}
 	if field := object.PausedBy(instance, pool); field != "" {
-		w.paused = fmt.Sprintf("The host is left alone as %s is true.", field)
+		s.paused = fmt.Sprintf("The host is left alone as %s is true.", field)
 	}
 	if known.last != nil && applies(known.last, instance) {
-		w.observation = known.last
+		s.observation = known.last
 	}
-	if w.paused == "" {
+	if s.paused == "" {
 		var addresses []string
 		if known.last != nil {
 			addresses = known.last.addresses
@@ -160,24 +160,24 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		if other != nil {
-			w.duplicate = describeDuplicate(instance, other)
-		} else if w.observation != nil && w.observation.duplicate {
-			w.observation = nil // it ended because of another instance that is gone
+			s.duplicate = describeDuplicate(instance, other)
+		} else if s.observation != nil && s.observation.duplicate {
+			s.observation = nil // it ended because of another instance that is gone
 		}
 	}
-	if w.duplicate == "" {
+	if s.duplicate == "" {
 		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
 		if err != nil {
 			return snapshot{}, err
 		}
 		if owner == nil {
-			w.node = node
-		} else if w.paused == "" {
-			w.duplicate = describeOwned(instance, owner)
+			s.node = node
+		} else if s.paused == "" {
+			s.duplicate = describeOwned(instance, owner)
 		}
 	}
-	r.readDesired(ctx, &w, pool)
-	return w, nil
+	r.readDesired(ctx, &s, pool)
+	return s, nil
 }
 
 // applies says whether an observation still speaks of the instance: the keys that
@@ -199,7 +199,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 	written := instance.DeepCopy() // the one that was read belongs to the cache
 	written.Status = status
 	if err := r.client.Status().Update(ctx, written); err != nil {
-		return nil, fmt.Errorf("writing the status: %w", err)
+		return nil, fmt.Errorf("writing the status: %s", err)
 	}
 	for _, t := range transitions(&instance.Status, &written.Status) {
 		r.Recorder.Event(written, t.eventType, t.reason, t.note)
@@ -207,15 +207,15 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 	return written, nil
 }
 
-// proceed has the host looked at if it is time, else says when it will be.
+// proceed has the host probed if it is time, else says when it will be.
 // instance is the object as it is stored, with everything that was recorded.
-func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, w snapshot, known remembered, before *v1alpha1.WindowsInstanceStatus) reconcile.Result {
-	if w.paused != "" {
+func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, s snapshot, known remembered, before *v1alpha1.WindowsInstanceStatus) reconcile.Result {
+	if s.paused != "" {
 		r.prober.Cancel(key)
 		r.tracker.renew(key) // it is looked at as soon as the pause ends
 		return reconcile.Result{}
 	}
-	if w.duplicate != "" && isLiteral(instance.Spec.Address) {
+	if s.duplicate != "" && isLiteral(instance.Spec.Address) {
 		// What decides can only change with one of the two objects, which wakes the
 		// reconciler. The addresses of a name may change by themselves.
 		r.prober.Cancel(key)
@@ -227,13 +227,13 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	}
 	now := r.clock.Now()
 	due := next(known.history, r.RecheckInterval, now)
-	if known.last != nil && w.observation == nil && !known.history.at.After(known.last.finished) {
+	if known.last != nil && s.observation == nil && !known.history.at.After(known.last.finished) {
 		due = now // what was seen last does not apply any more
 	}
 	if lostNode(before, &instance.Status) && now.Sub(known.history.at) > lostNodeGrace {
 		due = now
 	}
-	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && lookedAt(known).Before(settled(o)) {
+	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && validSince(known).Before(settled(o)) {
 		due = settled(o) // whatever was done to the host, what was seen of it before may be wrong
 	}
 	if wait := due.Sub(now); wait > 0 {
@@ -243,8 +243,8 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	return reconcile.Result{}
 }
 
-// lookedAt is since when what the last look at a host saw is valid.
-func lookedAt(known remembered) time.Time {
+// validSince is since when what the last probe of a host saw is valid.
+func validSince(known remembered) time.Time {
 	if known.last != nil && known.last.finished.Equal(known.history.at) {
 		return known.last.started
 	}
@@ -257,7 +257,7 @@ func lostNode(before, after *v1alpha1.WindowsInstanceStatus) bool {
 		meta.IsStatusConditionFalse(after.Conditions, v1alpha1.ConditionNodeReady)
 }
 
-// probe submits a look at a host.
+// probe submits a probe of a host.
 func (r *Reconciler) probe(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, known remembered) {
 	l := laneFast
 	if known.history.hung {

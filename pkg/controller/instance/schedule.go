@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// attentionInterval is how often a host is looked at that answers and about which
+	// attentionInterval is how often a host is probed that answers and about which
 	// somebody has to do something. Somebody who does wants to see it soon.
 	attentionInterval = time.Minute
 	// jitterShare is by how much of itself a period is lengthened or shortened, so that hosts
-	// that were looked at together do not stay together.
+	// that were probed together do not stay together.
 	jitterShare = 0.2
 )
 
 // failureBackoff is how long after a failure a host is tried again.
 var failureBackoff = wait.Backoff{Duration: 5 * time.Second, Factor: 1.7, Cap: time.Minute}
 
-// outcome is how the last look at a host ended.
+// outcome is how the last probe of a host ended.
 type outcome int
 
 const (
-	// The zero outcome is that of a host that was never looked at, or is to be looked at anew.
+	// The zero outcome is that of a host that was never probed, or is to be probed again.
 	_ outcome = iota
-	// outcomeRestored: another process looked at the host, and its findings are still in the status.
+	// outcomeRestored: another process probed the host, and its findings are still in the status.
 	outcomeRestored
 	// outcomeRecorded: the host key was read and is to be recorded before the host is logged in to.
 	outcomeRecorded
@@ -55,11 +55,11 @@ type history struct {
 	hung bool
 	// spread is for outcomeRestored the time over which such hosts are spread.
 	spread time.Duration
-	// jitter is a random number from 0 up to 1, drawn anew for each look.
+	// jitter is a random number from 0 up to 1, drawn for each probe.
 	jitter float64
 }
 
-// next says when to look at a host again. A time that has passed means now.
+// next says when to probe a host again. A time that has passed means now.
 func next(h history, recheck time.Duration, now time.Time) time.Time {
 	switch h.outcome {
 	case outcomeRestored:
@@ -87,9 +87,9 @@ func (h history) after(o outcome, hung bool, at time.Time, jitter float64) histo
 	return history{outcome: o, at: at, failures: failures, hung: hung && o == outcomeFailed, jitter: jitter}
 }
 
-// restore is the history of a host that this process has not looked at yet. Hosts
+// restore is the history of a host that this process has not probed yet. Hosts
 // that a former process knew are spread over time, so that a restart is no
-// stampede; a host that nobody has looked at comes at once, and so does one that was
+// stampede; a host that was never probed comes at once, and so does one that was
 // about to be logged in to for the first time.
 func restore(instance *v1alpha1.WindowsInstance, recheck time.Duration, now time.Time, jitter float64) history {
 	resolved := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionResolved)

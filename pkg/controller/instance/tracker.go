@@ -70,7 +70,7 @@ func (t *tracker) observe(key types.NamespacedName, o *observation, jitter float
 	h.history = h.history.after(o.outcome(), o.hung, o.finished, jitter)
 }
 
-// renew has the host looked at as soon as that is allowed.
+// renew has the host probed as soon as that is allowed.
 func (t *tracker) renew(key types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

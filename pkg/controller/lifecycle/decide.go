@@ -16,7 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/backoff"
 )
 
-// Reasons of the events about why a host is set up.
+// Reasons of the events about why a host is configured.
 const (
 	eventFirstConfiguration = "FirstConfiguration"
 	eventRevisionChanged    = "RevisionChanged"
@@ -36,7 +36,7 @@ const changedPause = 10 * time.Second
 // snapshot has everything that decides about an instance.
 type snapshot struct {
 	instance *v1alpha1.WindowsInstance
-	// managed: hosts are set up, and not only watched.
+	// managed: hosts are configured, and not only watched.
 	managed bool
 	// paused says what leaves the host alone, as a field of the API. Empty: nothing.
 	paused string
@@ -57,7 +57,7 @@ const (
 	doRecord verb = "Record"
 	// doCancel asks for the end of the operation that is active.
 	doCancel verb = "Cancel"
-	// doRelease takes the finalizer away: nothing of ours is on the host.
+	// doRelease removes the finalizer: nothing of ours is on the host.
 	doRelease verb = "Release"
 	// doAbandon deletes the Node, unless nothing was done to the host, and takes the
 	// finalizer away. The host stays as it is.
@@ -73,9 +73,9 @@ type action struct {
 	event *event
 	// removed is what the condition Removed is to say. Nil: nothing.
 	removed *metav1.Condition
-	// again is when to decide anew. Zero: when an object changes.
+	// again is when to decide again. Zero: when an object changes.
 	again time.Time
-	// pending: the host is to be set up or cleaned, and that has not begun.
+	// pending: the host is to be configured or cleaned, and that has not begun.
 	pending bool
 }
 
@@ -93,18 +93,18 @@ func warning(reason, format string, args ...any) *event {
 }
 
 // decide says what to do about an instance. It depends on nothing else.
-func decide(w snapshot) action {
-	if !w.instance.DeletionTimestamp.IsZero() {
-		return w.remove()
+func decide(s snapshot) action {
+	if !s.instance.DeletionTimestamp.IsZero() {
+		return s.remove()
 	}
-	if !w.managed || w.duplicate() {
+	if !s.managed || s.duplicate() {
 		return action{do: doNothing}
 	}
-	configure := w.configure()
-	last := w.instance.Status.Operation
-	touched := w.configured() != nil && w.instance.Status.CurrentRevision != ""
+	configure := s.configure()
+	last := s.instance.Status.Operation
+	touched := s.configured() != nil && s.instance.Status.CurrentRevision != ""
 	begun := last.Active() && last.Type == v1alpha1.OperationReconfigure
-	if !w.held() && (touched || begun || configure.do == doRecord) {
+	if !s.held() && (touched || begun || configure.do == doRecord) {
 		// Before the first thing is put on the host. Its being there brings the next decision.
 		return action{do: doHold, pending: configure.pending}
 	}
@@ -112,29 +112,29 @@ func decide(w snapshot) action {
 }
 
 // configure decides about a host that stays.
-func (w snapshot) configure() action {
-	status := &w.instance.Status
+func (s snapshot) configure() action {
+	status := &s.instance.Status
 	if status.Operation.Active() {
 		return action{do: doNothing, pending: status.Operation.Type == v1alpha1.OperationReconfigure && status.Operation.Phase == v1alpha1.OperationPending}
 	}
-	why := w.lacks()
-	if why == nil || w.paused != "" {
+	why := s.lacks()
+	if why == nil || s.paused != "" {
 		return action{do: doNothing}
 	}
-	if due := w.due(); due.After(w.now) {
+	if due := s.due(); due.After(s.now) {
 		return action{do: doNothing, again: due, pending: true}
 	}
 	return action{do: doRecord, operation: v1alpha1.OperationReconfigure, event: why, pending: true}
 }
 
-// lacks says why the host is to be set up, nil if it is not to be, or cannot be at the moment.
-func (w snapshot) lacks() *event {
-	status := &w.instance.Status
-	c := w.configured()
+// lacks says why the host is to be configured, nil if it is not to be, or cannot be at the moment.
+func (s snapshot) lacks() *event {
+	status := &s.instance.Status
+	c := s.configured()
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown || c.Reason == v1alpha1.ReasonInputsMissing,
 		status.DesiredRevision == "",
-		status.ObservedGeneration != w.instance.Generation, // the host of another spec was looked at
+		status.ObservedGeneration != s.instance.Generation, // the host of another spec was probed
 		!meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionPreflightPassed):
 		return nil
 	}
@@ -152,16 +152,16 @@ func (w snapshot) lacks() *event {
 	return nil
 }
 
-// due is from when on the host may be set up. Zero: at any time.
-func (w snapshot) due() time.Time {
-	status := &w.instance.Status
+// due is from when on the host may be configured. Zero: at any time.
+func (s snapshot) due() time.Time {
+	status := &s.instance.Status
 	last := status.NewestOperation(v1alpha1.OperationReconfigure)
 	if last == nil || last.FinishedAt == nil {
 		return time.Time{}
 	}
 	// The condition speaks of the generation that failed.
-	c := w.configured()
-	respecified := c.Reason == v1alpha1.ReasonConfigurationFailed && c.ObservedGeneration != w.instance.Generation
+	c := s.configured()
+	respecified := c.Reason == v1alpha1.ReasonConfigurationFailed && c.ObservedGeneration != s.instance.Generation
 	changed := last.Revision != "" && last.Revision != status.DesiredRevision
 	var pause time.Duration
 	switch {
@@ -172,22 +172,22 @@ func (w snapshot) due() time.Time {
 	case last.Phase == v1alpha1.OperationCanceled:
 		pause = configureBackoff.Cap // somebody does not want it now
 	default:
-		// After a success too: the host is looked at again before it is known what it brought.
+		// After a success too: the host is checked again before it is known what it brought.
 		pause = backoff.After(configureBackoff, attempts(status, last))
 	}
 	return last.FinishedAt.Add(pause)
 }
 
 // duplicate says whether another instance stands for the host.
-func (w snapshot) duplicate() bool {
-	c := meta.FindStatusCondition(w.instance.Status.Conditions, v1alpha1.ConditionResolved)
+func (s snapshot) duplicate() bool {
+	c := meta.FindStatusCondition(s.instance.Status.Conditions, v1alpha1.ConditionResolved)
 	return c != nil && c.Reason == v1alpha1.ReasonDuplicateHost
 }
 
 // configured is the condition of that name, nil while nothing is known that it could
 // be decided by.
-func (w snapshot) configured() *metav1.Condition {
-	c := meta.FindStatusCondition(w.instance.Status.Conditions, v1alpha1.ConditionConfigured)
+func (s snapshot) configured() *metav1.Condition {
+	c := meta.FindStatusCondition(s.instance.Status.Conditions, v1alpha1.ConditionConfigured)
 	if c != nil && c.Reason == v1alpha1.ReasonNotManaged {
 		return nil
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package lifecycle decides when a host is set up, set up anew, and cleaned. It
+// Package lifecycle decides when a host is configured, configured again, and cleaned. It
 // does none of that itself: it records operations in the status of WindowsInstances,
-// which package operation carries out, and holds the finalizer that keeps the object of
+// which package operation runs, and holds the finalizer that keeps the object of
 // a deleted instance until its host is clean.
 //
 // All that it decides by is in the objects, above all in the status that package
@@ -15,7 +15,7 @@
 // decision was based on, so that it fails rather than act on what is not so any more.
 //
 // Hosts do not wait for each other here: how many are worked on at the same time is
-// limited where operations are carried out.
+// limited where operations run.
 //
 // The package must not import another controller, nor anything that reaches hosts.
 package lifecycle

@@ -14,8 +14,8 @@ import (
 )
 
 // held says whether the object has our finalizer.
-func (w snapshot) held() bool {
-	return controllerutil.ContainsFinalizer(w.instance, v1alpha1.HostFinalizer)
+func (s snapshot) held() bool {
+	return controllerutil.ContainsFinalizer(s.instance, v1alpha1.HostFinalizer)
 }
 
 // patchFinalizers changes our finalizer of the object that was decided about, and of no other.
@@ -25,7 +25,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, instance *v1alpha1.Win
 		return nil
 	}
 	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(instance, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing the finalizer: %w", err)
+		return fmt.Errorf("changing the finalizer: %s", err)
 	}
 	return nil
 }

@@ -22,12 +22,12 @@ type standing struct {
 }
 
 // newStanding sums up what was decided about an instance.
-func newStanding(w snapshot, a action) standing {
-	failed := func(t v1alpha1.OperationType) bool { return w.instance.Status.NewestOperation(t).BrokenOff() }
-	if !w.instance.DeletionTimestamp.IsZero() {
-		return standing{removalWaits: a.pending, removalFailed: w.held() && failed(v1alpha1.OperationRemove)}
+func newStanding(decided snapshot, a action) standing {
+	failed := func(t v1alpha1.OperationType) bool { return decided.instance.Status.NewestOperation(t).BrokenOff() }
+	if !decided.instance.DeletionTimestamp.IsZero() {
+		return standing{removalWaits: a.pending, removalFailed: decided.held() && failed(v1alpha1.OperationRemove)}
 	}
-	return standing{configurationWaits: a.pending, configurationFailed: w.managed && failed(v1alpha1.OperationReconfigure)}
+	return standing{configurationWaits: a.pending, configurationFailed: decided.managed && failed(v1alpha1.OperationReconfigure)}
 }
 
 // standings counts instances by where they stand. It is safe for concurrent use.

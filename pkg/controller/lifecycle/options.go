@@ -10,7 +10,7 @@ import (
 
 // Options configure the controller.
 type Options struct {
-	// Managed: hosts are set up. Otherwise none is; those that were before, by a controller
+	// Managed: hosts are configured. Otherwise none is; those that were before, by a controller
 	// that did, are cleaned when they go all the same.
 	Managed bool
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 two events of one

@@ -53,13 +53,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.standings.set(req.NamespacedName, standing{})
 		return reconcile.Result{}, nil
 	}
-	w, err := r.snapshot(ctx, instance)
+	s, err := r.snapshot(ctx, instance)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	a := decide(w)
-	r.standings.set(req.NamespacedName, newStanding(w, a))
-	err = r.act(ctx, w, a)
+	a := decide(s)
+	r.standings.set(req.NamespacedName, newStanding(s, a))
+	err = r.act(ctx, s, a)
 	switch {
 	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil // it was decided by what is not so any more
@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, err
 	case !a.again.IsZero():
-		return reconcile.Result{RequeueAfter: max(a.again.Sub(w.now), time.Millisecond)}, nil
+		return reconcile.Result{RequeueAfter: max(a.again.Sub(s.now), time.Millisecond)}, nil
 	}
 	return reconcile.Result{}, nil
 }
@@ -79,76 +79,76 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err != nil {
 		return snapshot{}, err
 	}
-	w := snapshot{instance: instance, managed: r.Managed, paused: object.PausedBy(instance, pool), now: r.clock.Now()}
-	if !instance.DeletionTimestamp.IsZero() && w.held() {
+	s := snapshot{instance: instance, managed: r.Managed, paused: object.PausedBy(instance, pool), now: r.clock.Now()}
+	if !instance.DeletionTimestamp.IsZero() && s.held() {
 		namespace := &corev1.Namespace{}
 		if err := r.live.Get(ctx, types.NamespacedName{Name: instance.Namespace}, namespace); err != nil {
 			// It only adds to what is told, and nothing may keep a host from being cleaned.
 			log.FromContext(ctx).Info("The namespace of an instance that was deleted cannot be read", "cause", err.Error())
 		}
-		w.terminating = !namespace.DeletionTimestamp.IsZero()
+		s.terminating = !namespace.DeletionTimestamp.IsZero()
 	}
-	return w, nil
+	return s, nil
 }
 
 // act does what was decided.
-func (r *Reconciler) act(ctx context.Context, w snapshot, a action) error {
+func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 	var written bool
 	var err error
 	switch a.do {
 	case doHold:
-		return r.patchFinalizers(ctx, w.instance, controllerutil.AddFinalizer)
+		return r.patchFinalizers(ctx, s.instance, controllerutil.AddFinalizer)
 	case doAbandon:
-		if err := r.deleteNode(ctx, w.instance); err != nil {
+		if err := r.deleteNode(ctx, s.instance); err != nil {
 			return err
 		}
-		written, err = true, r.patchFinalizers(ctx, w.instance, controllerutil.RemoveFinalizer)
+		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)
 	case doRelease:
-		written, err = true, r.patchFinalizers(ctx, w.instance, controllerutil.RemoveFinalizer)
+		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)
 	case doNothing, doRecord, doCancel:
-		written, err = r.writeStatus(ctx, w, a)
+		written, err = r.writeStatus(ctx, s, a)
 	}
 	if err != nil || !written || a.event == nil {
 		return err
 	}
-	if w.terminating {
+	if s.terminating {
 		// No events can be made in a namespace that is being deleted, so that this is all there is.
 		log.FromContext(ctx).Info("The namespace of the instance is being deleted", "reason", a.event.reason, "note", a.event.note)
 	}
-	r.Recorder.Event(w.instance, a.event.eventType, a.event.reason, message.EventNote(a.event.note))
+	r.Recorder.Event(s.instance, a.event.eventType, a.event.reason, message.EventNote(a.event.note))
 	return nil
 }
 
 // writeStatus records what was decided, if that is anything new.
-func (r *Reconciler) writeStatus(ctx context.Context, w snapshot, a action) (bool, error) {
-	changed := w.instance.DeepCopy() // the one that was read belongs to the cache
+func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (bool, error) {
+	changed := s.instance.DeepCopy() // the one that was read belongs to the cache
 	var err error
 	switch a.do {
 	case doRecord:
-		o := v1alpha1.NewOperation(a.operation, rand.String(v1alpha1.OperationIDLength), v1alpha1.OriginController, v1alpha1.ControllerRequester, w.now)
+		o := v1alpha1.NewOperation(a.operation, rand.String(v1alpha1.OperationIDLength), v1alpha1.OriginController, v1alpha1.ControllerRequester, s.now)
 		if a.operation == v1alpha1.OperationReconfigure {
 			// Known before it begins, so that one that does not get far counts as an attempt at it.
 			o.Revision = changed.Status.DesiredRevision
 		}
 		err = changed.Status.Record(o)
 	case doCancel:
-		err = changed.Status.Cancel(changed.Status.Operation.ID, v1alpha1.ControllerRequester, w.now)
+		err = changed.Status.Cancel(changed.Status.Operation.ID, v1alpha1.ControllerRequester, s.now)
 	}
 	if err != nil {
 		return false, err
 	}
 	if a.removed != nil {
 		condition := *a.removed
-		condition.ObservedGeneration = w.instance.Generation
-		condition.LastTransitionTime = metav1.NewTime(w.now.Truncate(time.Second))
+		condition.ObservedGeneration = s.instance.Generation
+		condition.LastTransitionTime = metav1.NewTime(s.now.Truncate(time.Second))
 		condition.Message = message.ConditionMessage(condition.Message)
 		meta.SetStatusCondition(&changed.Status.Conditions, condition)
 	}
-	if equality.Semantic.DeepEqual(w.instance.Status, changed.Status) {
+	if equality.Semantic.DeepEqual(s.instance.Status, changed.Status) {
 		return false, nil
 	}
 	if err := r.client.Status().Update(ctx, changed); err != nil {
-		return false, fmt.Errorf("writing the status: %w", err)
+		return false, fmt.Errorf("writing the status: %s", err)
 	}
 	return true, nil
 }
@@ -164,7 +164,7 @@ func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsI
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: known.Name}}
 	err := r.client.Delete(ctx, node, client.Preconditions{UID: &known.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting Node %s: %w", known.Name, err)
+		return fmt.Errorf("deleting Node %s: %s", known.Name, err)
 	}
 	return nil
 }

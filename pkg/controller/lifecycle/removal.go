@@ -28,23 +28,23 @@ const (
 var removeBackoff = wait.Backoff{Duration: 30 * time.Second, Factor: 2, Cap: 10 * time.Minute}
 
 // remove decides about a host whose instance was deleted.
-func (w snapshot) remove() action {
-	if !w.held() {
+func (s snapshot) remove() action {
+	if !s.held() {
 		return action{do: doNothing}
 	}
-	status := &w.instance.Status
+	status := &s.instance.Status
 	last := status.Operation
 	switch {
-	case w.duplicate():
+	case s.duplicate():
 		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, as another instance stands for it.")}
 	case untouched(status):
 		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
-	case w.policy() == v1alpha1.RemovalAbandon:
+	case s.policy() == v1alpha1.RemovalAbandon:
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
 	case last.Active() && last.Type == v1alpha1.OperationRemove:
-		return action{do: doNothing, removed: w.removing("%s", progress(last))}
+		return action{do: doNothing, removed: s.removing("%s", progress(last))}
 	case last.Active():
-		ending := action{do: doNothing, pending: true, removed: w.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
+		ending := action{do: doNothing, pending: true, removed: s.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
 		if last.CancelRequestedAt == nil {
 			ending.do = doCancel
 		}
@@ -54,46 +54,46 @@ func (w snapshot) remove() action {
 	switch {
 	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
 		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: nothing of what was put on it is left.")}
-	case w.overdue() && (w.paused != "" || unreached(removal)):
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as it could not be cleaned within the %s of spec.removal.after. %s", w.instance.Spec.Removal.After.Duration, left)}
-	case w.paused != "":
-		return w.hold(v1alpha1.ReasonPaused, fmt.Sprintf("The host is left alone as %s is true; it is cleaned when that is false.", w.paused), time.Time{})
+	case s.overdue() && (s.paused != "" || unreached(removal)):
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as it could not be cleaned within the %s of spec.removal.after. %s", s.instance.Spec.Removal.After.Duration, left)}
+	case s.paused != "":
+		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("The host is left alone as %s is true; it is cleaned when that is false.", s.paused), time.Time{})
 	case removal == nil:
-		return w.record("The host is about to be cleaned.")
+		return s.record("The host is about to be cleaned.")
 	}
-	if due := w.removeDue(removal); due.After(w.now) {
-		return w.hold(v1alpha1.ReasonRemovalFailed,
+	if due := s.removeDue(removal); due.After(s.now) {
+		return s.hold(v1alpha1.ReasonRemovalFailed,
 			fmt.Sprintf("The host could not be cleaned: %s It is tried again at %s.", failure(removal), timestamp(due)), due)
 	}
-	return w.record("The host could not be cleaned and is tried again: " + failure(removal))
+	return s.record("The host could not be cleaned and is tried again: " + failure(removal))
 }
 
 // left is what becomes of a host that is given up.
 const left = "Its services keep running, so that its kubelet may register the Node again when it restarts, and the files and credentials of a node are still on it: stop the host, or reset it before you use it for anything else."
 
 // record has the host cleaned.
-func (w snapshot) record(message string) action {
+func (s snapshot) record(message string) action {
 	return action{
-		do: doRecord, operation: v1alpha1.OperationRemove, pending: true, removed: w.removing("%s", message),
+		do: doRecord, operation: v1alpha1.OperationRemove, pending: true, removed: s.removing("%s", message),
 		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is removed from it."),
 	}
 }
 
 // hold waits with the finalizer, and says what can be done about it.
-func (w snapshot) hold(reason, message string, again time.Time) action {
+func (s snapshot) hold(reason, message string, again time.Time) action {
 	parts := []string{message}
-	if deadline := w.deadline(); !deadline.IsZero() && deadline.After(w.now) {
+	if deadline := s.deadline(); !deadline.IsZero() && deadline.After(s.now) {
 		parts = append(parts, fmt.Sprintf("If it cannot be reached until %s it is given up.", timestamp(deadline)))
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
 		}
 	}
-	if w.terminating {
-		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be recreated.", w.instance.Namespace))
+	if s.terminating {
+		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be recreated.", s.instance.Namespace))
 	}
 	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb %s on %s.%s: "+
 		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,
-		v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, w.instance.Name, w.instance.Namespace))
+		v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, s.instance.Name, s.instance.Namespace))
 	removed := &metav1.Condition{
 		Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(parts, " "),
 	}
@@ -101,42 +101,42 @@ func (w snapshot) hold(reason, message string, again time.Time) action {
 }
 
 // removing is the condition while the host is being cleaned.
-func (w snapshot) removing(format string, args ...any) *metav1.Condition {
+func (s snapshot) removing(format string, args ...any) *metav1.Condition {
 	return &metav1.Condition{
 		Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRemoving,
 		Message: fmt.Sprintf(format, args...),
 	}
 }
 
-func (w snapshot) policy() v1alpha1.RemovalPolicy {
-	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.Policy == "" {
+func (s snapshot) policy() v1alpha1.RemovalPolicy {
+	if s.instance.Spec.Removal == nil || s.instance.Spec.Removal.Policy == "" {
 		return v1alpha1.RemovalClean
 	}
-	return w.instance.Spec.Removal.Policy
+	return s.instance.Spec.Removal.Policy
 }
 
 // deadline is when a host that cannot be reached is given up. Zero: never.
-func (w snapshot) deadline() time.Time {
-	if w.instance.Spec.Removal == nil || w.instance.Spec.Removal.After == nil {
+func (s snapshot) deadline() time.Time {
+	if s.instance.Spec.Removal == nil || s.instance.Spec.Removal.After == nil {
 		return time.Time{}
 	}
-	return w.instance.DeletionTimestamp.Add(w.instance.Spec.Removal.After.Duration)
+	return s.instance.DeletionTimestamp.Add(s.instance.Spec.Removal.After.Duration)
 }
 
-func (w snapshot) overdue() bool {
-	deadline := w.deadline()
-	return !deadline.IsZero() && !deadline.After(w.now)
+func (s snapshot) overdue() bool {
+	deadline := s.deadline()
+	return !deadline.IsZero() && !deadline.After(s.now)
 }
 
 // removeDue is when a host that could not be cleaned is tried again.
-func (w snapshot) removeDue(last *v1alpha1.Operation) time.Time {
+func (s snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 	if last.FinishedAt == nil {
 		return time.Time{}
 	}
 	if last.Phase == v1alpha1.OperationCanceled {
 		return last.FinishedAt.Add(removeBackoff.Cap) // somebody does not want it now
 	}
-	return last.FinishedAt.Add(backoff.After(removeBackoff, attempts(&w.instance.Status, last)))
+	return last.FinishedAt.Add(backoff.After(removeBackoff, attempts(&s.instance.Status, last)))
 }
 
 // untouched says whether nothing was ever put on the host: it has no revision, and no

@@ -25,7 +25,7 @@ func owned(instance *v1alpha1.WindowsInstance, node *corev1.Node) bool {
 	if configured(instance) {
 		return true
 	}
-	// The condition is not true while the host is configured anew, or when that failed.
+	// The condition is not true while the host is configured again, or when that failed.
 	_, once := node.Annotations[ManagedTaintsAnnotation]
 	return once
 }

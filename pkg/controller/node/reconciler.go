@@ -28,7 +28,7 @@ const (
 	// fieldManager owns what this controller applies. It must never change.
 	fieldManager = "windows-controller-node"
 
-	// reconsiderInterval is how often a Node that is not confirmed is looked at again
+	// reconsiderInterval is how often a Node that is not confirmed is checked again
 	// without anything having changed that is watched: Machines and DNS change, too.
 	reconsiderInterval = time.Minute
 	// conflictInterval is when a write is tried again that came too late.

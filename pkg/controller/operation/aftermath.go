@@ -180,7 +180,7 @@ func cordonedByUs(op *v1alpha1.Operation) bool {
 	return op.Node != nil && !op.Node.WasUnschedulable && step != nil && step.StartedAt != nil && step.State != v1alpha1.StepSkipped
 }
 
-// begun says whether a step was carried out, at least in part.
+// begun says whether a step was run, at least in part.
 func begun(op *v1alpha1.Operation, name string) bool {
 	step := op.FindStep(name)
 	return step != nil && step.StartedAt != nil

@@ -29,7 +29,7 @@ const (
 	// planTimeout bounds the answer to the question what is to be done. The host computes
 	// digests of its files for it, and asks Windows for its features.
 	planTimeout = 5 * time.Minute
-	// silence is for how long a host that is being changed may be out of reach. It is
+	// silence is for how long a host that is being changed may be unreachable. It is
 	// half way, so that giving up early helps nobody.
 	silence = 10 * time.Minute
 	// lockPatience is for how long another one may change the host while we wait. What is
@@ -203,7 +203,7 @@ func (e *execution) changing(ctx context.Context, doing string, event api.Event)
 	})
 }
 
-// applied is how a configuration was carried out.
+// applied is how a configuration was applied.
 type applied struct {
 	*api.Result
 	// waiting is what is not in the configuration yet, and why.

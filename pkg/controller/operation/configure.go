@@ -27,7 +27,7 @@ const (
 	// configuration.
 	inputsPatience = 2 * time.Minute
 	// orphanPatience is for how long a Node may stay ready whose kubelet is gone. The cluster
-	// takes the word of a kubelet for less than a minute unless it was set up otherwise
+	// takes the word of a kubelet for less than a minute unless it was configured otherwise
 	// (--node-monitor-grace-period of kube-controller-manager).
 	orphanPatience = 3 * time.Minute
 )
@@ -129,7 +129,7 @@ func (e *execution) orphaned(ctx context.Context) error {
 	return fmt.Errorf("there is no kubelet on the host, and Node %s, which it has by its address or provider ID, is still ready (%w): another machine may be that Node; correct spec.address or spec.providerID", name, err)
 }
 
-// blank says whether a host was never set up, by us or by others. What could not be read
+// blank says whether a host was never configured, by us or by others. What could not be read
 // may be there.
 func blank(facts *api.Facts) bool {
 	unread := slices.ContainsFunc(facts.Errors, func(e api.FactError) bool {
@@ -250,7 +250,7 @@ func (e *execution) finish(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}, nil
 }
 
-// network does what could not be done before the host was a Node, and takes away what is
+// network does what could not be done before the host was a Node, and removes what is
 // not needed any more, as the credentials to become one.
 func (e *execution) network(ctx context.Context) (result, error) {
 	joined := e.operation().FindStep(v1alpha1.StepJoin).State == v1alpha1.StepSucceeded

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright The Windows Instance API Authors.
 
-// Package operation carries out what is to be done with a host: drain, uncordon, reboot,
+// Package operation runs the operations of hosts: drain, uncordon, reboot,
 // reconfigure, remove. The API server, for people, or the controller of configurations has
 // recorded it in status.operation of the WindowsInstance; this package does it, writes
 // down how far it is, and goes on where another process, or an earlier run of this one,
@@ -38,10 +38,13 @@
 // agent that is followed while it changes its host, is in apply.go.
 //
 // An instance that is paused, or whose pool is, is left alone: an operation on it fails
-// at once and says so. One that is being carried out when the pause begins is completed,
+// at once and says so. One that runs when the pause begins is completed,
 // because a host that is half way is worse than either end; it can be canceled. Once an
 // instance is being deleted its host is removed and nothing else: every other operation
 // ends as if it had been canceled.
+//
+// It is one package because all steps share one record, one clock and one way to end: the
+// parts of a reboot, a configuration and a removal are the same steps in another order.
 //
 // Hosts are reached through the interface [Hosts] only, and their desired configuration is
 // known to a [Configuration]. The package must not import

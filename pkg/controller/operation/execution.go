@@ -55,7 +55,7 @@ type drainer interface {
 	Run(ctx context.Context, node string, o drain.Options, report func(drain.Progress)) error
 }
 
-// run carries the operation out. It returns early when ctx ends; another execution
+// run runs the operation. It returns early when ctx ends; another execution
 // then goes on. canceled is closed when somebody asks for the end of the operation.
 func (e *execution) run(ctx context.Context, canceled <-chan struct{}) {
 	e.lifetime = ctx
@@ -190,7 +190,7 @@ func (e *execution) nodeReference() *v1alpha1.NodeReference {
 	return e.instance.Status.Node
 }
 
-// step carries one step out, from its begin to its end. ctx is that of the records,
+// step runs one step, from its begin to its end. ctx is that of the records,
 // which are still written when cancelable is canceled.
 func (e *execution) step(ctx, cancelable context.Context, name string) error {
 	known, ok := steps[name]

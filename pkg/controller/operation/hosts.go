@@ -21,7 +21,7 @@ import (
 type Hosts interface {
 	// Login authenticates and opens a session.
 	Login(ctx context.Context, instance *v1alpha1.WindowsInstance) error
-	// Facts has our agent look at the host, after putting the agent there if need be.
+	// Facts has our agent inspect the host, after putting the agent there if need be.
 	Facts(ctx context.Context, instance *v1alpha1.WindowsInstance) (*api.Facts, error)
 	// Check tries the way to the host layer by layer and judges whether the host is fit
 	// to be a node. It changes nothing there.
@@ -39,7 +39,7 @@ type Hosts interface {
 	// Deliver puts files of the payload on the host. What is there already is not sent
 	// again; what broke off goes on where it did.
 	Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance, files []api.PayloadFile, progress func(transfer.Progress)) error
-	// Apply has the host carry the request out. An error means that no result came; what
+	// Apply has the host apply the request. An error means that no result came; what
 	// the host has done by then is not known, and the same can be applied again.
 	Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, request *api.ApplyRequest, report func(api.Event)) (*api.Result, error)
 	// Cleanup takes everything of ours off the host, our agent last. Errors are as those
@@ -48,7 +48,7 @@ type Hosts interface {
 	// Agent names the agent that is put on hosts: its version for people, and the
 	// beginning of its SHA-256 digest.
 	Agent() (version, digest string)
-	// Forget closes the connections to the host, and has the agent on it verified anew.
+	// Forget closes the connections to the host, and has the agent on it verified again.
 	Forget(instance *v1alpha1.WindowsInstance)
 }
 

@@ -234,7 +234,7 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	return result{message: fmt.Sprintf("Node %s is schedulable.", op.Node.Name)}, nil
 }
 
-// restore takes the cordon of the operation away and says what became of it.
+// restore removes the cordon of the operation and says what became of it.
 func (e *execution) restore(ctx context.Context) (string, error) {
 	op := e.operation()
 	var schedulable bool
@@ -256,7 +256,7 @@ func (e *execution) restore(ctx context.Context) (string, error) {
 }
 
 // cachedNode reads the Node of the operation from the cache. Nil: it is gone. Another one
-// of its name is taken for it: a host that comes back may have registered anew.
+// of its name is taken for it: a host that comes back may have registered again.
 func (e *execution) cachedNode(ctx context.Context) (*corev1.Node, error) {
 	return object.Get(ctx, e.client, client.ObjectKey{Name: e.operation().Node.Name}, &corev1.Node{})
 }

@@ -36,7 +36,7 @@ type Options struct {
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 a second reboot
 	// would be the first one once more, with what was said of that. Required.
 	Recorder record.EventRecorder
-	// Concurrent is how many operations are carried out at the same time; those beyond
+	// Concurrent is how many operations run at the same time; those beyond
 	// wait as Pending. Uncordons and cancellations, which take no time, do not count.
 	// Usually [DefaultConcurrent].
 	Concurrent int

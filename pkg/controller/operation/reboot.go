@@ -25,7 +25,7 @@ import (
 // Node that was drained for a host which then cannot be restarted was drained in vain.
 func (e *execution) connect(ctx context.Context) (result, error) {
 	if t := e.operation().Type; t == v1alpha1.OperationReconfigure || t == v1alpha1.OperationRemove {
-		// The agent on the host is verified anew as well.
+		// The agent on the host is verified again as well.
 		e.Hosts.Forget(e.instance)
 	}
 	_, err := ask(ctx, e.clock, e.clock.Now().Add(patience), askTimeout, func(ctx context.Context) (struct{}, error) {
@@ -139,7 +139,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 }
 
 // requestRestart makes the request. A cancellation does not cut it off half way, when
-// nobody would know whether it was carried out.
+// it would not be known whether it took effect.
 func (e *execution) requestRestart() (api.RestartAnswer, error) {
 	return ask(e.lifetime, e.clock, time.Time{}, askTimeout, func(ctx context.Context) (api.RestartAnswer, error) {
 		op := e.operation()

@@ -20,7 +20,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
 
-// Reconciler has operations carried out. See the comment of the package.
+// Reconciler has operations run. See the comment of the package.
 type Reconciler struct {
 	Options
 
@@ -49,7 +49,7 @@ func newReconciler(c client.Client, live client.Reader, o Options) *Reconciler {
 	return r
 }
 
-// Reconcile has the operation of an instance carried out, if there is one to be. It
+// Reconcile has the operation of an instance run, if there is one to be. It
 // reads the cache only and waits for nothing.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	instance, err := object.Get(ctx, r.client, req.NamespacedName, &v1alpha1.WindowsInstance{})

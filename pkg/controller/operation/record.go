@@ -102,7 +102,7 @@ func isOver(err error) bool {
 	return errors.Is(err, errOver) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
-// gone says whether an object is not there, as opposed to the API that it belongs to.
+// gone says whether an object does not exist, as opposed to the API that it belongs to.
 func gone(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

@@ -19,12 +19,12 @@ const (
 	laneShort workpool.Lane = "short"
 )
 
-// runner carries executions out: at most one for each instance, and a limited number
+// runner runs executions: at most one for each instance, and a limited number
 // at the same time. It is a runnable of the manager, as its pool is.
 type runner struct {
 	*workpool.Pool
 
-	// execute carries an operation out and returns when there is nothing left to do, or
+	// execute runs an operation and returns when there is nothing left to do, or
 	// ctx has ended. canceled is closed when somebody asks for the end of the operation.
 	// With yield it gives its worker to another execution and goes on without one: to be
 	// called by one that waits for others and does nothing meanwhile.
@@ -34,7 +34,7 @@ type runner struct {
 
 	mu    sync.Mutex // guards what follows, and all fields of tasks
 	tasks map[types.NamespacedName]*task
-	// ended has the last operation of each instance that was carried out to its end: a
+	// ended has the last operation of each instance that was run to its end: a
 	// cache that is behind may still show it as active.
 	ended map[types.NamespacedName]string
 }
@@ -53,7 +53,7 @@ func newRunner(workers int) *runner {
 	}
 }
 
-// submit has an operation carried out, unless it is already or the instance is busy
+// submit has an operation run, unless it does already or the instance is busy
 // with the one before; its end wakes the reconciler.
 func (r *runner) submit(key types.NamespacedName, id string, short, canceled bool) {
 	r.mu.Lock()

@@ -22,7 +22,7 @@ import (
 const controllerName = "windows-operation"
 
 // SetupWithManager adds the controller to a manager: its watch, and the runnable that
-// carries operations out.
+// runs operations.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	r := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), o)
 	if err := mgr.Add(r.runner); err != nil {

@@ -6,7 +6,7 @@
 // controller. Tools read it, and find the version of a Node in its annotations; no program of
 // this project does.
 //
-// As the ConfigMap is immutable, one with other content is deleted and made anew. Those of
+// As the ConfigMap is immutable, one with other content is deleted and recreated. Those of
 // other versions are removed when no Node has the version any more, if they are ours, which
 // a label says.
 //

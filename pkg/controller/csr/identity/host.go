@@ -110,7 +110,7 @@ func (h *Host) confirm(nodeName string, addresses []netip.Addr) {
 	}
 }
 
-// Drop takes a name away.
+// Drop removes a name.
 func (h *Host) Drop(name string) {
 	h.Names = slices.DeleteFunc(h.Names, func(n string) bool { return n == name })
 	delete(h.Sources, name)

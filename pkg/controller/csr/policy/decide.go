@@ -32,7 +32,7 @@ const (
 	KubeletClient Kind = "KubeletClient"
 	// KubeletServing is the certificate that a kubelet serves logs and metrics with.
 	KubeletServing Kind = "KubeletServing"
-	// WICDClient is the certificate of the daemon of WMCO on a host that WMCO set up
+	// WICDClient is the certificate of the daemon of WMCO on a host that WMCO configured
 	// and that was adopted as it is. It is valid for an hour only, so somebody has to
 	// approve its renewal.
 	WICDClient Kind = "WICDClient"

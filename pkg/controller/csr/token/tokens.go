@@ -31,7 +31,7 @@ const (
 	MinValidity = 15 * time.Minute
 )
 
-// tries bounds how often a Secret that others change at the same time is looked at anew.
+// tries bounds how often a Secret that others change at the same time is read again.
 const tries = 3
 
 // ErrForeign is wrapped when the name of the Secret of an instance is taken by one that was

@@ -128,7 +128,7 @@ func entryOf(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName)
 
 // belongs says whether an instance was made from the ConfigMap: the pool is its
 // controller. The UID of the pool does not matter, so that instances go over to a
-// pool that was made anew. An instance whose owner somebody took away is known by
+// pool that was recreated. An instance whose owner somebody removed is known by
 // its annotation.
 func belongs(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) bool {
 	owner := metav1.GetControllerOf(instance)
