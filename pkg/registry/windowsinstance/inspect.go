@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,8 +98,6 @@ func tableOf(obj, options runtime.Object, columns []metav1.TableColumnDefinition
 // Words for states that the table tells apart by itself.
 const (
 	stateOK      = "OK"
-	stateUp      = "Up"
-	stateDown    = "Down"
 	stateUnknown = "Unknown"
 )
 
@@ -113,13 +112,8 @@ const (
 type lines [][]any
 
 func (l *lines) add(area, item, state string, detail ...string) {
-	var said []string
-	for _, d := range detail {
-		if d != "" {
-			said = append(said, d)
-		}
-	}
-	*l = append(*l, []any{area, orNone(item), orNone(state), orNone(oneLine(strings.Join(said, ", ")))})
+	detail = slices.DeleteFunc(slices.Clone(detail), func(d string) bool { return d == "" })
+	*l = append(*l, []any{area, orNone(item), orNone(state), orNone(oneLine(strings.Join(detail, ", ")))})
 }
 
 func inspectionRows(i *windows.WindowsInstanceInspection) [][]any {
@@ -208,9 +202,9 @@ func (l *lines) clock(i *windows.WindowsInstanceInspection) {
 
 func (l *lines) network(n *windows.NetworkInspection) {
 	for _, a := range n.Interfaces {
-		state := stateDown
+		state := "Down"
 		if a.Up {
-			state = stateUp
+			state = "Up"
 		}
 		l.add("Interface", a.Name, state, strings.Join(a.Addresses, " "), prefixed("gateway ", strings.Join(a.Gateways, " ")), prefixed("DNS ", strings.Join(a.DNSServers, " ")), prefixed("MAC ", a.MAC))
 	}

@@ -94,8 +94,7 @@ func (*LogREST) OverrideMetricsVerb(verb string) string {
 // NewGetOptions implements [rest.GetterWithOptions]. It sets the defaults, because
 // the generic code does not when a request has no query string at all.
 func (*LogREST) NewGetOptions() (runtime.Object, bool, string) {
-	sensitive := true
-	return &windows.WindowsInstanceLogOptions{CaseSensitive: &sensitive, Output: api.LogOutputText}, false, ""
+	return &windows.WindowsInstanceLogOptions{CaseSensitive: new(true), Output: api.LogOutputText}, false, ""
 }
 
 // Get implements [rest.GetterWithOptions].

@@ -39,9 +39,6 @@ const (
 	auditSessionRecording = "windows.openshift.io/session-recording"
 )
 
-// verbCreate is what RBAC must grant for sessions, whatever the HTTP method.
-const verbCreate = "create"
-
 // SessionOpener runs commands on hosts and connects to their ports.
 type SessionOpener interface {
 	// OpenSession returns once the command runs, so that every refusal is still an
@@ -110,7 +107,7 @@ func (*sessions) OverrideMetricsVerb(string) string { return "CONNECT" }
 // connect authorizes a request, finds its instance, and returns a handler that serves the
 // session. Errors of serve are those of before the upgrade.
 func (s *sessions) connect(ctx context.Context, name string, kind StreamKind, responder rest.Responder, serve func(http.ResponseWriter, *http.Request, SessionInfo) error) (http.Handler, error) {
-	if err := ensureAuthorized(ctx, s.authorizer, verbCreate); err != nil {
+	if err := ensureCreateAuthorized(ctx, s.authorizer); err != nil {
 		return nil, err
 	}
 	instance, err := getServed(ctx, s.instances, name)
@@ -162,33 +159,30 @@ func (s *session) close() {
 	s.release()
 }
 
-// ensureAuthorized requires a verb that the HTTP method of the request does not imply: a
+// ensureCreateAuthorized requires the verb create whatever the HTTP method is: a
 // WebSocket is opened with GET, and users that may get must not run commands. It fails
 // closed. A request that was authorized for the verb already is authorized again: the
 // context has the result, and not who decided it.
-func ensureAuthorized(ctx context.Context, a authorizer.Authorizer, verb string) error {
+func ensureCreateAuthorized(ctx context.Context, a authorizer.Authorizer) error {
 	info, ok := genericapirequest.RequestInfoFrom(ctx)
 	if !ok {
 		return apierrors.NewInternalError(errors.New("the request has no RequestInfo"))
 	}
 	forbidden := func(why string) error {
-		return apierrors.NewForbidden(windows.Resource(info.Resource+"/"+info.Subresource), info.Name, fmt.Errorf("this needs the verb %q on %s/%s in namespace %q: %s", verb, info.Resource, info.Subresource, info.Namespace, why))
+		return apierrors.NewForbidden(windows.Resource(info.Resource+"/"+info.Subresource), info.Name, fmt.Errorf("this needs the verb \"create\" on %s/%s in namespace %q: %s", info.Resource, info.Subresource, info.Namespace, why))
 	}
 	attributes, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading what is to be authorized: %w", err))
 	}
-	return base.Require(ctx, a, verbOverride{attributes, verb}, forbidden)
+	return base.Require(ctx, a, createAttributes{attributes}, forbidden)
 }
 
-// verbOverride are the attributes of a request with another verb.
-type verbOverride struct {
-	authorizer.Attributes
-	verb string
-}
+// createAttributes are the attributes of a request with the verb create.
+type createAttributes struct{ authorizer.Attributes }
 
 // GetVerb implements [authorizer.Attributes].
-func (o verbOverride) GetVerb() string { return o.verb }
+func (createAttributes) GetVerb() string { return "create" }
 
 // userOrUnknown is the user of a request, for limits and events.
 func userOrUnknown(ctx context.Context) string {

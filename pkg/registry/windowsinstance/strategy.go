@@ -2,7 +2,9 @@
 // Copyright The Windows Instance API Authors.
 
 // Package windowsinstance serves WindowsInstance and its subresources: the stored
-// object with its rules, the table that kubectl prints, and the live logs. What it
+// object with its rules, the table that kubectl prints, actions, logs and sessions. It is
+// one package because the subresources share the store, the limits of streams and the
+// conversion to the served version, and the server installs them together. What it
 // needs of hosts it declares as small interfaces of its own; it must not import
 // the packages that reach hosts (host and what is below it), nor any controller.
 package windowsinstance

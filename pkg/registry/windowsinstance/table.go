@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -74,10 +76,7 @@ func addressCell(spec *windows.WindowsInstanceSpec) string {
 	if spec.Port == 0 || spec.Port == v1alpha1.DefaultPort {
 		return spec.Address
 	}
-	if strings.Contains(spec.Address, ":") {
-		return fmt.Sprintf("[%s]:%d", spec.Address, spec.Port)
-	}
-	return fmt.Sprintf("%s:%d", spec.Address, spec.Port)
+	return net.JoinHostPort(spec.Address, strconv.Itoa(int(spec.Port)))
 }
 
 // readyCell is True, or names what is wrong: a bare False would make describe

@@ -217,17 +217,14 @@ func takeForApplied(entries []metav1.ManagedFieldsEntry, manager string) {
 // fieldManager is who makes a change. Clients that do not say so are named after their program:
 // the last that set the replicas of the wanted Scale.
 func fieldManager(options *metav1.UpdateOptions, wanted *scaleapi.Scale) string {
-	if options.FieldManager != "" {
+	if options.FieldManager != "" || len(wanted.ManagedFields) == 0 {
 		return options.FieldManager
 	}
-	var last *metav1.ManagedFieldsEntry
-	for i := range wanted.ManagedFields {
-		if entry := &wanted.ManagedFields[i]; last == nil || last.Time.Before(entry.Time) {
+	last := wanted.ManagedFields[0]
+	for _, entry := range wanted.ManagedFields[1:] {
+		if last.Time.Before(entry.Time) {
 			last = entry
 		}
-	}
-	if last == nil {
-		return ""
 	}
 	return last.Manager
 }

@@ -16,8 +16,6 @@ import (
 	"syscall"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // Embedded is a running etcd member. It listens on a Unix socket that only the
@@ -67,11 +65,7 @@ func (e *Embedded) start(ctx context.Context, dir string) error {
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	// etcd reports each of its steps as information; what matters to the operator
 	// of this server is what goes wrong.
-	logger, err := newLogger()
-	if err != nil {
-		return err
-	}
-	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(logger)
+	config.LogLevel = "warn"
 
 	if e.etcd, err = embed.StartEtcd(config); err != nil {
 		return fmt.Errorf("starting the embedded etcd on %s: %w", dir, err)
@@ -145,14 +139,4 @@ func lockDir(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 	return file, nil
-}
-
-func newLogger() (*zap.Logger, error) {
-	config := zap.NewProductionConfig()
-	config.Level = zap.NewAtomicLevelAt(zapcore.WarnLevel)
-	logger, err := config.Build()
-	if err != nil {
-		return nil, fmt.Errorf("building the logger of the embedded etcd: %w", err)
-	}
-	return logger.Named("etcd"), nil
 }

@@ -54,8 +54,7 @@ func Funcs(serializer.CodecFactory) []any {
 		func(o *windows.WindowsInstanceLogOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.CaseSensitive == nil {
-				sensitive := c.Bool()
-				o.CaseSensitive = &sensitive
+				o.CaseSensitive = new(c.Bool())
 			}
 			if o.Output == "" {
 				o.Output = "text"

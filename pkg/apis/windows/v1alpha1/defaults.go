@@ -24,8 +24,7 @@ func SetDefaults_WindowsInstanceSpec(spec *WindowsInstanceSpec) {
 // not called for a request without any query string.
 func SetDefaults_WindowsInstanceLogOptions(o *WindowsInstanceLogOptions) {
 	if o.CaseSensitive == nil {
-		sensitive := true
-		o.CaseSensitive = &sensitive
+		o.CaseSensitive = new(true)
 	}
 	if o.Output == "" {
 		o.Output = "text"
