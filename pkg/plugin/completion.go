@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // completions are the words that fit what is typed so far.
@@ -40,18 +40,11 @@ func (e *env) completeFlag(cmd *cobra.Command, flag string, words completions) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		return e.complete(cmd, words, toComplete)
 	})
-	mustRegister(err)
+	utilruntime.Must(err) // the flag was defined before
 }
 
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	mustRegister(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
-}
-
-// mustRegister is for flags that the same function has defined.
-func mustRegister(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("registering a completion: %v", err))
-	}
+	utilruntime.Must(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
 }
 
 // completeHosts completes hosts as all arguments, each once.

@@ -201,11 +201,11 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if !follow {
 		return nil
 	}
-	meta, err := meta.ListAccessor(list)
+	listMeta, err := meta.ListAccessor(list)
 	if err != nil {
 		return fmt.Errorf("the server did not answer with a list: %w", err)
 	}
-	return g.watch(ctx, options, meta.GetResourceVersion())
+	return g.watch(ctx, options, listMeta.GetResourceVersion())
 }
 
 // named prints hosts by their names, and continues when one does not exist.
