@@ -124,7 +124,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Recorder:    c.recorder,
 		Concurrent:  c.options.ConcurrentOperations,
 		Disruptions: c.disruptions,
-		Restarts:    rollout.NewRestartSlots(0),
+		Restarts:    rollout.NewRestartSlots(rollout.DefaultRestarts),
 		Leads:       c.leads,
 		Registerer:  ctrlmetrics.Registry,
 	}

@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -351,7 +352,7 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 // process starts the controller as a process does; stop ends it and waits until it has.
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
-	f.disruptions, f.restarts = rollout.NewDisruptionSlots(0), rollout.NewRestartSlots(f.restartLimit)
+	f.disruptions, f.restarts = rollout.NewDisruptionSlots(rollout.DefaultDisruptions), rollout.NewRestartSlots(cmp.Or(f.restartLimit, rollout.DefaultRestarts))
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
 		Kube: f.kube, Concurrent: 2,

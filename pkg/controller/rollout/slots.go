@@ -46,25 +46,17 @@ type Slots struct {
 }
 
 // NewDisruptionSlots are for hosts whose Nodes are cordoned and drained because of their
-// configuration. Hosts without a Node need none. A limit of 0 is [DefaultDisruptions].
+// configuration. Hosts without a Node need none. The limit is usually
+// [DefaultDisruptions].
 func NewDisruptionSlots(limit int) *Slots {
-	s := newSlots(limit, DefaultDisruptions)
-	s.disrupted = disrupted
-	return s
+	return &Slots{limit: limit, disrupted: disrupted, holders: map[types.NamespacedName]bool{}}
 }
 
 // NewRestartSlots are for hosts whose services are restarted because the desired
 // configuration has changed, so that a change which keeps a kubelet from working does not
 // reach all hosts before anybody sees it. Hosts without a Node need none, nor does what
-// people ask for. A limit of 0 is [DefaultRestarts].
+// people request. The limit is usually [DefaultRestarts].
 func NewRestartSlots(limit int) *Slots {
-	return newSlots(limit, DefaultRestarts)
-}
-
-func newSlots(limit, standard int) *Slots {
-	if limit == 0 {
-		limit = standard
-	}
 	return &Slots{limit: limit, holders: map[types.NamespacedName]bool{}}
 }
 
@@ -101,7 +93,9 @@ func (s *Slots) Confirm(instance *v1alpha1.WindowsInstance, instances []v1alpha1
 // record of its operation: another process, or an earlier execution of this one, took it.
 func (s *Slots) Resume(instance *v1alpha1.WindowsInstance) {
 	if s.disrupted != nil && s.disrupted(instance.Status.Operation) {
-		s.hold(client.ObjectKeyFromObject(instance))
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.holders[client.ObjectKeyFromObject(instance)] = true
 	}
 }
 
@@ -144,13 +138,6 @@ func (s *Slots) take(key types.NamespacedName, recorded []types.NamespacedName) 
 		return nil, 0, true
 	}
 	return slices.SortedFunc(maps.Keys(busy), compareKeys), before, false
-}
-
-// hold takes a slot that the host has already, whatever the limit is.
-func (s *Slots) hold(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.holders[key] = true
 }
 
 // recorded are the hosts that are disrupted according to the records of their operations.

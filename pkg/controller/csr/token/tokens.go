@@ -45,16 +45,12 @@ type Tokens struct {
 	clock   clock.PassiveClock
 }
 
-// New returns Tokens that are kept in the cluster of kube. A nil clock is that of this
-// machine.
+// New returns Tokens that are kept in the cluster of kube.
 //
 // RBAC it needs, in namespace kube-system:
 //
 //	""   secrets   get create update delete
 func New(kube kubernetes.Interface, c clock.PassiveClock) *Tokens {
-	if c == nil {
-		c = clock.RealClock{}
-	}
 	return &Tokens{secrets: kube.CoreV1().Secrets(metav1.NamespaceSystem), clock: c}
 }
 
