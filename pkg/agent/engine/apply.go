@@ -296,7 +296,7 @@ func (a *application) refresh() {
 		}
 	}
 	for _, s := range d.Services {
-		if _, ours := a.service(s.Name); ours {
+		if a.hasService(s.Name) {
 			a.recordService(&s)
 		}
 	}

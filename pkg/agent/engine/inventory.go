@@ -238,12 +238,9 @@ func makeOwnDirectory(s System, path string) error {
 	return nil
 }
 
-func (inv *inventory) service(name string) (serviceRecord, bool) {
-	i := slices.IndexFunc(inv.Services, func(r serviceRecord) bool { return strings.EqualFold(r.Name, name) })
-	if i < 0 {
-		return serviceRecord{}, false
-	}
-	return inv.Services[i], true
+// hasService says whether this agent made a service.
+func (inv *inventory) hasService(name string) bool {
+	return slices.ContainsFunc(inv.Services, func(r serviceRecord) bool { return strings.EqualFold(r.Name, name) })
 }
 
 func fold(s string) string { return strings.ToLower(s) }

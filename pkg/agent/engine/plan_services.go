@@ -66,7 +66,7 @@ func (p *planner) service(s *config.Service) {
 		p.add(step{service: s, notNow: waits != ""}, api.ActionCreate, api.KindService, s.Name, reason, s.OnChange)
 		return
 	}
-	if _, ours := p.inv.service(s.Name); !ours && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
+	if !p.inv.hasService(s.Name) && !strings.HasPrefix(seen.Settings.Description, config.DescriptionTag) {
 		p.conflicts = append(p.conflicts, fmt.Errorf("service %s exists and was not created by this agent", s.Name))
 		return
 	}

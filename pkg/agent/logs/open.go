@@ -72,7 +72,7 @@ func (o *opener) openService(ctx context.Context, q query, from *resume) (source
 			return nil, fileError(name, err)
 		}
 		if len(list) > 0 {
-			return o.startFile(q, s, false, from)
+			return o.startFile(s, false, from)
 		}
 		// Something of that name that is no log file, or cannot be read, is
 		// reported, except for a directory: <root>/kubelet is one.
@@ -91,7 +91,7 @@ func (o *opener) openService(ctx context.Context, q query, from *resume) (source
 		}
 	}
 	if known && o.plan.Follow {
-		return o.startFile(q, newSeries(o.root, files[0]), false, from)
+		return o.startFile(newSeries(o.root, files[0]), false, from)
 	}
 	tried := "the files " + strings.Join(files, ", ")
 	if len(files) == 0 {
@@ -127,12 +127,12 @@ func (o *opener) openFile(q query, name string, from *resume) (source, *api.LogE
 	s := newSeries(o.root, name)
 	_, err := s.present()
 	if err == nil {
-		return o.startFile(q, s, true, from)
+		return o.startFile(s, true, from)
 	}
 	if from != nil && errors.Is(err, fs.ErrNotExist) {
 		// Rotated away and not begun again yet: the cursor may find it.
 		if list, lerr := s.list(); lerr == nil && len(list) > 0 {
-			return o.startFile(q, s, true, from)
+			return o.startFile(s, true, from)
 		}
 	}
 	return nil, fileError(name, err)
@@ -177,7 +177,7 @@ func eventError(channel string, err error) *api.LogError {
 
 // startFile opens a log at the place where the request wants it to begin. exact is
 // for a file that was requested by its path: no rotated files are read before it.
-func (o *opener) startFile(q query, s series, exact bool, from *resume) (source, *api.LogError) {
+func (o *opener) startFile(s series, exact bool, from *resume) (source, *api.LogError) {
 	src := &fileSource{
 		grain: o.plan.grain, now: o.host.Now,
 		chain: chain{series: s, follow: o.plan.Follow, resumable: o.plan.EmitCursor},

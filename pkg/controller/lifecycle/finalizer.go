@@ -25,7 +25,7 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, instance *v1alpha1.Win
 		return nil
 	}
 	if err := r.client.Patch(ctx, changed, client.MergeFromWithOptions(instance, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("changing the finalizer: %s", err)
+		return fmt.Errorf("changing the finalizer: %w", err)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (boo
 		return false, nil
 	}
 	if err := r.client.Status().Update(ctx, changed); err != nil {
-		return false, fmt.Errorf("writing the status: %s", err)
+		return false, fmt.Errorf("writing the status: %w", err)
 	}
 	return true, nil
 }
@@ -164,7 +164,7 @@ func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsI
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: known.Name}}
 	err := r.client.Delete(ctx, node, client.Preconditions{UID: &known.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting Node %s: %s", known.Name, err)
+		return fmt.Errorf("deleting Node %s: %w", known.Name, err)
 	}
 	return nil
 }

@@ -220,11 +220,10 @@ func mayBeGone(err error) bool {
 
 // agentFailure makes an [Error] of an error that is not about the connection: the program failed.
 func agentFailure(err error) error {
-	var exit *ssh.ExitError
-	var tooLarge *answer.TooLargeError
-	if errors.As(err, &tooLarge) {
-		err = tooLarge
-	} else if !errors.As(err, &exit) {
+	if tooLarge, ok := errors.AsType[*answer.TooLargeError](err); ok {
+		return &Error{Step: StepRun, Err: tooLarge}
+	}
+	if _, ok := errors.AsType[*ssh.ExitError](err); !ok {
 		return err
 	}
 	return &Error{Step: StepRun, Err: err}
