@@ -136,8 +136,17 @@ func certificateKey(store, fingerprint string) string { return fold(store + "/" 
 
 // paths reads files and directories.
 func (o *observer) paths(err *error, seen *observation, d *config.Document, inv *inventory) {
-	seen.directories = inspect(err, "directory", slices.AppendSeq(wantedDirectories(d), maps.Keys(inv.Directories)), o.system.Stat)
-	seen.files = inspect(err, "file", slices.AppendSeq(names(d.Files, func(f config.File) string { return f.Path }), maps.Keys(inv.Files)), o.file)
+	// The keys of the inventory are in lower case, and a directory may be case-sensitive.
+	directories := wantedDirectories(d)
+	for _, r := range inv.Directories {
+		directories = append(directories, r.Path)
+	}
+	files := names(d.Files, func(f config.File) string { return f.Path })
+	for _, r := range inv.Files {
+		files = append(files, r.Path)
+	}
+	seen.directories = inspect(err, "directory", directories, o.system.Stat)
+	seen.files = inspect(err, "file", files, o.file)
 	seen.generated = inspect(err, "path", slices.AppendSeq(slices.Clone(d.Generated), maps.Values(inv.Generated)), o.system.Stat)
 	var retained, until, staged []string
 	for _, dir := range d.Directories {

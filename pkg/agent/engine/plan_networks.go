@@ -14,12 +14,12 @@ import (
 func (p *planner) removedNetworks() {
 	networks, endpoints := hnsNames(&p.bundle.Document)
 	for _, name := range slices.Sorted(maps.Keys(p.inv.Endpoints)) {
-		if !slices.Contains(endpoints, name) && p.seen.endpoints[fold(name)] {
+		if !containsFold(endpoints, name) && p.seen.endpoints[fold(name)] {
 			p.add(step{}, api.ActionDelete, api.KindEndpoint, name, noLongerWanted, config.OnChange{})
 		}
 	}
 	for _, name := range p.inv.Networks {
-		if !slices.Contains(networks, name) && p.seen.networks[fold(name)] {
+		if !containsFold(networks, name) && p.seen.networks[fold(name)] {
 			p.add(step{}, api.ActionDelete, api.KindNetwork, name, noLongerWanted, config.OnChange{})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -374,7 +375,11 @@ func (c *chain) successor(list []generation) int {
 // Compressed and older ones are left out: they are more likely of what came before.
 func (c *chain) findCopy(list []generation) (int, *segment) {
 	empty := len(c.seg.head) == 0
-	for i, g := range list {
+	order := slices.Backward(list) // older ones may begin alike: with a banner
+	if empty {
+		order = slices.All(list)
+	}
+	for i, g := range order {
 		switch {
 		case g.current || g.id == c.seg.gen.id || c.known.has(g):
 			continue

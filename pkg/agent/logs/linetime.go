@@ -95,8 +95,9 @@ func calendarTime(b []byte, loc *time.Location) (time.Time, bool) {
 	rest := b[19:]
 	var fraction []byte
 	if len(rest) > 1 && (rest[0] == '.' || rest[0] == ',') {
-		fraction = leadingDigits(rest[1:])
-		rest = rest[1+len(fraction):]
+		if fraction = leadingDigits(rest[1:]); len(fraction) > 0 {
+			rest = rest[1+len(fraction):]
+		}
 	}
 	if zone, ok := zoneOffset(rest); ok {
 		loc = zone

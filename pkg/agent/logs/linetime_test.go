@@ -38,6 +38,8 @@ func TestLineTime(t *testing.T) {
 		{name: "no zone is the host's", line: "2026-01-02T16:04:05 x", c: local, want: at(0)},
 		{name: "more digits than nanoseconds", line: "2026-01-02T15:04:05.1234567899Z x", c: utc, want: at(123456789)},
 		{name: "space and comma", line: "2026-01-02 15:04:05,250 INFO x", c: utc, want: at(250000000)},
+		{name: "comma before a word", line: "2026-01-02 16:04:05,zookeeper x", c: local, want: at(0)},
+		{name: "comma before a negative number", line: "2026-01-02 16:04:05,-1234,x", c: local, want: at(0)},
 		{name: "space and dot", line: "2026-01-02 15:04:05.250 INFO x", c: utc, want: at(250000000)},
 		{name: "slashes", line: "2026/01/02 15:04:05 x", c: utc, want: at(0)},
 		{name: "mixed separators", line: "2026-01/02 15:04:05 x", c: utc},

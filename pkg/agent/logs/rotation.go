@@ -35,7 +35,8 @@ type rotationName struct {
 
 // stamps are the times in names of rotated files. A fraction may follow the seconds.
 var stamps = [...]string{
-	"20060102", "20060102-150405", "20060102T150405", "2006-01-02", "2006-01-02-15-04-05", "2006-01-02T15-04-05",
+	"20060102", "20060102-150405", "20060102T150405", "20060102-15-04-05", "20060102T15-04-05",
+	"2006-01-02", "2006-01-02-150405", "2006-01-02T150405", "2006-01-02-15-04-05", "2006-01-02T15-04-05",
 }
 
 var klogLink = regexp.MustCompile(`^(.+)\.(INFO|WARNING|ERROR|FATAL)$`)

@@ -40,28 +40,31 @@ type segment struct {
 }
 
 // open opens the generation that has a name.
-func (s series) open(name string) (seg *segment, err error) {
+func (s series) open(name string) (*segment, error) {
 	f, info, err := s.root.open(path.Join(s.dir, name))
 	if err != nil {
 		return nil, err
 	}
-	seg = &segment{f: f, gen: generation{rotationName: rotationName{name: name, gzip: strings.HasSuffix(name, ".gz")}}}
-	defer func() {
-		if err != nil {
-			seg.close()
-		}
-	}()
-	g := &seg.gen
-	if g.id, err = identify(f, info); err != nil {
+	seg := &segment{f: f, gen: generation{rotationName: rotationName{name: name, gzip: strings.HasSuffix(name, ".gz")}}}
+	if err := seg.gen.inspect(f, info); err != nil {
+		seg.close()
 		return nil, err
+	}
+	return seg, nil
+}
+
+// inspect fills in what is not in the name.
+func (g *generation) inspect(f *os.File, info fs.FileInfo) (err error) {
+	if g.id, err = identify(f, info); err != nil {
+		return err
 	}
 	if !g.gzip {
 		if g.start, err = sparse.TextStart(f); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	g.size, g.mtime = max(0, info.Size()-g.start), info.ModTime()
-	return seg, nil
+	return nil
 }
 
 // openListed opens a generation that was listed, and no other that has its name by

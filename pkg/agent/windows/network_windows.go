@@ -73,7 +73,7 @@ func interfaces() ([]api.Interface, error) {
 // adapters returns the first adapter of a list.
 func adapters() (*windows.IpAdapterAddresses, error) {
 	const flags = windows.GAA_FLAG_INCLUDE_GATEWAYS | windows.GAA_FLAG_SKIP_ANYCAST | windows.GAA_FLAG_SKIP_MULTICAST
-	first, err := grow(windows.ERROR_BUFFER_OVERFLOW, func(first *windows.IpAdapterAddresses, size *uint32) error {
+	first, err := grow(tableBytes, windows.ERROR_BUFFER_OVERFLOW, func(first *windows.IpAdapterAddresses, size *uint32) error {
 		return windows.GetAdaptersAddresses(windows.AF_UNSPEC, flags, 0, first, size)
 	})
 	if err != nil {
@@ -127,7 +127,9 @@ func tcpTable[T any](family uintptr) ([]T, error) {
 		count uint32
 		first T
 	}
-	t, err := grow(windows.ERROR_INSUFFICIENT_BUFFER, func(t *table, size *uint32) error {
+	room := 0
+	t, err := grow(tableBytes, windows.ERROR_INSUFFICIENT_BUFFER, func(t *table, size *uint32) error {
+		room = (int(*size) - int(unsafe.Offsetof(t.first))) / int(unsafe.Sizeof(t.first))
 		r, _, _ := procGetExtendedTCPTable.Call(uintptr(unsafe.Pointer(t)), uintptr(unsafe.Pointer(size)), 0, family, ownerPIDListener, 0)
 		if r != 0 {
 			return windows.Errno(r)
@@ -137,5 +139,5 @@ func tcpTable[T any](family uintptr) ([]T, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the listeners: %w", err)
 	}
-	return unsafe.Slice(&t.first, t.count), nil
+	return unsafe.Slice(&t.first, min(int(t.count), room)), nil
 }

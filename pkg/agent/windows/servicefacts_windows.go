@@ -58,7 +58,7 @@ func readService(service *mgr.Service, s *api.Service) error {
 		s.ExitCode = status.ServiceSpecificExitCode
 	}
 
-	c, err := grow(windows.ERROR_INSUFFICIENT_BUFFER, func(c *windows.QUERY_SERVICE_CONFIG, size *uint32) error {
+	c, err := grow(serviceBytes, windows.ERROR_INSUFFICIENT_BUFFER, func(c *windows.QUERY_SERVICE_CONFIG, size *uint32) error {
 		return windows.QueryServiceConfig(service.Handle, c, *size, size)
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func readService(service *mgr.Service, s *api.Service) error {
 // readConfig2 reads one level of detail. It is the zero value where the service control
 // manager does not support the level.
 func readConfig2[T any](service *mgr.Service, level uint32) (*T, error) {
-	detail, err := grow(windows.ERROR_INSUFFICIENT_BUFFER, func(p *T, size *uint32) error {
+	detail, err := grow(serviceBytes, windows.ERROR_INSUFFICIENT_BUFFER, func(p *T, size *uint32) error {
 		return windows.QueryServiceConfig2(service.Handle, level, (*byte)(unsafe.Pointer(p)), *size, size)
 	})
 	if errors.Is(err, windows.ERROR_INVALID_LEVEL) {

@@ -64,8 +64,8 @@ func machineEnvironment() (map[string]string, error) {
 		}
 		for _, name := range list {
 			value, _, err := k.GetStringValue(name)
-			if errors.Is(err, registry.ErrUnexpectedType) {
-				continue // no variable
+			if errors.Is(err, registry.ErrUnexpectedType) || errors.Is(err, registry.ErrNotExist) {
+				continue // no variable, or none any more
 			}
 			if err != nil {
 				return err

@@ -22,13 +22,17 @@ func utf16Pointers(texts ...string) ([]*uint16, error) {
 	return pointers, nil
 }
 
+// First sizes for [grow], in bytes: of the tables of the network, and of what the service
+// control manager tells, which refuses more than 8 KiB.
+const tableBytes, serviceBytes = 16 << 10, 1 << 10
+
 // grow calls a function with a larger buffer until it is large enough; tooSmall is the error by
 // which the function requests the size that it has set. The buffer begins with a T, which may
 // point into the rest of it, so it consists of words.
-func grow[T any](tooSmall error, call func(p *T, size *uint32) error) (*T, error) {
-	size := uint32(1 << 10) // the service control manager refuses more than 8 KiB
+// size is the first one; what is read may grow between two calls.
+func grow[T any](size uint32, tooSmall error, call func(p *T, size *uint32) error) (*T, error) {
 	for range 4 {
-		buf := make([]uint64, (size+7)/8)
+		buf := make([]uint64, max(size, 8)/8+1)
 		size = uint32(len(buf) * 8)
 		p := (*T)(unsafe.Pointer(&buf[0]))
 		err := call(p, &size)

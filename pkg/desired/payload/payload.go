@@ -70,7 +70,9 @@ func (p *Payload) open(ctx context.Context, path string) error {
 	p.dir = path
 	_, err := os.Stat(filepath.Join(path, ociLayoutName))
 	if err == nil {
-		p.image, p.dir, err = p.openImage(ctx, path)
+		if p.image, p.dir, err = p.openImage(ctx, path); err != nil {
+			return err // also if a part of it does not exist
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -665,7 +665,13 @@ func TestImageIsRefused(t *testing.T) {
 			layer := i.blob(typeLayer, nil)
 			layer["digest"] = "sha256:" + sum([]byte("missing"))
 			i.finish(i.json(typeManifest, object{"layers": []object{layer}}))
-		}, "no such file"},
+		}, sum([]byte("missing"))},
+		{"index that is missing", func(i image) {
+			i.finish(i.json(typeManifest, object{}))
+			if err := os.Remove(filepath.Join(i.dir, "index.json")); err != nil {
+				i.t.Fatal(err)
+			}
+		}, "index.json"},
 		{"layer that ends early", func(i image) {
 			whole := tarOf(i.t, "payload/manifest.json", strings.Repeat(" ", 4096))
 			i.finish(i.json(typeManifest, object{"layers": []object{i.blob(typeLayer, whole[:2048])}}))

@@ -104,6 +104,7 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 	h.progress.set(LayerHandshake)
 	w.extend(h.pool.opts.HandshakeTimeout)
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks the handshake below
+	verified := false // once; the callback is called for each exchange of keys, one after the other
 	config := &ssh.ClientConfig{
 		Config:            ssh.Config{Ciphers: ciphers, KeyExchanges: keyExchanges, MACs: macs},
 		User:              h.target.User,
@@ -111,6 +112,10 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 		HostKeyAlgorithms: h.algorithms,
 		AuthCallback:      auth.next,
 		HostKeyCallback: func(_ string, _ net.Addr, k ssh.PublicKey) error {
+			if verified {
+				return h.verify(k) // neither a layer nor a time limit begins again
+			}
+			verified = true
 			h.progress.set(LayerHostKey)
 			h.progress.hostKey = k
 			if err := h.verify(k); err != nil {

@@ -302,6 +302,17 @@ func TestSSHDRekey(t *testing.T) {
 	}
 }
 
+// TestSSHDOutlivesRekey: the limit on handshakes is none on the connection when the keys are
+// exchanged again.
+func TestSSHDOutlivesRekey(t *testing.T) {
+	s := opensshd.Start(t, opensshd.Options{Config: []string{"RekeyLimit 1M"}})
+	p := newPool(t, hostssh.Options{HandshakeTimeout: 3 * time.Second})
+	var out bytes.Buffer
+	if err := p.Run(testContext(t), sshdTarget(s), "head -c 4194304 /dev/zero; sleep 5; echo awake", nil, &out); err != nil || !strings.HasSuffix(out.String(), "awake\n") {
+		t.Errorf("got %d bytes, %v", out.Len(), err)
+	}
+}
+
 func TestSSHDSFTP(t *testing.T) {
 	s := opensshd.Start(t, opensshd.Options{})
 	p := newPool(t, hostssh.Options{})

@@ -44,8 +44,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
 		part := p[written:min(len(p), written+maxChunk)]
-		w.buffer = append(w.buffer[:0], part...)
-		if err := w.do(job{data: w.buffer}); err != nil {
+		if err := w.do(job{data: part}); err != nil {
 			return written, err
 		}
 		written += len(part)
@@ -70,9 +69,11 @@ func (w *writer) Close() error {
 func (w *writer) do(j job) error {
 	select {
 	case <-w.s.closing:
-		return w.s.closedError() // nothing is sent any more
+		return w.s.closedError() // nothing is sent any more, but the buffer of the last job may still be
 	default:
 	}
+	w.buffer = append(w.buffer[:0], j.data...)
+	j.data = w.buffer
 	if !w.started {
 		w.started = true
 		if !w.s.conn.spawn(w.pump) {
