@@ -175,7 +175,7 @@ func (o *getOptions) run(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	g := getter{reader, o.namespace(c), show}
+	g := getter{reader, o.namespace(c), show, e.note}
 	if len(args) > 0 {
 		return o.named(ctx, e, c, g, args)
 	}
@@ -275,6 +275,7 @@ type getter struct {
 	reader    rest.Interface
 	namespace string
 	show      func(runtime.Object) error
+	note      func(format string, args ...any)
 }
 
 func (g getter) request(options metav1.ListOptions) *rest.Request {
@@ -306,12 +307,18 @@ func (g getter) list(ctx context.Context, options metav1.ListOptions) (runtime.O
 }
 
 // watch shows every change since a version, until ctx ends. A watch that the server ends is
-// continued where it was.
+// continued where it was, and when the server cannot be reached, it is tried again.
 func (g getter) watch(ctx context.Context, options metav1.ListOptions, version string) error {
+	interrupted := false // used by the goroutine of the watcher only
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, from metav1.ListOptions) (watch.Interface, error) {
 			options.Watch, options.ResourceVersion, options.AllowWatchBookmarks = true, from.ResourceVersion, from.AllowWatchBookmarks
-			return g.request(options).Watch(ctx)
+			events, err := g.request(options).Watch(ctx)
+			if err != nil && !interrupted && ctx.Err() == nil {
+				g.note("The watch is interrupted and tried again: %s", describeError(err))
+			}
+			interrupted = err != nil
+			return events, err
 		},
 	})
 	if err != nil {

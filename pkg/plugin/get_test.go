@@ -7,6 +7,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,6 +113,27 @@ func TestGetWatches(t *testing.T) {
 	}
 	if got := out.String(); strings.Contains(got, "w1") || strings.Count(got, "NAME") != 1 {
 		t.Errorf("got\n%s", got)
+	}
+}
+
+// A watch whose server is away for a while says so, once, and continues.
+func TestGetWatchInterrupted(t *testing.T) {
+	a := newAPI(t)
+	var watches atomic.Int32
+	a.handle(http.MethodGet, "list", func(w http.ResponseWriter, r *http.Request) {
+		switch n := watches.Load(); {
+		case r.URL.Query().Get("watch") == "":
+			answer(w, table(instance("w1", "")))
+		case watches.CompareAndSwap(n, n+1) && n < 2:
+			http.Error(w, "away", http.StatusServiceUnavailable)
+		default:
+			answer(w, map[string]any{"type": "ERROR", "object": metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "the end"}})
+		}
+	})
+	got := a.run("get", "-w")
+	got.want(t, ExitFailure, "The watch is interrupted", "the end")
+	if n := strings.Count(got.stderr, "interrupted"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, got.stderr)
 	}
 }
 

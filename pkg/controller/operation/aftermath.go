@@ -101,8 +101,10 @@ func (e *execution) leaveChanged(ctx context.Context) (string, error) {
 
 // isolate cordons the Node of the host, if there is one by now, and says so.
 func (e *execution) isolate(ctx context.Context) (string, error) {
-	if err := e.load(ctx); err != nil {
-		return "", err
+	if e.operation().Node == nil { // a probe may have found it meanwhile
+		if err := e.load(ctx); err != nil {
+			return "", err
+		}
 	}
 	node := e.nodeReference()
 	if node == nil {

@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -73,6 +74,26 @@ func TestWhoDoesNotLeadChangesNothing(t *testing.T) {
 	}
 	if op := f.get().Status.Operation; !op.Active() {
 		t.Errorf("the operation of the other process is %s: %s", op.Phase, op.Message)
+	}
+}
+
+// TestDeletedLeaseEndsNoOperation: somebody deletes the Lease of the controllers, and the
+// elector makes it again. Until then nobody knows who leads.
+func TestDeletedLeaseEndsNoOperation(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation()))
+	f.configure()
+	r, _ := f.process()
+	var asked atomic.Int32
+	r.Leads = func(context.Context) (bool, error) {
+		if asked.Add(1) < 4 {
+			return false, apierrors.NewNotFound(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "windows-controller")
+		}
+		return true, nil
+	}
+	f.reconcile(r)
+	if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded {
+		t.Errorf("the operation is %s: %s", op.Phase, op.Message)
 	}
 }
 

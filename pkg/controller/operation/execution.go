@@ -271,7 +271,9 @@ func (e *execution) ensureLeading(ctx context.Context) error {
 		return nil
 	}
 	leads := false
-	if err := retryAPI(ctx, e.clock, "Asking which process works", isFinal, func() (err error) {
+	// A Lease that was deleted is there again within seconds; without it nobody leads.
+	never := func(error) bool { return false }
+	if err := retryAPI(ctx, e.clock, "Asking which process works", never, func() (err error) {
 		leads, err = e.Leads(ctx)
 		return err
 	}); err != nil {

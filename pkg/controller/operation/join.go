@@ -40,6 +40,9 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		}
 		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
 	}
+	if err := e.ensureLeading(ctx); err != nil {
+		return result{}, err
+	}
 	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", isFinal, func() error {
 		return e.Configuration.Revoke(ctx, e.instance)
 	}); err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
-// DefaultDisruptions is the default of [NewDisruptionSlots].
+// DefaultDisruptions is how many hosts are drained or restarted at the same time by default.
 const DefaultDisruptions = 1
 
 // maxNamed bounds how many hosts a message about slots names.
 const maxNamed = 5
 
-// DefaultRestarts is the default of [NewRestartSlots].
+// DefaultRestarts is on how many hosts services are restarted at the same time.
 const DefaultRestarts = 10
 
 // Slots limit how many hosts are disrupted by their configuration at the same time, and

@@ -6,6 +6,7 @@ package windowsinstance
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +72,10 @@ func (*ActionREST) Destroy() {}
 
 // Create implements [rest.NamedCreater]. The answer is of the served version.
 func (r *ActionREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	// Each action is a right of its own.
+	if got, want := reflect.TypeOf(obj), reflect.TypeOf(r.body); got != want {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is a %s, want a %s", got.Elem().Name(), want.Elem().Name()))
+	}
 	body, err := r.scheme.ConvertToVersion(obj, v1alpha1.SchemeGroupVersion)
 	if err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("converting the body: %w", err))
