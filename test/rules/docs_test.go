@@ -66,6 +66,47 @@ func undocumented(document string, words []string) []string {
 	return missing
 }
 
+// statuses matches the conditions that the comment of a reason names, with their status,
+// as in "(SourceSynced=False, Degraded=True)".
+var statuses = regexp.MustCompile(`(\w+)=(True|False|Unknown)\b`)
+
+// reasonRow is a reason that a condition can have, according to the comment of its constant.
+type reasonRow struct{ condition, status, reason string }
+
+// reasonRows returns the rows that the section of each condition must have.
+func reasonRows(f sourceFile) ([]reasonRow, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), f.path, f.content, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var rows []reasonRow
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		value, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(value.Names[0].Name, "Reason") {
+			return true
+		}
+		reason, _ := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
+		for _, match := range statuses.FindAllStringSubmatch(value.Doc.Text(), -1) {
+			rows = append(rows, reasonRow{match[1], match[2], reason})
+		}
+		return true
+	})
+	return rows, nil
+}
+
+// missingRows returns the rows that the sections of the document do not have.
+func missingRows(document string, rows []reasonRow) []reasonRow {
+	sections := map[string]string{}
+	for _, section := range regexp.MustCompile(`(?m)^#+ `).Split(document, -1) {
+		title, rest, _ := strings.Cut(section, "\n")
+		sections[strings.Trim(title, "`")] = rest
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(r reasonRow) bool {
+		pattern := regexp.MustCompile(`(?m)^\|[^|]*` + "`" + regexp.QuoteMeta(r.reason) + "`" + `[^|]*\|[^|]*\b` + r.status + `\b`)
+		return pattern.MatchString(sections[r.condition])
+	})
+}
+
 // TestConditionsDocumented keeps docs/troubleshooting.md complete: whoever sees a
 // condition or a reason finds there what to do.
 func TestConditionsDocumented(t *testing.T) {
@@ -76,15 +117,23 @@ func TestConditionsDocumented(t *testing.T) {
 		}
 		return sourceFile{name, string(content)}
 	}
-	values, err := constants(read(conditions), "Condition", "Reason")
+	source, document := read(conditions), read("docs/troubleshooting.md").content
+	values, err := constants(source, "Condition", "Reason")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(values) < 20 {
-		t.Fatalf("found %d conditions and reasons, which cannot be all", len(values))
+	rows, err := reasonRows(source)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, missing := range undocumented(read("docs/troubleshooting.md").content, values) {
+	if len(values) < 20 || len(rows) < 20 {
+		t.Fatalf("found %d conditions and reasons, and %d rows for them, which cannot be all", len(values), len(rows))
+	}
+	for _, missing := range undocumented(document, values) {
 		t.Errorf("docs/troubleshooting.md has no heading and no row for %s of %s", missing, conditions)
+	}
+	for _, missing := range missingRows(document, rows) {
+		t.Errorf("docs/troubleshooting.md: the section of condition %s has no row for reason %s with status %s", missing.condition, missing.reason, missing.status)
 	}
 }
 
@@ -156,5 +205,18 @@ func TestConstants(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"A", "C"}, got); diff != "" {
 		t.Errorf("constants (-want +got):\n%s", diff)
+	}
+}
+
+func TestMissingRows(t *testing.T) {
+	f := sourceFile{"a.go", "package a\nconst (\n\t// ReasonA (Ready=True, Reachable=False): text.\n\tReasonA = \"A\"\n\t// ReasonB: any.\n\tReasonB = \"B\"\n)\n"}
+	rows, err := reasonRows(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := "### `Ready`\n\n| `B`, `A` | True | text |\n\n### `Reachable`\n\n| `A` | True | text: False |\n"
+	want := []reasonRow{{"Reachable", "False", "A"}}
+	if diff := cmp.Diff(want, missingRows(document, rows), cmp.AllowUnexported(reasonRow{})); diff != "" {
+		t.Errorf("missing rows (-want +got):\n%s", diff)
 	}
 }
