@@ -86,7 +86,7 @@ command -v flock >/dev/null || die "flock is not in PATH; it is part of util-lin
 version=${VERSION:-$(git -C "$ROOT" describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.0.0-unreleased)}
 
 # These modules are no part of a workspace the caller may have, and what a caller
-# sets for his own builds must not end up in programs that are compared by digest.
+# sets for their own builds must not end up in programs that are compared by digest.
 unset GOOS GOARCH GOFLAGS GOEXPERIMENT GOAMD64
 export GOWORK=off
 

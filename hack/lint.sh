@@ -9,11 +9,11 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
-# It compiles what it looks at: alike with all other builds, so from the build cache.
+# It compiles what it checks, with the flags of all other builds, so from the build cache.
 export GOFLAGS=-trimpath
 
-# Code that only Windows sees is looked at on its own. It is that of the agent and
-# of the programs that the tests run on hosts.
+# Code that is compiled for Windows only is checked separately. It is that of the agent
+# and of the programs that the tests run on hosts.
 readonly windows_packages=(./cmd/agent/... ./pkg/agent/... ./test/winhost/winsshd/... ./test/winhost/winservice/... ./test/conformance/slowservice/... ./test/payload/containerd/... ./test/payload/idle/...)
 
 tools=$(build_tools github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
@@ -27,7 +27,7 @@ case ${1-} in
     status=0
     "$lint" run "$@" || status=$?
     if (($# == 0)); then
-      say "once more as Windows sees it"
+      say "again for Windows"
       GOOS=windows GOARCH=amd64 CGO_ENABLED=0 "$lint" run "${windows_packages[@]}" || status=$?
     fi
     exit "$status"

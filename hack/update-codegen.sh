@@ -23,7 +23,7 @@ find pkg/apis -name 'zz_generated.*' -delete
 "$gen/deepcopy-gen" "${header[@]}" --output-file zz_generated.deepcopy.go "$api" "$api/v1alpha1"
 # metav1.Condition carries a validation that lives in a package beside its types. The
 # generator finds it only when that package is among its inputs, and then writes it
-# anew: so it is given a copy of apimachinery that may be written to.
+# again: so it is given a copy of apimachinery that may be written to.
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 cp -r "$(go list -m -f '{{.Dir}}' k8s.io/apimachinery)" "$scratch/apimachinery"

@@ -3,7 +3,7 @@
 # Copyright The Windows Instance API Authors.
 
 # Checks everything that is no test. All checks run; each says in one line whether
-# it is ok or how to mend it, and what failed is summed up at the end. Changes
+# it is ok or how to fix it, and what failed is summed up at the end. Changes
 # nothing in the checkout.
 #
 #   hack/verify.sh [CHECK...]   only these checks; --list names them
@@ -14,21 +14,21 @@ cd "$ROOT"
 export GOFLAGS="-trimpath -buildvcs=false"
 
 # Every check is a function verify_NAME that prints what is wrong and returns
-# non-zero, and a line "NAME|how to mend it", here in the order in which they run:
+# non-zero, and a line "NAME|how to fix it", here in the order in which they run:
 # the quick ones first.
 readonly checks=(
   "format|run: make fmt"
-  "scripts|mend the scripts that are named"
+  "scripts|fix the scripts that are named"
   "files|keep large and binary files out of the repository; generate them or fetch them"
   "rules|see test/rules: license headers, package comments, imports, forbidden words, documents"
-  "vet|mend what go vet says"
-  "vet-windows|mend what go vet says with GOOS=windows"
+  "vet|fix what go vet says"
+  "vet-windows|fix what go vet says with GOOS=windows"
   "modules|run: make tidy"
   "api-reference|run: make generate, and commit docs/api-reference.md"
   "generated|run: make generate, and commit the result"
-  "manifests|mend what kustomize says about artifacts"
+  "manifests|fix what kustomize says about artifacts"
   "deadcode|remove what no program calls, or move it to the test that calls it; see hack/deadcode-allowed.txt"
-  "lint|mend what golangci-lint says; make fmt helps with some of it"
+  "lint|fix what golangci-lint says; make fmt helps with some of it"
   "dependencies|update them, or say in hack/lagging-dependencies.txt why not"
 )
 
@@ -154,7 +154,7 @@ for check in "${checks[@]}"; do
     # What a check has to say although all is well.
     grep '^note: ' "$log" | sed 's/^/        /' || true
   else
-    printf 'FAILED  %-14s %4d s  to mend it: %s\n' "$name" $((SECONDS - began)) "${check#*|}"
+    printf 'FAILED  %-14s %4d s  to fix it: %s\n' "$name" $((SECONDS - began)) "${check#*|}"
     sed 's/^/        /' "$log"
     failed+=("$name")
   fi

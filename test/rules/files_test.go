@@ -68,10 +68,19 @@ func source(f sourceFile) bool {
 }
 
 // prose is what users and the next developer read: the product, with its messages and
-// comments, and the documents, but for those that quote words which are not said any more.
+// comments, manifests, scripts, and the documents, but for those that quote words which are
+// not said any more.
 func prose(f sourceFile) bool {
-	quotes := f.path == "docs/style.md" || f.path == "docs/decisions/0017-names-that-changed.md"
-	return f.product() || path.Ext(f.path) == ".md" && !f.generated() && !quotes && !under(f.path, "test")
+	switch path.Ext(f.path) {
+	case ".md":
+		quotes := f.path == "docs/style.md" || f.path == "docs/decisions/0017-names-that-changed.md"
+		return !f.generated() && !quotes && !under(f.path, "test")
+	case ".yaml":
+		return under(f.path, "artifacts")
+	case ".sh":
+		return under(f.path, "hack")
+	}
+	return f.product()
 }
 
 func everywhere(f sourceFile) bool { return !f.generated() }
@@ -221,6 +230,8 @@ func TestCheckWords(t *testing.T) {
 		{name: "part of a word", path: "pkg/a/a.go", content: "// TO" + "DOS, st" + "ubborn, to" + "do\n"},
 		{name: "a word that readers do not search for", path: "pkg/a/a.go", content: "// what hosts sha" + "ll be\n", want: []string{"pkg/a/a.go:1"}},
 		{name: "a person is they", path: "docs/a.md", content: "who reads h" + "is log\n", want: []string{"docs/a.md:1"}},
+		{name: "a person in a manifest", path: "artifacts/a.yaml", content: "# what h" + "e may do\n", want: []string{"artifacts/a.yaml:1"}},
+		{name: "a person in a script", path: "hack/a.sh", content: "# h" + "is builds\n", want: []string{"hack/a.sh:1"}},
 		{name: "the page about words", path: "docs/style.md", content: "sha" + "ll\n"},
 		{name: "words of a test", path: "test/a_test.go", content: "// it sha" + "ll\n"},
 		{name: "generated", path: "pkg/a/zz_generated.a.go", content: "// TO" + "DO\n"},
