@@ -28,6 +28,11 @@
 // killed ([Process] says how). The unexpected death of one is reported by
 // [ControlPlane.Failed] and [ControlPlane.Err], with the end of its log.
 //
+// It is one package because everything belongs to one [ControlPlane] and ends with it: the
+// certificates name the addresses of its block, and its processes and the clients of its
+// users are made with these certificates. Programs under test are run by [StartProcess]
+// too, so that they are ended in the same way.
+//
 // The package is for Linux only. It is imported by tests, the demo and
 // benchmarks, never by product code, and must not import product code: what it
 // starts is the world the product lives in.

@@ -16,6 +16,10 @@
 // What stands between a stand-in and a real host is listed with each tier's source, so
 // that nobody takes a green test for more than it is.
 //
+// It is one package because the tiers are interchangeable: a test names one in [Options]
+// and gets a [Host], and they share addresses, keys, drives, power and restarts. What one
+// tier alone needs and can be separated is in packages below it.
+//
 // Hosts listen on loopback addresses and in network namespaces of their own only. Every
 // process that is started here is ended by its ID, at the latest when this process ends,
 // however it ends. The package is imported by tests and the demo only, never by the product.
