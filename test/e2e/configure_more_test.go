@@ -145,7 +145,7 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	}
 	h.before = h.state(t)
 	h.declare(t, nil)
-	h.waitFailed(t, "service containerd", "not ours")
+	h.waitFailed(t, "service containerd", "was not created by this agent")
 	h.mustHaveOnlyTheAgent(t)
 	if _, err := h.Kube.CoreV1().Nodes().Get(t.Context(), h.name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("there is a Node: %v", err)
