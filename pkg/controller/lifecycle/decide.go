@@ -141,13 +141,13 @@ func (s snapshot) lacks() *event {
 	last, desired := status.NewestOperation(v1alpha1.OperationReconfigure), v1alpha1.ShortRevision(status.DesiredRevision)
 	switch {
 	case last.BrokenOff() && c.Status == metav1.ConditionFalse:
-		return normal(eventRetried, "The host is configured with revision %s, as operation %s did not complete.", desired, last.ID)
+		return normal(eventRetried, "Configuring the host again with revision %s, because operation %s did not complete.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
-		return normal(eventFirstConfiguration, "The host is configured for the first time, with revision %s.", desired)
+		return normal(eventFirstConfiguration, "Configuring the host for the first time, with revision %s.", desired)
 	case status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision:
-		return normal(eventRevisionChanged, "The host is brought from revision %s to %s.", v1alpha1.ShortRevision(status.CurrentRevision), desired)
+		return normal(eventRevisionChanged, "Configuring the host, which has revision %s, with revision %s.", v1alpha1.ShortRevision(status.CurrentRevision), desired)
 	case c.Status == metav1.ConditionFalse:
-		return normal(eventInterrupted, "The host is configured with revision %s, as it was not configured completely.", desired)
+		return normal(eventInterrupted, "Configuring the host again with revision %s, because it was not configured completely.", desired)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func TestConfigure(t *testing.T) {
 		},
 		{
 			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
-			wantSteps: "SSSS Skkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts --query kubelet", "kubectl get csr"},
+			wantSteps: "SSSS Skkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts kubelet", "kubectl get csr"},
 			wantApplies: []string{"new with token None"},
 		},
 		{

@@ -69,7 +69,7 @@ func notJoined(since time.Duration, instance *v1alpha1.WindowsInstance) string {
 	if since < slowJoin {
 		return "Its kubelet has not registered it yet"
 	}
-	return fmt.Sprintf("Its kubelet has not registered it: read the log of the kubelet, kubectl windows logs %s -n %s --query kubelet, and see whether certificate signing requests of it are pending or denied, kubectl get csr",
+	return fmt.Sprintf("Its kubelet has not registered it. Read its log: kubectl windows logs %s -n %s kubelet. Look for pending or denied CSRs: kubectl get csr",
 		instance.Name, instance.Namespace)
 }
 
