@@ -38,8 +38,8 @@ func objections(evictable, daemons []corev1.Pod, o Options) []Objection {
 		add("pods with emptyDir volumes", "deleteEmptyDirData: true evicts them, and what the volumes hold is lost", evictable, hasEmptyDir)
 	}
 	if !o.Force {
-		add("pods that no controller recreates", "force: true evicts them all the same", evictable, unmanaged)
-		add("pods of DaemonSets that are gone", "force: true evicts them all the same", evictable, ofDaemonSet)
+		add("pods that no controller recreates", "force: true evicts them anyway", evictable, unmanaged)
+		add("pods of DaemonSets that are gone", "force: true evicts them anyway", evictable, ofDaemonSet)
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func TestObjections(t *testing.T) {
 			evictable: []corev1.Pod{*newPod("b", alone, withEmptyDir), *newPod("a", withEmptyDir), *newPod("c")},
 			want: []Objection{
 				{Kind: "pods with emptyDir volumes", Remedy: "deleteEmptyDirData: true evicts them, and what the volumes hold is lost", Pods: []string{"shop/a", "shop/b"}},
-				{Kind: "pods that no controller recreates", Remedy: "force: true evicts them all the same", Pods: []string{"shop/b"}},
+				{Kind: "pods that no controller recreates", Remedy: "force: true evicts them anyway", Pods: []string{"shop/b"}},
 			},
 		},
 		{
@@ -75,7 +75,7 @@ func TestObjections(t *testing.T) {
 		{name: "pods of DaemonSets may stay", daemons: []corev1.Pod{*newPod("d", daemon)}, options: Options{IgnoreDaemonSets: true}},
 		{
 			name: "the DaemonSet is gone", evictable: []corev1.Pod{*newPod("d", daemon)}, options: Options{IgnoreDaemonSets: true},
-			want: []Objection{{Kind: "pods of DaemonSets that are gone", Remedy: "force: true evicts them all the same", Pods: []string{"shop/d"}}},
+			want: []Objection{{Kind: "pods of DaemonSets that are gone", Remedy: "force: true evicts them anyway", Pods: []string{"shop/d"}}},
 		},
 		{name: "a DaemonSet of another group is just a controller", evictable: []corev1.Pod{*newPod("k", owned("DaemonSet", "apps.kruise.io/v1alpha1"))}},
 	}

@@ -26,7 +26,7 @@ func judge(err error, terminating bool) (next stage, message string) {
 		if terminating {
 			return stageLeaving, ""
 		}
-		return stageWaiting, "its namespace is being deleted, and it is not yet"
+		return stageWaiting, "its namespace is being deleted, but the pod is not yet"
 	case apierrors.IsTooManyRequests(err):
 		if causes := budgetCauses(err); len(causes) > 0 {
 			return stageWaiting, causes[0].Message

@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 		{name: "another pod of its name", err: apierrors.NewConflict(podsResource, "p", errors.New("UID")), want: stageWaiting, wantMessage: `Operation cannot be fulfilled on pods "p": UID`},
 		{name: "budget", err: overBudget("web"), want: stageWaiting, wantBudget: "web", wantMessage: "The disruption budget web needs 2 healthy pods and has 2 currently"},
 		{name: "busy server", err: apierrors.NewTooManyRequests("too many", 1), want: stageWaiting, wantMessage: "too many"},
-		{name: "dying namespace", err: inDyingNamespace(), want: stageWaiting, wantMessage: "its namespace is being deleted, and it is not yet"},
+		{name: "dying namespace", err: inDyingNamespace(), want: stageWaiting, wantMessage: "its namespace is being deleted, but the pod is not yet"},
 		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: stageLeaving},
 		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: stageRefused, wantMessage: `pods "p" is forbidden: no`},
 		{name: "server in trouble", err: apierrors.NewInternalError(errors.New("etcd")), want: stageWaiting, wantMessage: "Internal error occurred: etcd"},

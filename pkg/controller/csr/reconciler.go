@@ -154,7 +154,7 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	case decision.Reason == policy.ReasonNotOurs:
 		// hostsOf returns those whose Node is disputed, too.
 		decision.Verdict, decision.Reason = policy.Refuse, reasonNodeNameUnknown
-		decision.Message = fmt.Sprintf("the host has node %s by the addresses that the node reports, and by nothing else: "+
+		decision.Message = fmt.Sprintf("only the addresses that node %s itself reports connect it to this host: "+
 			"the host does not call itself so, and DNS has no such name with the address of the host", decision.NodeName)
 	case decision.Reason == policy.ReasonAmbiguous && !sameNamespace(concerned(decision, hosts)):
 		// Those who see the event may not see instances of other namespaces.

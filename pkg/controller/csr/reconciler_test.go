@@ -303,43 +303,43 @@ func TestReconcile(t *testing.T) {
 		{
 			name: "address that a host gives itself without DHCP", request: serving(t, "169.254.1.2"),
 			others: objects{host1(fromMachine), machine("169.254.1.2")},
-			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 169.254.1.2 is none of instance windows-hosts/one."},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 169.254.1.2 is not an address of instance windows-hosts/one."},
 		},
 		{
 			name: "name that DNS has for another host", request: servingAs(t, "ip-10-0-0-5.ec2.internal", "10.0.0.6"),
 			others: objects{host2(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "ip-10-0-0-5.ec2.internal" })},
 			events: []string{"windows-hosts/two: Warning NodeNameUnknown: " + strings.ReplaceAll(stays, testNode, "ip-10-0-0-5.ec2.internal") +
-				"the host has node ip-10-0-0-5.ec2.internal by the addresses that the node reports, and by nothing else: " +
+				"only the addresses that node ip-10-0-0-5.ec2.internal itself reports connect it to this host: " +
 				"the host does not call itself so, and DNS has no such name with the address of the host."},
 		},
 		{
 			name: "node that reports the address of the host", request: serving(t, "10.0.0.5"), others: objects{host1(otherName)},
-			events: []string{"windows-hosts/one: Warning NodeNameUnknown: " + stays + "the host has node win-1 by the addresses that the node reports, and by nothing else: " +
+			events: []string{"windows-hosts/one: Warning NodeNameUnknown: " + stays + "only the addresses that node win-1 itself reports connect it to this host: " +
 				"the host does not call itself so, and DNS has no such name with the address of the host."},
 		},
 		{
 			name: "node that reports the address of another host, too", request: serving(t, "10.0.0.6"),
 			others: objects{host1(), host2(func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = testNode })},
-			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is none of instance windows-hosts/one."},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is not an address of instance windows-hosts/one."},
 		},
 		{
 			name: "address of another host", request: serving(t, "win-1", "10.0.0.6"), others: objects{host1(), host2()},
-			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is none of instance windows-hosts/one."},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.0.0.6 is not an address of instance windows-hosts/one."},
 		},
 		{
 			name: "addresses of a Machine that is another one by now", request: serving(t, "10.7.0.1"),
 			others: objects{host1(fromMachine), func() *machinev1beta1.Machine { m := machine("10.7.0.1"); m.UID = "m2"; return m }()},
-			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.7.0.1 is none of instance windows-hosts/one."},
+			events: []string{"windows-hosts/one: Warning AddressNotOfInstance: " + stays + "address 10.7.0.1 is not an address of instance windows-hosts/one."},
 		},
 		{
 			name: "host that calls itself as another Node", request: serving(t, "win-1", "linux-1"),
 			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "linux-1" }), node(testNode), node("linux-1")},
-			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "linux-1" is none of instance windows-hosts/one.`},
+			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "linux-1" is not a name of instance windows-hosts/one.`},
 		},
 		{
 			name: "host that calls itself as the API server", request: serving(t, "win-1", "kubernetes.default.svc"),
 			others: objects{host1(func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "kubernetes.default.svc" })},
-			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "kubernetes.default.svc" is none of instance windows-hosts/one.`},
+			events: []string{"windows-hosts/one: Warning NameNotOfInstance: " + stays + `name "kubernetes.default.svc" is not a name of instance windows-hosts/one.`},
 		},
 		{
 			name: "asked for by somebody else", request: bootstrapping(serving(t, "win-1")), others: objects{host1()},

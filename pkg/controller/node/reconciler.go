@@ -122,8 +122,8 @@ func (r *Reconciler) refusal(ctx context.Context, instance *v1alpha1.WindowsInst
 	}
 	switch verdict {
 	case identity.Unconfirmed:
-		return &problem{reasonNodeNameUnknown, fmt.Sprintf("Labels and taints of node %s are left alone: the host has it by the addresses that the node reports, "+
-			"and by nothing else. The host does not call itself so, and DNS has no such name with the address of the host.", nodeName)}, nil
+		return &problem{reasonNodeNameUnknown, fmt.Sprintf("Labels and taints of node %s are left alone: only the addresses that the Node itself reports connect it to this host. "+
+			"The host does not call itself so, and DNS has no such name with the address of the host.", nodeName)}, nil
 	case identity.Shared:
 		// Those who see the event may not see instances of other namespaces.
 		return &problem{string(policy.ReasonAmbiguous), fmt.Sprintf("Labels and taints of node %s are left alone: another instance has it, too.", nodeName)}, nil

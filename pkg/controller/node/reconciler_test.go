@@ -246,7 +246,7 @@ func TestReconcile(t *testing.T) {
 		{name: "another Node of the same name", instance: host(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "before" }), pool: newPool(nil), untouched: true},
 		{
 			name: "a kubelet that reports the address of the host", instance: host(renamed), pool: newPool(nil), untouched: true,
-			event: "Warning NodeNameUnknown: Labels and taints of node win-1 are left alone: the host has it by the addresses that the node reports, and by nothing else. " +
+			event: "Warning NodeNameUnknown: Labels and taints of node win-1 are left alone: only the addresses that the Node itself reports connect it to this host. " +
 				"The host does not call itself so, and DNS has no such name with the address of the host.",
 		},
 		{

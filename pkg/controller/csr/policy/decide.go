@@ -249,7 +249,7 @@ func (p profile) checkRequester(request *certificatesv1.CertificateSigningReques
 	case len(instance.Bootstrappers) == 0:
 		return refuse(ReasonNotJoining, "requester %q is not node %s itself, and its host is not joining", user, nodeName)
 	case !slices.Contains(instance.Bootstrappers, user):
-		return refuse(ReasonRequester, "requester %q is neither node %s itself nor whom its host joins as", user, nodeName)
+		return refuse(ReasonRequester, "requester %q is neither node %s itself nor the user that its host joins with", user, nodeName)
 	}
 	if p.kind != KubeletClient && instance.Node == "" {
 		return refuse(ReasonNodeMissing, "node %s does not exist", nodeName)
@@ -274,12 +274,12 @@ func (p profile) checkNames(parsed *x509.CertificateRequest, instance *Instance)
 	}
 	for _, name := range parsed.DNSNames {
 		if !instance.hasName(name) {
-			return refuse(ReasonNameUnknown, "name %q is none of instance %s", name, instance.ID)
+			return refuse(ReasonNameUnknown, "name %q is not a name of instance %s", name, instance.ID)
 		}
 	}
 	for _, ip := range parsed.IPAddresses {
 		if address, ok := netip.AddrFromSlice(ip); !ok || !instance.hasAddress(address) {
-			return refuse(ReasonAddress, "address %s is none of instance %s", ip, instance.ID)
+			return refuse(ReasonAddress, "address %s is not an address of instance %s", ip, instance.ID)
 		}
 	}
 	return nil

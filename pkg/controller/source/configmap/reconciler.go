@@ -77,7 +77,7 @@ func (r *Reconciler) refuse(ctx context.Context, pool *v1alpha1.WindowsNodePool)
 	if pool == nil || pool.Spec.Source.ConfigMap == nil {
 		return nil
 	}
-	message := fmt.Sprintf("This ConfigMap is not read. The only one that is, is %s, for the pool of the same name.", r.configMap)
+	message := fmt.Sprintf("This ConfigMap is not read. Only ConfigMap %s is read, for the pool of the same name.", r.configMap)
 	return r.setStatus(ctx, pool, 0, notFoundCondition(message))
 }
 
