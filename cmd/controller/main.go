@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // windows-controller turns the windows-instances ConfigMap and MachineSets into
-// objects of windows.openshift.io, and looks after the hosts behind them.
+// objects of windows.openshift.io, and manages the hosts behind them.
 package main
 
 import (

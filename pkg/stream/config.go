@@ -43,7 +43,7 @@ type ExecOptions struct {
 	// login shell of the host, interactively.
 	Command []string
 	// Stdin sends what the client types. Without it the command reads end of file,
-	// except on a terminal, which simply has no keyboard then.
+	// except on a terminal, which has no keyboard then.
 	Stdin bool
 	// Stdout and Stderr are what comes back; what is not requested is discarded.
 	// With TTY there is no Stderr.

@@ -32,7 +32,7 @@ func NewCommand() *cobra.Command {
 	o := newOptions()
 	cmd := &cobra.Command{
 		Use:   "windows-controller",
-		Short: "Look after Windows hosts: make WindowsInstances from their sources and keep their status",
+		Short: "Manage Windows hosts: make WindowsInstances from their sources and keep their status",
 		Long: `windows-controller turns the windows-instances ConfigMap and MachineSets into
 WindowsNodePools and WindowsInstances, connects to each host over SSH, and keeps in
 the status of its WindowsInstance whether it can be reached, trusted, logged in to

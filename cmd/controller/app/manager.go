@@ -184,7 +184,7 @@ func stripNode(object any) (any, error) {
 }
 
 // waitForAPI waits until the cluster serves our API, or ctx is done. Without it the manager cannot even
-// be set up.
+// be created.
 func waitForAPI(ctx context.Context, config *rest.Config) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

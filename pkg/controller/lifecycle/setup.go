@@ -44,7 +44,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("adding the configuration controller: %w", err)
+		return fmt.Errorf("adding the lifecycle controller: %w", err)
 	}
 	return nil
 }

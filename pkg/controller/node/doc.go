@@ -17,6 +17,6 @@
 // hosts with something of ours on them, and the host must have been configured once. A
 // kubelet that reports the address of a host is not its Node yet, see package identity.
 //
-// The package must not import another controller but identity and source, nor the packages
-// that serve the API, nor those that speak to hosts.
+// The package must not import another controller, but for packages identity and policy of
+// csr, nor the packages that serve the API, nor those that speak to hosts.
 package node

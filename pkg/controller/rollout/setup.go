@@ -48,7 +48,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("adding the pool controller: %w", err)
+		return fmt.Errorf("adding the rollout controller: %w", err)
 	}
 	return nil
 }

@@ -10,6 +10,6 @@
 // other versions are removed when no Node has the version any more, if they are ours, which
 // a label says.
 //
-// The package must not import another controller but source, nor the packages that serve
-// the API, nor those that speak to hosts.
+// The package must not import another controller, nor the packages that serve the API, nor
+// those that speak to hosts.
 package services

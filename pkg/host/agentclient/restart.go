@@ -25,7 +25,7 @@ func (a *Client) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance)
 
 // Restart restarts the host, if it still is in the boot that the request names. It returns
 // when the host has agreed, which is before it goes down. After an error it is not known
-// whether the host restarts; as the request names the boot, it can simply be made again,
+// whether the host restarts; as the request names the boot, it can be made again,
 // over a new connection. Errors are those of BootID.
 func (a *Client) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
 	var answer api.RestartAnswer

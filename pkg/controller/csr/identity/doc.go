@@ -16,6 +16,5 @@
 //   - the name that our agent found on the host, over SSH (status.system);
 //   - DNS, if the name of the Node has an address of the host there.
 //
-// The package must not import another controller but source, nor the packages that serve
-// the API.
+// The package must not import a controller, nor the packages that serve the API.
 package identity
