@@ -47,7 +47,7 @@ type TimeoutError struct {
 
 // Error implements error.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("the time is over and %d of %d pods are still there: %s", len(e.Pods), e.Total, enumerate(e.Pods))
+	return fmt.Sprintf("timeout: %d of %d pods have not left: %s", len(e.Pods), e.Total, enumerate(e.Pods))
 }
 
 // RefusedError means that the API server does not let pods leave and never will as

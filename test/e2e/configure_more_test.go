@@ -152,7 +152,7 @@ func configureForeignRuntime(t *testing.T, s *site) {
 	}
 
 	hidden.Store(false)
-	h.waitFinding(t, "service containerd was not installed by OpenShift", "remove it, or use another host")
+	h.waitFinding(t, "service containerd was installed by somebody else", "remove it, or use another host")
 	h.mustHaveOnlyTheAgent(t)
 
 	if err := h.theirs(t).DeleteService(wmco.ContainerdService); err != nil {

@@ -638,7 +638,7 @@ func TestConnectTwoInstancesOfOneHost(t *testing.T) {
 	createInstance(t, first, "w", host, "")
 	waitFor(t, first, "w", preflightPassed)
 	createInstance(t, second, "w", host, "")
-	duplicate := mustReport(t, second, "w", resolved(v1alpha1.ReasonDuplicateHost), "already stands for this host", "Delete this instance")
+	duplicate := mustReport(t, second, "w", resolved(v1alpha1.ReasonDuplicateHost), "already represents this host", "Delete this instance")
 	if got := messageOf(t, duplicate, v1alpha1.ConditionResolved); strings.Contains(got, first) {
 		t.Errorf("the message tells what is in another namespace: %s", got)
 	}

@@ -63,7 +63,7 @@ func (r *Reconciler) readDesired(ctx context.Context, s *snapshot, pool *v1alpha
 }
 
 // switched drops what was found out while hosts were only watched, or while they were
-// set up, when it is now the other way round: revisions are of another kind then.
+// configured, when it is now the other way round: revisions are of another kind then.
 func (e *evaluation) switched() {
 	c := e.get(v1alpha1.ConditionConfigured)
 	unmanaged := c == nil || c.Reason == v1alpha1.ReasonNotManaged
@@ -104,7 +104,7 @@ func (e *evaluation) configured() {
 		e.wait(condition)
 	case e.foreign():
 		e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode,
-			"Others made the host Node %s: it is watched, and nothing is configured on it. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
+			"The host is already Node %s, which was not made by this controller: it is only watched. To take it over: kubectl windows reconfigure %s -n %s", e.node.Name, e.instance.Name, e.instance.Namespace)
 	case e.inputs != nil && current == "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonInputsMissing, e.inputsMessage())
 	case e.observation == nil:
@@ -115,11 +115,11 @@ func (e *evaluation) configured() {
 		e.setConfigured()
 	case outdated(e.observation, last):
 		if !e.holds(condition) {
-			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host is probed again.", last.ID)
+			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host will be probed again.", last.ID)
 		}
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,
-			"Configuring the host with revision %s was interrupted and is resumed.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
+			"The configuration with revision %s was interrupted and will continue.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
 	case current == "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be configured.")
 	default:
@@ -146,14 +146,14 @@ func (e *evaluation) setConfigured() {
 func (e *evaluation) keepConfigured() {
 	c := e.get(v1alpha1.ConditionConfigured)
 	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonConfiguring {
-		// What was in the way is not any more, and nobody has looked since.
-		e.set(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been probed since.")
+		// The reason does not hold any more, and the host has not been probed with that known.
+		e.set(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The earlier problem no longer exists, but the host has not been probed since it ended.")
 		return
 	}
 	e.keep(v1alpha1.ConditionConfigured)
 }
 
-// configurationFailed records that setting the host up ended without success. As long
+// configurationFailed records that configuring the host ended without success. As long
 // as it is the same failure, the condition speaks of the generation that failed: that a
 // later one may do better is how the next attempt knows that it need not wait.
 func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
@@ -163,7 +163,7 @@ func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
 		outcome = "was canceled by " + orUnknown(last.CancelRequestedBy)
 	}
 	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
-		"It is tried again by itself after at most half an hour, and sooner when the spec or the desired configuration of the host changes. To try it now: kubectl windows reconfigure %s -n %s",
+		"The controller tries again within half an hour, and sooner when the spec or the desired configuration of the host changes. To try now: kubectl windows reconfigure %s -n %s",
 		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace)
 	generation := e.generation
 	if c := e.get(condition); c != nil && c.Reason == v1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
@@ -185,7 +185,7 @@ func (e *evaluation) revisionCurrent() {
 	case e.observation != nil && e.observation.report == nil:
 		e.wait(condition)
 	case e.foreign():
-		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "Others configured the host; with what is not known.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "The host was not configured by this controller, so its revision is unknown.")
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	case e.status.CurrentRevision != e.status.DesiredRevision:
@@ -193,10 +193,10 @@ func (e *evaluation) revisionCurrent() {
 	default:
 		message := fmt.Sprintf("The host has revision %s.", v1alpha1.ShortRevision(e.status.CurrentRevision))
 		if len(e.waiting) > 0 {
-			message += fmt.Sprintf(" More is to come: %s.", strings.Join(e.waiting, "; "))
+			message += fmt.Sprintf(" Not configured yet: %s.", strings.Join(e.waiting, ", "))
 		}
 		if left := e.drift(); left != "" {
-			message += fmt.Sprintf(" Others changed what a drain, a restart or a transfer would repair: %s. To have that done: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
+			message += fmt.Sprintf(" Changed by others and not repaired, because the repair needs a drain, a restart or a file: %s. To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, message)
 	}

@@ -80,31 +80,31 @@ func TestEvaluateConfigured(t *testing.T) {
 		wantPhase v1alpha1.WindowsInstancePhase
 	}{
 		{"new", snapshot{instance: newInstance("win-1", "10.1.42.1")},
-			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"waits for Resolved"}, v1alpha1.InstancePending},
+			[]string{"Unknown/NotTried", "Unknown/NotTried", "Unknown/NotTried"}, []string{"condition Resolved must be True first"}, v1alpha1.InstancePending},
 		{"fit and not set up", snapshot{instance: known(t), observation: setUpWith("", "")},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"about to be configured", "not configured yet; the desired revision is 111111111111"}, v1alpha1.InstanceConnected},
 		{"not fit", snapshot{instance: known(t), observation: notFit},
-			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"waits for PreflightPassed"}, v1alpha1.InstanceFailed},
+			[]string{"Unknown/NotTried", "False/RevisionOutdated", "False/Findings"}, []string{"condition PreflightPassed must be True first"}, v1alpha1.InstanceFailed},
 		{"being set up for the first time", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", revision1)},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1 configures the host"}, v1alpha1.InstanceConfiguring},
 		{"waits for a place to be set up", snapshot{instance: reconfigured(t, "", v1alpha1.OperationPending), observation: setUpWith("", "")},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"Operation op-1"}, v1alpha1.InstanceConnected},
 		{"set up and looked at before the end of that", snapshot{instance: reconfigured(t, "", v1alpha1.OperationSucceeded), observation: old},
-			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host is probed again"}, v1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, []string{"op-1 has ended; the host will be probed again"}, v1alpha1.InstanceConnected},
 		{"set up, no node yet", snapshot{instance: reconfigured(t, "", v1alpha1.OperationSucceeded), observation: setUpWith(revision1, "")},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NoNode"}, []string{"completely, with revision 111111111111."}, v1alpha1.InstanceJoining},
 		{"set up, node not ready", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceJoining},
 		{"all is well", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
-		{"services wait for the network", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"kube-proxy waits for the subnet of the Node"}},
-			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"More is to come: kube-proxy waits for the subnet of the Node."}, v1alpha1.InstanceReady},
+		{"services wait for the network", snapshot{instance: known(t), observation: setUpWith(revision1, ""), node: ready, waiting: []string{"service kube-proxy (waits for the subnet of the Node)"}},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, []string{"Not configured yet: service kube-proxy (waits for the subnet of the Node)."}, v1alpha1.InstanceReady},
 		{"another revision is wanted", snapshot{instance: known(t), observation: setUpWith(revision2, ""), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, []string{"has revision 222222222222; the desired one is 111111111111"}, v1alpha1.InstanceReady},
 		{"being brought to another revision", snapshot{instance: reconfigured(t, revision2, v1alpha1.OperationRunning), observation: setUpWith(revision2, revision1), node: ready},
 			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, v1alpha1.InstanceConfiguring},
 		{"a node of others", snapshot{instance: known(t), observation: setUpWith("", ""), node: ready},
-			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"Others made the host Node win-1", "kubectl windows reconfigure"}, v1alpha1.InstanceReady},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, []string{"The host is already Node win-1, which was not made by this controller", "kubectl windows reconfigure"}, v1alpha1.InstanceReady},
 		{"a node of others that is not ready", snapshot{instance: known(t), observation: setUpWith("", ""), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, v1alpha1.InstanceConnected},
 		{"a node of others that somebody has us take over", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
@@ -112,7 +112,7 @@ func TestEvaluateConfigured(t *testing.T) {
 		{"our node that was set up anew", snapshot{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
 		{"interrupted", snapshot{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
-			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted and is resumed"}, v1alpha1.InstanceConnected},
+			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted and will continue"}, v1alpha1.InstanceConnected},
 		{"failed", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, v1alpha1.InstanceFailed},
 		{"failed before a host could not be reached", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: unreachable},
@@ -127,7 +127,7 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "Unknown/InputsMissing", "True/AllChecksPassed"}, []string{missing.Error()}, v1alpha1.InstanceReady},
 		{"unreachable", snapshot{instance: known(t), observation: unreachable, node: ready},
 			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/ConnectionRefused"}, nil, v1alpha1.InstanceUnreachable},
-		{"duplicate", snapshot{instance: known(t), duplicate: "Instance win-0 already stands for this host."},
+		{"duplicate", snapshot{instance: known(t), duplicate: "Instance win-0 already represents this host."},
 			[]string{"Unknown/NotTried", "Unknown/NotTried", "False/DuplicateHost"}, nil, v1alpha1.InstanceFailed},
 		{"paused", snapshot{instance: known(t), observation: setUpWith("", ""), paused: "Paused."},
 			[]string{"Unknown/Paused", "Unknown/Paused", "Unknown/Paused"}, nil, v1alpha1.InstancePending},
@@ -245,7 +245,7 @@ func TestEvaluateTellsOfDriftThatIsLeft(t *testing.T) {
 		f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1, Drift: &api.Drift{Revision: revision1, Left: left}}
 	})
 	status := evaluate(snapshot{instance: known(t), managed: true, revision: revision1, observation: o, now: testNow})
-	if got := messageOf(t, &status, v1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9 and 2 more. To have that done: kubectl windows reconfigure win-1 -n windows-hosts`) {
+	if got := messageOf(t, &status, v1alpha1.ConditionUpToDate); !strings.Contains(got, `File C:\k\9 and 2 more. To repair it: kubectl windows reconfigure win-1 -n windows-hosts`) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -336,7 +336,7 @@ func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 	f.settle("next")
 	f.expect("next", v1alpha1.InstanceFailed, "Resolved=False/DuplicateHost")
 	status := f.get("next").Status
-	if text := messageOf(t, &status, v1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, stands for this host") {
+	if text := messageOf(t, &status, v1alpha1.ConditionResolved); !strings.Contains(text, "Instance leaving, which was deleted, represents this host") {
 		t.Errorf("got %q", text)
 	}
 

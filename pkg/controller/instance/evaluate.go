@@ -25,7 +25,7 @@ import (
 type snapshot struct {
 	// instance is the object with the status that is recorded now.
 	instance *v1alpha1.WindowsInstance
-	// paused says why the host is to be left alone. Empty: it is not.
+	// paused says why nothing may be done on the host. Empty: it may.
 	paused string
 	// duplicate says which other instance stands for the host. Empty: none.
 	duplicate string
@@ -143,10 +143,10 @@ func (e *evaluation) holds(condition string) bool {
 // wait records that a condition has not been found out, as it waits for another.
 func (e *evaluation) wait(condition string) {
 	if e.duplicate != "" {
-		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: another instance stands for this host.")
+		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: another instance already represents this host.")
 		return
 	}
-	e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried: waits for %s.", e.waitsFor)
+	e.setf(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "Not tried yet: condition %s must be True first.", e.waitsFor)
 }
 
 // keep leaves a condition as it is, or records that nothing is known yet.
@@ -248,7 +248,7 @@ func (e *evaluation) pass(condition string) {
 	o := e.observation
 	switch condition {
 	case v1alpha1.ConditionResolved:
-		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonAddressResolved, "The host is %s.", strings.Join(e.status.Addresses, ", "))
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonAddressResolved, "spec.address resolves to %s.", strings.Join(e.status.Addresses, ", "))
 	case v1alpha1.ConditionReachable:
 		if !o.contacted {
 			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host was not contacted.")
@@ -284,7 +284,7 @@ func (e *evaluation) trusted() {
 		e.set(d.Condition, d.Status, d.Reason, d.Message)
 	case verdictVerify, verdictMatch:
 		if decision.verdict == verdictVerify && !e.observation.verified {
-			e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key is verified when the host is logged in to.")
+			e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key will be verified at the next login.")
 			return
 		}
 		names := make([]string, len(decision.keys))
@@ -297,7 +297,7 @@ func (e *evaluation) trusted() {
 			return
 		}
 		e.setf(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonFirstUse,
-			"The host presents the key that it presented at first: %s. Nobody has vouched for it; set spec.hostKeys to pin it.", strings.Join(names, " or "))
+			"The host presents the same key as at the first contact: %s. Nobody has confirmed it; set spec.hostKeys to pin it.", strings.Join(names, " or "))
 	}
 }
 
@@ -414,7 +414,7 @@ func (e *evaluation) ready() {
 	}
 	switch {
 	case c == nil:
-		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonAllChecksPassed, "The host is logged in to and fit, and its Node is ready.")
+		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonAllChecksPassed, "The login works, the host is fit to be a node, and its Node is ready.")
 	case c.Reason == v1alpha1.ReasonNotTried:
 		e.set(condition, metav1.ConditionUnknown, c.Reason, c.Message)
 	default:
@@ -488,7 +488,7 @@ func unconfiguredPhase(c *metav1.Condition) v1alpha1.WindowsInstancePhase {
 	case v1alpha1.ReasonConfigurationFailed, v1alpha1.ReasonInputsMissing:
 		return v1alpha1.InstanceFailed
 	}
-	return v1alpha1.InstanceConnected // it is about to be set up
+	return v1alpha1.InstanceConnected // it is about to be configured
 }
 
 // leaving is the status of an instance that was deleted and whose host is still to be

@@ -172,7 +172,7 @@ func TestEvaluate(t *testing.T) {
 		},
 		{
 			name:     "duplicate",
-			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), duplicate: "Instance win-0 already stands for this host."},
+			snapshot: snapshot{instance: newInstance("win-1", "10.1.42.1"), duplicate: "Instance win-0 already represents this host."},
 			want: []string{"Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "HostKeyTrusted=Unknown/NotTried", "Authenticated=Unknown/NotTried", "PreflightPassed=Unknown/NotTried",
 				"Configured=Unknown/NotManaged", "RebootRequired=Unknown/NotTried", "UpToDate=Unknown/NotTried", "NodeReady=Unknown/NotTried", "Ready=False/DuplicateHost"},
 			wantPhase: v1alpha1.InstanceFailed,

@@ -112,12 +112,12 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1
 // describeDuplicate names the other instance only to those who may know of it.
 func describeDuplicate(instance, other *v1alpha1.WindowsInstance) string {
 	if other.Namespace != instance.Namespace {
-		return "An instance in another namespace already stands for this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
+		return "An instance in another namespace already represents this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
 	}
 	if !other.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("Instance %s, which was deleted, stands for this host and port (%s) until its host is clean. Its condition Removed shows the progress.", other.Name, host.Endpoint(other))
+		return fmt.Sprintf("Instance %s, which was deleted, represents this host and port (%s) until its host is clean. Its condition Removed shows the progress.", other.Name, host.Endpoint(other))
 	}
-	return fmt.Sprintf("Instance %s already stands for this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, host.Endpoint(other))
+	return fmt.Sprintf("Instance %s already represents this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, host.Endpoint(other))
 }
 
 // describeOwned is describeDuplicate for a host whose Node another instance has.

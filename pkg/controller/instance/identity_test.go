@@ -143,7 +143,7 @@ func TestNodeBelongsToOne(t *testing.T) {
 	if w := look("second"); w.node != nil || !strings.Contains(w.duplicate, "Instance first already has Node win-1") {
 		t.Errorf("the second has %v: %s", w.node, w.duplicate)
 	}
-	if got := f.r.peersOf(t.Context(), first); len(got) != 1 || got[0].Name != "second" {
+	if got := f.r.sharingHost(t.Context(), first); len(got) != 1 || got[0].Name != "second" {
 		t.Errorf("with the first %v are looked at, want the second", got)
 	}
 	second = f.get("second")
@@ -294,7 +294,7 @@ func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
 	ctx := context.Background()
 
 	if got := names(func() (out []string) {
-		for _, r := range f.r.peersOf(ctx, one) {
+		for _, r := range f.r.sharingHost(ctx, one) {
 			out = append(out, r.Name)
 		}
 		return out

@@ -133,7 +133,7 @@ func (e *unusableKeyError) Error() string { return e.err.Error() }
 
 func (e *unusableKeyError) Unwrap() error { return e.err }
 
-// facts looks at the host.
+// facts inspects the host.
 func (a *attempt) facts(ctx context.Context) error {
 	asked := a.clock.Now()
 	facts, err := a.Hosts.Facts(ctx, a.instance)

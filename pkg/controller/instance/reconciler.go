@@ -145,7 +145,7 @@ func (r *Reconciler) remember(key types.NamespacedName, instance *v1alpha1.Windo
 func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool, known remembered) (snapshot, error) {
 	s := snapshot{instance: instance, now: r.clock.Now()}
 	if field := object.PausedBy(instance, pool); field != "" {
-		s.paused = fmt.Sprintf("The host is left alone as %s is true.", field)
+		s.paused = fmt.Sprintf("%s is true, so the controller does nothing on the host.", field)
 	}
 	if known.last != nil && applies(known.last, instance) {
 		s.observation = known.last
@@ -212,7 +212,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, instance *v1alpha1.Windows
 func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance, s snapshot, known remembered, before *v1alpha1.WindowsInstanceStatus) reconcile.Result {
 	if s.paused != "" {
 		r.prober.Cancel(key)
-		r.tracker.renew(key) // it is looked at as soon as the pause ends
+		r.tracker.renew(key) // it is probed as soon as the pause ends
 		return reconcile.Result{}
 	}
 	if s.duplicate != "" && isLiteral(instance.Spec.Address) {

@@ -456,7 +456,7 @@ func TestReconcileDuplicate(t *testing.T) {
 	f.expectJournal("write newer", "Resolve newer", "write newer", "event newer Warning DuplicateHost")
 	f.expect("newer", v1alpha1.InstanceFailed, "Resolved=False/DuplicateHost", "Reachable=Unknown/NotTried", "NodeReady=Unknown/NotTried")
 	status := f.get("newer").Status
-	if text := messageOf(t, &status, v1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already stands for this host") {
+	if text := messageOf(t, &status, v1alpha1.ConditionResolved); !strings.Contains(text, "Instance older already represents this host") {
 		t.Errorf("got %q", text)
 	}
 	f.settle("literal")

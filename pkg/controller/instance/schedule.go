@@ -44,14 +44,14 @@ const (
 	outcomeFailed
 )
 
-// history is what is remembered of the earlier looks at a host.
+// history is what is remembered of the earlier probes of a host.
 type history struct {
 	outcome outcome
-	// at is when the last look ended, for outcomeRestored when this process began to look.
+	// at is when the last probe ended, for outcomeRestored when this process began to probe.
 	at time.Time
-	// failures is how many looks in a row failed.
+	// failures is how many probes in a row failed.
 	failures int
-	// hung: the last look failed because the host did not answer in time.
+	// hung: the last probe failed because the host did not answer in time.
 	hung bool
 	// spread is for outcomeRestored the time over which such hosts are spread.
 	spread time.Duration
@@ -78,7 +78,7 @@ func jittered(d time.Duration, jitter float64) time.Duration {
 	return time.Duration(float64(d) * (1 - jitterShare + 2*jitterShare*jitter))
 }
 
-// after is the history once another look has ended.
+// after is the history once another probe has ended.
 func (h history) after(o outcome, hung bool, at time.Time, jitter float64) history {
 	failures := 0
 	if o == outcomeFailed {

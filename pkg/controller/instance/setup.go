@@ -52,7 +52,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}).
-		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(endpointsChanged)).
+		Watches(&v1alpha1.WindowsInstance{}, handler.EnqueueRequestsFromMapFunc(r.sharingHost), builder.WithPredicates(endpointsChanged)).
 		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(r.membersOf), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostsOf), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(crsource.Channel(r.wake, &handler.EnqueueRequestForObject{})).
@@ -66,9 +66,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// peersOf maps an instance to the others that are contacted at the same place, or may
+// sharingHost maps an instance to the others that are contacted at the same endpoint, or may
 // have the same Node: which of them stands for the host may have changed.
-func (r *Reconciler) peersOf(ctx context.Context, object client.Object) []reconcile.Request {
+func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []reconcile.Request {
 	instance, ok := object.(*v1alpha1.WindowsInstance)
 	if !ok {
 		return nil
@@ -126,8 +126,8 @@ var endpointsChanged = predicate.Funcs{
 	},
 }
 
-// nodeChanged lets pass what the status of an instance tells of a Node, and what its host
-// is set up by, and not its heartbeats.
+// nodeChanged lets pass what the status of an instance tells of a Node and what the
+// configuration of its host depends on, and not its heartbeats.
 var nodeChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*corev1.Node)

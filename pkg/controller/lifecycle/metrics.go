@@ -42,7 +42,7 @@ func newStandings(registerer prometheus.Registerer) *standings {
 	gauge := func(name, help string, is func(standing) bool) {
 		promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return s.count(is) })
 	}
-	gauge("windows_instance_configurations_waiting", "Hosts that are to be configured, for the first time or anew, and are not yet.", func(s standing) bool { return s.configurationWaits })
+	gauge("windows_instance_configurations_waiting", "Hosts that are to be configured, for the first time or again, and are not yet.", func(s standing) bool { return s.configurationWaits })
 	gauge("windows_instance_configurations_failed", "Hosts whose last operation to configure them failed or was canceled.", func(s standing) bool { return s.configurationFailed })
 	gauge("windows_instance_removals_waiting", "Hosts whose instance was deleted, and that are to be cleaned and are not yet.", func(s standing) bool { return s.removalWaits })
 	gauge("windows_instance_removals_failed", "Hosts whose instance was deleted, and whose last operation to clean them failed or was canceled.", func(s standing) bool { return s.removalFailed })

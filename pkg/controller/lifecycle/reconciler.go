@@ -155,7 +155,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (boo
 
 // deleteNode deletes the Node of the host. One that has taken its name since stays, and so
 // does the one of a host that nothing was done to: others made it, whoever asked for it to
-// be set up.
+// be configured.
 func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	known := nodeOf(&instance.Status)
 	if known == nil || !changed(&instance.Status) {

@@ -36,15 +36,15 @@ func (s snapshot) remove() action {
 	last := status.Operation
 	switch {
 	case s.duplicate():
-		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, as another instance stands for it.")}
+		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, because another instance represents it.")}
 	case untouched(status):
 		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
 	case s.policy() == v1alpha1.RemovalAbandon:
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as spec.removal.policy is Abandon. %s", left)}
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because spec.removal.policy is Abandon. %s", left)}
 	case last.Active() && last.Type == v1alpha1.OperationRemove:
 		return action{do: doNothing, removed: s.removing("%s", progress(last))}
 	case last.Active():
-		ending := action{do: doNothing, pending: true, removed: s.removing("The host is cleaned when operation %s has ended, which was canceled for that.", last.ID)}
+		ending := action{do: doNothing, pending: true, removed: s.removing("Operation %s was canceled so that the host can be cleaned; cleaning starts when it has ended.", last.ID)}
 		if last.CancelRequestedAt == nil {
 			ending.do = doCancel
 		}
@@ -53,11 +53,11 @@ func (s snapshot) remove() action {
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
 	switch {
 	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
-		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: nothing of what was put on it is left.")}
+		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: everything that was put on it has been removed.")}
 	case s.overdue() && (s.paused != "" || unreached(removal)):
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up, as it could not be cleaned within the %s of spec.removal.after. %s", s.instance.Spec.Removal.After.Duration, left)}
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because it could not be cleaned within the %s of spec.removal.after. %s", s.instance.Spec.Removal.After.Duration, left)}
 	case s.paused != "":
-		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("The host is left alone as %s is true; it is cleaned when that is false.", s.paused), time.Time{})
+		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends.", s.paused), time.Time{})
 	case removal == nil:
 		return s.record("The host is about to be cleaned.")
 	}
@@ -83,7 +83,7 @@ func (s snapshot) record(message string) action {
 func (s snapshot) hold(reason, message string, again time.Time) action {
 	parts := []string{message}
 	if deadline := s.deadline(); !deadline.IsZero() && deadline.After(s.now) {
-		parts = append(parts, fmt.Sprintf("If it cannot be reached until %s it is given up.", timestamp(deadline)))
+		parts = append(parts, fmt.Sprintf("If the host has not been reached by %s, it is given up.", timestamp(deadline)))
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
 		}
@@ -91,7 +91,7 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 	if s.terminating {
 		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be recreated.", s.instance.Namespace))
 	}
-	parts = append(parts, fmt.Sprintf("To give the host up now, with all that is on it, which needs the verb %s on %s.%s: "+
+	parts = append(parts, fmt.Sprintf("To give the host up now and leave everything on it (needs the verb %s on %s.%s): "+
 		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,
 		v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, s.instance.Name, s.instance.Namespace))
 	removed := &metav1.Condition{
@@ -140,7 +140,7 @@ func (s snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 }
 
 // untouched says whether nothing was ever put on the host: it has no revision, and no
-// operation that would have set it up has begun. An operation writes that it began
+// operation that would have configured it has begun. An operation writes that it began
 // before it does anything, so that one which is about to cannot begin any more when the
 // object is gone.
 func untouched(status *v1alpha1.WindowsInstanceStatus) bool {
@@ -158,8 +158,8 @@ func untouched(status *v1alpha1.WindowsInstanceStatus) bool {
 	return true
 }
 
-// changed says whether the host was, or may have been, changed by an operation that set it
-// up. Otherwise its Node, if it has one, is what others made it.
+// changed says whether the host was, or may have been, changed by an operation that
+// configured it. Otherwise its Node, if it has one, is what others made it.
 func changed(status *v1alpha1.WindowsInstanceStatus) bool {
 	if status.CurrentRevision != "" || len(status.History) >= v1alpha1.MaxHistory {
 		return true // what the history does not have any more is not known
@@ -193,7 +193,7 @@ func failure(o *v1alpha1.Operation) string {
 func progress(o *v1alpha1.Operation) string {
 	for i := range o.Steps {
 		if o.Steps[i].State == v1alpha1.StepRunning {
-			return fmt.Sprintf("Operation %s cleans the host: step %s, which is %d of %d.", o.ID, o.Steps[i].Name, i+1, len(o.Steps))
+			return fmt.Sprintf("Operation %s cleans the host: step %s (%d of %d).", o.ID, o.Steps[i].Name, i+1, len(o.Steps))
 		}
 	}
 	return fmt.Sprintf("Operation %s cleans the host.", o.ID)

@@ -51,7 +51,7 @@ func (e *execution) cancel(ctx context.Context) error {
 	op := e.operation()
 	message := "Canceled by " + op.CancelRequestedBy + "."
 	if deleted(e.instance) {
-		message = "Canceled, as the WindowsInstance is being deleted."
+		message = "Canceled because the WindowsInstance is being deleted."
 	}
 	note, err := e.undo(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 	case op.Type == v1alpha1.OperationReconfigure && begun(op, v1alpha1.StepApply):
 		return e.leaveChanged(ctx)
 	case op.Type == v1alpha1.OperationRemove && begun(op, v1alpha1.StepCleanup):
-		return " The host is half way: part of what is ours may still be on it. Remove it again.", nil
+		return " The removal is incomplete: some of our files or services may still be on the host. The removal will be retried.", nil
 	case e.mayBeSent():
 		message := " The restart of the host was already requested, which cannot be undone."
 		if cordonedByUs(op) {
@@ -164,9 +164,9 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		restored, err := e.orWhyNot(ctx, "uncordoned", e.restore)
 		return " The host was not changed." + restored, err
 	case op.Type == v1alpha1.OperationRemove && e.current == v1alpha1.StepDrain:
-		return fmt.Sprintf(" Node %[1]s stays cordoned, as its host is to be removed, which is tried again: have the pods leave meanwhile, for example with kubectl drain %[1]s and its options.", op.Node.Name), nil
+		return fmt.Sprintf(" Node %[1]s stays cordoned because its host is being removed; the removal will be retried. Move the pods away in the meantime, for example: kubectl drain %[1]s", op.Node.Name), nil
 	case op.Type == v1alpha1.OperationRemove:
-		return fmt.Sprintf(" Node %s stays cordoned, as its host is to be removed.", op.Node.Name), nil
+		return fmt.Sprintf(" Node %s stays cordoned because its host is being removed.", op.Node.Name), nil
 	case op.Type == v1alpha1.OperationDrain:
 		return note + fmt.Sprintf(" Node %s stays cordoned: drain again, or uncordon it.", op.Node.Name), nil
 	}

@@ -151,7 +151,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 		case err != nil:
 			if !diagnose.IsTransient(err) {
 				if breaks++; !agentBroke(err) || breaks > maxBreaks {
-					return nil, e.blame(ctx, "the host cannot be changed", err)
+					return nil, e.blame(ctx, "changing the host failed", err)
 				}
 			}
 			if now.Sub(heard) >= silence {
@@ -164,10 +164,10 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 				lockedSince = now
 			}
 			if now.Sub(lockedSince) >= lockPatience {
-				return nil, fmt.Errorf("the host is being changed by another one, which has not ended within %s: %s", lockPatience, done.Error)
+				return nil, fmt.Errorf("another process has been changing the host for more than %s: %s", lockPatience, done.Error)
 			}
 			heard = now
-			why = "Another one changes the host, which is waited for: " + message.Sentence(done.Error)
+			why = "Waiting for another process that is changing the host: " + message.Sentence(done.Error)
 		default:
 			return done, nil
 		}
@@ -251,7 +251,7 @@ func failed(r *api.Result) error {
 	case api.ReasonConflict:
 		return fmt.Errorf("the host cannot be changed: %s. Move what is in the way aside, or use another host", r.Error)
 	case api.ReasonInventory:
-		return fmt.Errorf("the host cannot be changed, as the inventory of what is ours on it cannot be read: %s", r.Error)
+		return fmt.Errorf("the host cannot be changed because the inventory of what is ours on it cannot be read: %s", r.Error)
 	case api.ReasonSpace:
 		return fmt.Errorf("there is no room on the host: %s. Free space, or make the disk larger", r.Error)
 	case api.ReasonPayload, api.ReasonStep, api.ReasonLocked:

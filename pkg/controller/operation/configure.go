@@ -121,12 +121,12 @@ func (e *execution) orphaned(ctx context.Context) error {
 		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
 			return "", err
 		}
-		return "It is still ready", nil
+		return "a kubelet still reports for it", nil
 	})
 	if err == nil || ctx.Err() != nil || errors.Is(err, errOver) {
 		return err
 	}
-	return fmt.Errorf("there is no kubelet on the host, and Node %s, which it has by its address or provider ID, is still ready (%w): another machine may be that Node; correct spec.address or spec.providerID", name, err)
+	return fmt.Errorf("Node %s has the address or provider ID of this host and is still ready (%w), but the host has no kubelet: it is probably another machine; correct spec.address or spec.providerID", name, err)
 }
 
 // blank says whether a host was never configured, by us or by others. What could not be read
@@ -185,6 +185,14 @@ func describeFiles(files []api.PayloadFile) string {
 	return fmt.Sprintf("%d, %d MiB", len(files), toMebibytes(bytes))
 }
 
+// describeChanges says how many changes an agent made.
+func describeChanges(changed []api.Item) string {
+	if n := len(changed); n != 1 {
+		return fmt.Sprintf("%d changes were made.", n)
+	}
+	return "1 change was made."
+}
+
 // transfer sends the files of the payload that the host lacks.
 func (e *execution) transfer(ctx context.Context) (result, error) {
 	plan := e.planned
@@ -220,16 +228,16 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	}
 	switch {
 	case done.Outcome == api.OutcomeRebootRequired && allow == config.ImpactReboot:
-		return result{message: fmt.Sprintf("Changes that were made: %d. Windows has to be restarted: %s.", len(done.Changed), strings.Join(done.Reboot, "; "))}, nil
+		return result{message: fmt.Sprintf("%s Windows has to be restarted: %s.", describeChanges(done.Changed), strings.Join(done.Reboot, "; "))}, nil
 	case done.Outcome == api.OutcomeRebootRequired, done.Outcome == api.OutcomeImpactExceeded:
 		if e.replans++; e.replans > maxReplans {
-			return result{}, fmt.Errorf("the host differs from what was planned for, for the %dth time: something else changes it; reconfigure it when that is over", e.replans)
+			return result{}, fmt.Errorf("the host changed after its plan was made, %d times in a row: something else is changing it; stop that, then reconfigure the host again", e.replans)
 		}
-		return result{again: v1alpha1.StepPlan, message: "The host has changed since its plan was made, and the changes cost more now. It is planned again."}, nil
+		return result{again: v1alpha1.StepPlan, message: "The host has changed since its plan was made, and the changes cost more now. A new plan is being made."}, nil
 	}
 	const needless = "Nothing needs a restart of Windows."
 	r := result{
-		message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed)),
+		message: describeChanges(done.Changed),
 		skips:   map[string]string{v1alpha1.StepRestart: needless, v1alpha1.StepBoot: needless, v1alpha1.StepFinish: needless},
 	}
 	if done.Outcome == api.OutcomeUnchanged {
@@ -247,7 +255,7 @@ func (e *execution) finish(ctx context.Context) (result, error) {
 	if done.Outcome == api.OutcomeRebootRequired {
 		return result{}, fmt.Errorf("the host was restarted and needs another restart: %s; reconfigure it again, and read the event log of Windows if that does not help", strings.Join(done.Reboot, "; "))
 	}
-	return result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}, nil
+	return result{message: describeChanges(done.Changed)}, nil
 }
 
 // network does what could not be done before the host was a Node, and removes what is
@@ -269,9 +277,9 @@ func (e *execution) network(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 		if done.Outcome == api.OutcomeRebootRequired || done.Outcome == api.OutcomeImpactExceeded {
-			return result{}, fmt.Errorf("what is to be done now that the host is a Node costs more than a restart of services, as %s; reconfigure it again", strings.Join(append(done.Reboot, exceeding(done.Plan)...), "; "))
+			return result{}, fmt.Errorf("the remaining changes need a drain or a restart of the host: %s; reconfigure it again", strings.Join(append(done.Reboot, exceeding(done.Plan)...), "; "))
 		}
-		r = result{message: fmt.Sprintf("Changes that were made: %d.", len(done.Changed))}
+		r = result{message: describeChanges(done.Changed)}
 		built.Waiting = done.waiting
 	}
 	r.message += describeWaiting(built.Waiting)
@@ -295,7 +303,7 @@ func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, 
 		if err != nil || len(built.Waiting) == 0 || !joined || !e.clock.Now().Before(until) {
 			return built, err
 		}
-		if err := e.pause(ctx, "Waiting for what is about the Node.%s", describeWaiting(built.Waiting)); err != nil {
+		if err := e.pause(ctx, "Waiting for what services need from the Node.%s", describeWaiting(built.Waiting)); err != nil {
 			return nil, err
 		}
 	}
@@ -324,9 +332,9 @@ func describeWaiting(waiting []document.Waiting) string {
 	}
 	parts := make([]string, len(waiting))
 	for i, w := range waiting {
-		parts[i] = w.Service + " for " + w.For
+		parts[i] = w.String()
 	}
-	return " Services that wait: " + strings.Join(parts, "; ") + ". The host is configured again when that exists."
+	return " Not configured yet: " + strings.Join(parts, ", ") + ". The host will be configured again when that exists."
 }
 
 // verifyConfiguration has the host say that nothing is left to be done.
@@ -339,7 +347,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 	text := "The host has its desired configuration."
 	if built.Revision != op.Revision {
 		// That it no longer has it is nobody's failure.
-		text = "The host has the configuration that was desired when the operation began. That has changed since, and the host is configured again."
+		text = "The host has the configuration that was desired when the operation began. That has changed since, so the host will be configured again."
 	} else {
 		plan, err := e.planHost(ctx, built)
 		if err != nil {

@@ -167,7 +167,7 @@ func TestConfigure(t *testing.T) {
 				f.registers()
 				c.waiting = []document.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk SSkSS", wantMessage: []string{"hybrid-overlay-node for the subnet of the Node"}, wantApplies: []string{"new with token None", "new Restart"},
+			want: succeeded, wantSteps: "SSSS Skkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with token None", "new Restart"},
 		},
 		{
 			name: "what comes after the Node costs more", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
@@ -179,7 +179,7 @@ func TestConfigure(t *testing.T) {
 					applied(is)
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkk Skkk SFkkk", wantMessage: []string{"costs more than a restart of services", "has another content", "reconfigure it again"},
+			want: failed, wantSteps: "SSSS Skkk Skkk SFkkk", wantMessage: []string{"the remaining changes need a drain or a restart of the host", "has another content", "reconfigure it again"},
 			wantApplies: []string{"new with token None"}, wantCordoned: true,
 		},
 		{

@@ -8,7 +8,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
 
-// stages of the steps whose errors are not about looking at the host.
+// stages of the steps whose errors are not about inspecting the host.
 var stages = map[string]diagnose.Stage{
 	v1alpha1.StepPlan: diagnose.StagePlan, v1alpha1.StepTransfer: diagnose.StageTransfer, v1alpha1.StepApply: diagnose.StageApply,
 	v1alpha1.StepFinish: diagnose.StageApply, v1alpha1.StepNetwork: diagnose.StageApply, v1alpha1.StepCleanup: diagnose.StageCleanup,

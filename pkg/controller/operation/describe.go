@@ -34,10 +34,10 @@ func (e *execution) describeSuccess() string {
 // describeEvicted says which pods are gone although the operation was broken off.
 func describeEvicted(op *v1alpha1.Operation) string {
 	if p := op.Progress; p != nil && p.Done > 0 {
-		return fmt.Sprintf(" %d of %d pods had left and do not come back by themselves.", p.Done, p.Total)
+		return fmt.Sprintf(" %d of %d pods have left the Node and will not return by themselves.", p.Done, p.Total)
 	}
 	if step := op.FindStep(v1alpha1.StepDrain); step != nil && step.State == v1alpha1.StepSucceeded {
-		return fmt.Sprintf(" The drain was over. %s They do not come back by themselves.", step.Message)
+		return fmt.Sprintf(" The drain was over. %s They will not return by themselves.", step.Message)
 	}
 	return ""
 }

@@ -2,7 +2,7 @@
 // Copyright The Windows Instance API Authors.
 
 // Package operation runs the operations of hosts: drain, uncordon, reboot,
-// reconfigure, remove. The API server, for people, or the controller of configurations has
+// reconfigure, remove. The API server, for people, or package lifecycle has
 // recorded it in status.operation of the WindowsInstance; this package does it, writes
 // down how far it is, and goes on where another process, or an earlier run of this one,
 // was interrupted.

@@ -59,13 +59,14 @@ type drainer interface {
 // then goes on. canceled is closed when somebody asks for the end of the operation.
 func (e *execution) run(ctx context.Context, canceled <-chan struct{}) {
 	e.lifetime = ctx
-	err := e.carryOut(ctx, canceled)
+	err := e.runSteps(ctx, canceled)
 	if err != nil && !errors.Is(err, errOver) && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "The operation cannot run, as its record cannot be written")
+		log.FromContext(ctx).Error(err, "The operation cannot run because its record cannot be written")
 	}
 }
 
-func (e *execution) carryOut(ctx context.Context, canceled <-chan struct{}) error {
+// runSteps runs the steps that are left until the operation has ended.
+func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) error {
 	if err := e.load(ctx); err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (e *execution) start(ctx context.Context) error {
 // refusal says why nothing may be done to the host, empty if it may.
 func (e *execution) refusal(ctx context.Context) (string, error) {
 	if c := meta.FindStatusCondition(e.instance.Status.Conditions, v1alpha1.ConditionResolved); c != nil && c.Reason == v1alpha1.ReasonDuplicateHost {
-		return "This instance does not stand for the host: " + c.Message, nil
+		return "This instance does not represent the host: " + c.Message, nil
 	}
 	var pool *v1alpha1.WindowsNodePool
 	if err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {
@@ -163,7 +164,7 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if field := object.PausedBy(e.instance, pool); field != "" {
-		return fmt.Sprintf("The host is left alone as %s is true. Set it to false, and ask again.", field), nil
+		return fmt.Sprintf("%s is true, so the controller does nothing on the host. Set it to false, and ask again.", field), nil
 	}
 	return "", nil
 }

@@ -57,7 +57,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if found.TakenOver {
-		return result{message: fmt.Sprintf("Node %s is cordoned, as it was since a configuration that did not complete.", node.Name)}, nil
+		return result{message: fmt.Sprintf("Node %s has been cordoned since a configuration that failed.", node.Name)}, nil
 	}
 	if !found.ByOther {
 		return result{message: fmt.Sprintf("Node %s is cordoned.", node.Name)}, nil
@@ -67,11 +67,11 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	message := fmt.Sprintf("Node %s was cordoned before, and will stay so", node.Name)
+	message := fmt.Sprintf("Node %s was already cordoned", node.Name)
 	if found.Owner != "" {
-		message += "; it was by operation " + found.Owner
+		message += " by operation " + found.Owner
 	}
-	return result{skipped: true, message: message + "."}, nil
+	return result{skipped: true, message: message + " and stays cordoned."}, nil
 }
 
 // cordonNode cordons a Node with the mark of the operation.
@@ -142,8 +142,12 @@ func (e *execution) evict(ctx context.Context) (result, error) {
 	if p := e.operation().Progress; p != nil {
 		message = fmt.Sprintf("Pods that left: %d.", p.Done)
 	}
-	if latest.Abandoned > 0 {
-		message += fmt.Sprintf(" Not waited for any more, as they were being deleted for too long: %d.", latest.Abandoned)
+	switch latest.Abandoned {
+	case 0:
+	case 1:
+		message += " 1 pod took too long to be deleted and was not waited for."
+	default:
+		message += fmt.Sprintf(" %d pods took too long to be deleted and were not waited for.", latest.Abandoned)
 	}
 	if len(latest.Staying) > 0 {
 		message += fmt.Sprintf(" Pods that came later and tolerate the cordon: %d.", len(latest.Staying))
@@ -250,7 +254,7 @@ func (e *execution) restore(ctx context.Context) (string, error) {
 	case !schedulable && op.Node.WasUnschedulable:
 		return fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name), nil
 	case !schedulable:
-		return fmt.Sprintf("Node %s stays cordoned, as somebody else has cordoned it meanwhile.", op.Node.Name), nil
+		return fmt.Sprintf("Node %s stays cordoned because somebody else has cordoned it meanwhile.", op.Node.Name), nil
 	}
 	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), nil
 }

@@ -252,7 +252,7 @@ func TestCancelAfterTheDrain(t *testing.T) {
 	})
 	f.reconcile(r)
 	op := f.waitForEnd()
-	if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They do not come back by themselves.") {
+	if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They will not return by themselves.") {
 		t.Errorf("it is %s: %s", op.Phase, op.Message)
 	}
 }

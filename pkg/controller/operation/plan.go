@@ -213,7 +213,7 @@ func conclude(op *v1alpha1.Operation, phase v1alpha1.OperationPhase, message str
 			}
 			end(step, state, message, now)
 		case v1alpha1.StepPending:
-			note := "Not reached: the operation ended before."
+			note := "Not reached: the operation ended before this step."
 			if phase == v1alpha1.OperationSucceeded {
 				note = "Not needed."
 			}

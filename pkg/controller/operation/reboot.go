@@ -120,7 +120,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if !mayBeSent && diagnose.IsUnsent(err) {
 			e.unsent = true
 			if !diagnose.IsTransient(err) || !e.clock.Now().Before(unreachableUntil) {
-				return result{}, e.blame(ctx, "the host does not take the request to restart", err)
+				return result{}, e.blame(ctx, "the host did not accept the restart request", err)
 			}
 		} else {
 			mayBeSent = true
@@ -131,7 +131,7 @@ func (e *execution) restart(ctx context.Context) (result, error) {
 		if !e.clock.Now().Before(deadline) {
 			return result{}, e.blame(ctx, "it is not known whether the host received the request to restart", err)
 		}
-		if err := e.pause(ctx, "Restarting the host; whether it got the request is not known yet. %s", e.diagnose(err)); err != nil {
+		if err := e.pause(ctx, "Restarting the host. It is not known yet whether the host received the request. %s", e.diagnose(err)); err != nil {
 			return result{}, err
 		}
 		e.Hosts.Forget(e.instance) // the connection may be dead without knowing it
@@ -145,7 +145,7 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 		op := e.operation()
 		return e.Hosts.Restart(ctx, e.instance, api.RestartRequest{
 			BootID: op.BootID,
-			Reason: fmt.Sprintf("Operation %s of WindowsInstance %s/%s, asked for by %s", op.ID, e.instance.Namespace, e.instance.Name, op.RequestedBy),
+			Reason: fmt.Sprintf("Operation %s of WindowsInstance %s/%s, requested by %s", op.ID, e.instance.Namespace, e.instance.Name, op.RequestedBy),
 			Force:  rebootMode(op) == v1alpha1.RebootForce,
 		})
 	})
@@ -196,7 +196,7 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{message: fmt.Sprintf("The host is in another boot: %s, before it was %s.", running, before)}, nil
+	return result{message: fmt.Sprintf("The host has restarted (boot ID %s before, %s now).", before, running)}, nil
 }
 
 // slowBoot is after which time it is worth a word why a host that restarts does not answer.
@@ -218,7 +218,7 @@ func stillUp(since time.Duration) string {
 	if since < slowShutdown {
 		return "It is going down"
 	}
-	return "It has not gone down yet; a program may be in the way, which mode Force would end"
+	return "It has not gone down yet; a program may be blocking the shutdown, and mode Force would end it"
 }
 
 // late says what did not happen in time.
@@ -274,7 +274,7 @@ func (e *execution) services(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.late(ctx, "the host is back, and its services did not start", err)
 	}
-	message := "The services that a node needs run, as far as they are installed."
+	message := "All essential services that are installed are running."
 	if missing := stopped(facts, servicesOfNode); len(missing) > 0 {
 		message += " These start with the host and do not run yet: " + strings.Join(missing, ", ") + "."
 	}
@@ -314,7 +314,7 @@ func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 		return result{}, e.blame(ctx, "the routes to the metadata service cannot be restored", err)
 	}
 	if len(changed) == 0 {
-		return result{message: "The routes to the metadata service existed."}, nil
+		return result{message: "The routes to the metadata service already existed."}, nil
 	}
 	list := make([]string, len(changed))
 	for i, r := range changed {
@@ -349,7 +349,7 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 			return result{}, err
 		}
 		if len(built.Waiting) > 0 {
-			return result{skipped: true, message: "Not waited for, as something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
+			return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
 		}
 	}
 	deadline := e.rebootDeadline()

@@ -19,7 +19,7 @@ func (e *execution) inspect(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return result{message: fmt.Sprintf("The host runs %s %s and calls itself %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
+	return result{message: fmt.Sprintf("The host runs %s %s, and its computer name is %s.", facts.System.Product, facts.System.Version, facts.Name.Hostname)}, nil
 }
 
 // preflight judges whether the host is fit to be a node.
@@ -33,7 +33,7 @@ func (e *execution) preflight(ctx context.Context) (result, error) {
 	if wrong := inTheWay(status); len(wrong) > 0 {
 		return result{}, fmt.Errorf("the host is not fit to be a node: %s", strings.Join(wrong, "; "))
 	}
-	message := "Nothing is in the way of the host being a node."
+	message := "Nothing prevents the host from being a node."
 	if n := len(status.Findings); n > 0 {
 		message += fmt.Sprintf(" Findings worth knowing: %d, see the condition PreflightPassed.", n)
 	}
@@ -67,7 +67,7 @@ func (e *execution) agent(ctx context.Context) (result, error) {
 	}
 	version, digest := e.Hosts.Agent()
 	if !ours(facts, digest) {
-		return result{}, fmt.Errorf("the agent that answers on the host has the digest %s, and ours begins with %s: something else is in its place", facts.Agent.SHA256, digest)
+		return result{}, fmt.Errorf("the agent on the host has digest %s, expected %s…: it was replaced; check the security software of the host before you continue", facts.Agent.SHA256, digest)
 	}
 	e.facts = facts
 	return result{message: fmt.Sprintf("The agent %s, digest %s, is on the host.", version, digest)}, nil

@@ -24,7 +24,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	r := result{message: fmt.Sprintf("Nothing of ours is on the host any more. Changes that were made: %d.", len(done.Changed))}
+	r := result{message: "Nothing of ours is on the host any more. " + describeChanges(done.Changed)}
 	if len(done.Reboot) == 0 {
 		const needless = "Nothing needs a restart of Windows."
 		r.skips = map[string]string{v1alpha1.StepRestart: needless, v1alpha1.StepBoot: needless}
@@ -66,9 +66,9 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 	})
 	switch {
 	case apierrors.IsNotFound(err):
-		return result{skipped: true, message: fmt.Sprintf("Node %s was deleted before.", node.Name)}, nil
+		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted.", node.Name)}, nil
 	case apierrors.IsConflict(err):
-		return result{skipped: true, message: fmt.Sprintf("Node %s was deleted before, and another one has its name, which stays.", node.Name)}, nil
+		return result{skipped: true, message: fmt.Sprintf("Node %s was already deleted. Another Node now has this name; it is kept.", node.Name)}, nil
 	case err != nil:
 		return result{}, fmt.Errorf("deleting Node %s: %w", node.Name, err)
 	}
@@ -78,5 +78,5 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 // forget closes the connections to the host.
 func (e *execution) forget(context.Context) (result, error) {
 	e.Hosts.Forget(e.instance)
-	return result{message: "Nothing of ours is on the host any more, and it is not connected to."}, nil
+	return result{message: "Nothing of ours is on the host any more, and all connections to it are closed."}, nil
 }

@@ -89,7 +89,7 @@ func TestRemove(t *testing.T) {
 				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
 			},
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Failed Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
-			wantMessage: []string{"a/b", "Node win-1 stays cordoned, as its host is to be removed", "kubectl drain win-1"},
+			wantMessage: []string{"a/b", "Node win-1 stays cordoned because its host is being removed", "kubectl drain win-1"},
 		},
 		{
 			name: "a step of the cleanup fails", want: failed, wantNode: "uid-of-node", wantIs: "old",
@@ -199,7 +199,7 @@ func TestDeleted(t *testing.T) {
 		t.Parallel()
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), isBeingDeleted))
 		op := f.finish()
-		if op.Phase != v1alpha1.OperationCanceled || f.host.restarts() > 0 || op.Message != "Canceled, as the WindowsInstance is being deleted. Nothing was changed." {
+		if op.Phase != v1alpha1.OperationCanceled || f.host.restarts() > 0 || op.Message != "Canceled because the WindowsInstance is being deleted. Nothing was changed." {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
@@ -233,7 +233,7 @@ func TestDeleted(t *testing.T) {
 		})
 		f.reconcile(r)
 		op := f.waitForEnd()
-		if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "half way") {
+		if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "The removal is incomplete") {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})

@@ -63,8 +63,9 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 
 // describeHalt says what a host waits for because another one broke.
 func describeHalt(instance, other *v1alpha1.WindowsInstance, op *v1alpha1.Operation) string {
-	return fmt.Sprintf("Waits, as configuring host %[1]s of the same pool failed after it was changed, and the next host must not break as well: operation %[2]s. "+
-		"It continues when %[1]s was configured with success, is deleted, or leaves pool %[3]s: kubectl windows describe %[1]s -n %[4]s says what is wrong with it. "+
-		"To configure this host all the same: kubectl windows cancel %[5]s -n %[4]s, and then kubectl windows reconfigure %[5]s -n %[4]s",
+	return fmt.Sprintf("Waiting: operation %[2]s changed host %[1]s of the same pool and failed. "+
+		"This host continues when %[1]s has been configured, is deleted or leaves pool %[3]s. "+
+		"What is wrong with %[1]s: kubectl windows describe %[1]s -n %[4]s. "+
+		"To configure this host anyway: kubectl windows cancel %[5]s -n %[4]s, and then kubectl windows reconfigure %[5]s -n %[4]s",
 		other.Name, op.ID, instance.Spec.PoolRef.Name, instance.Namespace, instance.Name)
 }

@@ -182,8 +182,12 @@ func describeQueue(holders []types.NamespacedName, before int, namespace string)
 	if len(names) == 0 {
 		text = "Waits for a slot."
 	}
-	if before > 0 {
-		text += fmt.Sprintf(" In the queue before it: %d.", before)
+	switch before {
+	case 0:
+	case 1:
+		text += " 1 host is ahead in the queue."
+	default:
+		text += fmt.Sprintf(" %d hosts are ahead in the queue.", before)
 	}
 	return text
 }

@@ -74,8 +74,8 @@ func TestDescribeQueue(t *testing.T) {
 		want    string
 	}{
 		{"one", []types.NamespacedName{keyOf("a")}, 0, "Waits for a slot: another host is being changed: a."},
-		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for a slot: 2 other hosts are being changed: a, other/b. In the queue before it: 3."},
-		{"others come first", nil, 1, "Waits for a slot. In the queue before it: 1."},
+		{"two", []types.NamespacedName{keyOf("a"), {Namespace: "other", Name: "b"}}, 3, "Waits for a slot: 2 other hosts are being changed: a, other/b. 3 hosts are ahead in the queue."},
+		{"others come first", nil, 1, "Waits for a slot. 1 host is ahead in the queue."},
 		{"many", slices.Repeat([]types.NamespacedName{keyOf("a")}, 7), 0, "Waits for a slot: 7 other hosts are being changed: a, a, a, a, a and 2 more."},
 	}
 	for _, tt := range tests {

@@ -84,7 +84,7 @@ func degradedCondition(synced *metav1.Condition, failed []string) metav1.Conditi
 		if condition.Status == metav1.ConditionFalse {
 			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInstancesFailed
 		}
-		messages = append(messages, "These instances failed, see their conditions: "+message.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+".")
+		messages = append(messages, "Instances that need attention: "+message.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+". See their conditions.")
 	}
 	if len(messages) > 0 {
 		condition.Message = strings.Join(messages, "\n")
@@ -96,12 +96,12 @@ func pausedCondition(pool *v1alpha1.WindowsNodePool) metav1.Condition {
 	if pool.Spec.Paused {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPaused,
-			Message: "The hosts of the pool are left alone until spec.paused is false.",
+			Message: "spec.paused is true, so the controller does nothing on the hosts of the pool.",
 		}
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionPaused, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotPaused,
-		Message: "The hosts of the pool are looked after.",
+		Message: "The controller manages the hosts of the pool.",
 	}
 }
 

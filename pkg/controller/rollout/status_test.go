@@ -116,7 +116,7 @@ func TestComputeStatus(t *testing.T) {
 		{
 			name: "bad entries and failed hosts", source: fromConfigMap, desired: 1, instances: []*v1alpha1.WindowsInstance{edited(ready("a"), failed)},
 			conditions: synced(metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries, "entry x: bad"),
-			want:       counts{1, 1, 0, 1, 1}, wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonInvalidEntries, wantMessage: "entry x: bad\nThese instances failed, see their conditions: a.",
+			want:       counts{1, 1, 0, 1, 1}, wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonInvalidEntries, wantMessage: "entry x: bad\nInstances that need attention: a. See their conditions.",
 		},
 		{
 			name: "source not found", source: fromConfigMap, conditions: synced(metav1.ConditionFalse, v1alpha1.ReasonSourceNotFound, "none"),

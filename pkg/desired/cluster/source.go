@@ -245,7 +245,7 @@ func (s *Source) Revision(ctx context.Context, instance *v1alpha1.WindowsInstanc
 		return "", nil, err
 	}
 	for _, w := range result.Waiting {
-		waiting = append(waiting, fmt.Sprintf("service %s waits for %s", w.Service, w.For))
+		waiting = append(waiting, w.String())
 	}
 	return result.Revision, waiting, nil
 }
@@ -264,7 +264,7 @@ func (s *Source) Build(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if join {
 		token, err := s.o.Tokens.Issue(ctx, instance)
 		if err != nil {
-			return nil, fmt.Errorf("making a token to join with: %w", err)
+			return nil, fmt.Errorf("creating a bootstrap token: %w", err)
 		}
 		host.JoinToken = []byte(token)
 	}

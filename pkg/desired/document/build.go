@@ -50,6 +50,11 @@ type Waiting struct {
 	For string
 }
 
+// String says it in messages, as one of a list.
+func (w Waiting) String() string {
+	return fmt.Sprintf("service %s (waits for %s)", w.Service, w.For)
+}
+
 // Build returns the desired configuration of a host. The error lists everything that is wrong
 // with the inputs; an invalid document is never returned.
 func Build(in Inputs) (*Result, error) {

@@ -189,7 +189,7 @@ func checkServices(facts *api.Facts) []Finding {
 	var findings []Finding
 	for _, name := range []string{"containerd", "docker"} {
 		if s := service(facts, name); s != nil && !managed(s) && !unread(facts, "services/"+name) {
-			findings = append(findings, problem("ForeignContainerRuntime", "service %s was not installed by OpenShift and would conflict with the container runtime of the node; remove it, or use another host", name)...)
+			findings = append(findings, problem("ForeignContainerRuntime", "service %s was installed by somebody else and would conflict with the container runtime of the node; remove it, or use another host", name)...)
 		}
 	}
 	return findings
