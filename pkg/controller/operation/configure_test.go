@@ -154,7 +154,7 @@ func TestConfigure(t *testing.T) {
 			name: "it has the Node of another machine", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
 			},
-			want: failed, wantSteps: "SSSS Fkkk kkkk kkkkk", wantMessage: []string{"no kubelet on the host", "It is still ready", "correct spec.address or spec.providerID"},
+			want: failed, wantSteps: "SSSS Fkkk kkkk kkkkk", wantMessage: []string{"is still ready (a kubelet still reports for it), but the host has no kubelet", "correct spec.address or spec.providerID"},
 		},
 		{
 			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
