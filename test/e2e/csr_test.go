@@ -265,5 +265,5 @@ func TestCertificateForTheAddressOfAnotherHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.join(t)
-	h.expectRefusal(t, askForCertificate(t, kubelet, thief, h.host.Address()), "NodeNameUnknown", "the node reports")
+	h.expectRefusal(t, askForCertificate(t, kubelet, thief, h.host.Address()), "NodeNameUnknown", "itself reports")
 }

@@ -179,7 +179,7 @@ func TestConfigure(t *testing.T) {
 					applied(is)
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkk Skkk SFkkk", wantMessage: []string{"the remaining changes need a drain or a restart of the host", "has another content", "reconfigure it again"},
+			want: failed, wantSteps: "SSSS Skkk Skkk SFkkk", wantMessage: []string{"The remaining changes need a drain or a restart of the host", "has another content", "reconfigure it again"},
 			wantApplies: []string{"new with token None"}, wantCordoned: true,
 		},
 		{
@@ -220,7 +220,7 @@ func TestConfigure(t *testing.T) {
 					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"apply" changes this host, process 7`}
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "has not ended within 15m"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "changing the host for more than 15m"}, wantCordoned: true,
 		},
 		{
 			name: "a file is missing after all", set: func(f *fixture, _ *scriptedConfiguration) {

@@ -383,7 +383,7 @@ func TestCancel(t *testing.T) {
 			if op.Phase != v1alpha1.OperationCanceled || f.node().Spec.Unschedulable != byHand || len(op.BlockedBy) > 0 {
 				t.Errorf("it is %s, and the Node is cordoned: %v", op.Phase, f.node().Spec.Unschedulable)
 			}
-			if !strings.Contains(op.Message, "Canceled by bob. 1 of 3 pods had left") {
+			if !strings.Contains(op.Message, "Canceled by bob. 1 of 3 pods have left") {
 				t.Errorf("it says %s", op.Message)
 			}
 			if f.node().Annotations[drain.CordonedByAnnotation] != "" {
