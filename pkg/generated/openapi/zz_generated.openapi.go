@@ -175,7 +175,7 @@ func schema_pkg_apis_windows_v1alpha1_ActionStatus(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The operation that was recorded, or with dryRun=All would be. Its course is in status.operation of the WindowsInstance.",
+							Description: "The operation that was recorded, or with dryRun=All would be. Its progress is in status.operation of the WindowsInstance.",
 							Ref:         ref(v1alpha1.Operation{}.OpenAPIModelName()),
 						},
 					},
@@ -373,7 +373,7 @@ func schema_pkg_apis_windows_v1alpha1_CheckFinding(ref common.ReferenceCallback)
 					},
 					"severity": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Error when it is in the way, Warning when it is worth knowing.\n\nPossible enum values:\n - `\"Error\"` is in the way of the host being a node.\n - `\"Warning\"` is worth knowing.",
+							Description: "Error when it prevents the host from being a node, Warning when it is worth knowing.\n\nPossible enum values:\n - `\"Error\"` prevents the host from being a node.\n - `\"Warning\"` is worth knowing.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -412,7 +412,7 @@ func schema_pkg_apis_windows_v1alpha1_CheckLayer(ref common.ReferenceCallback) c
 					},
 					"result": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How it came out: Passed, Failed or Skipped.\n\nPossible enum values:\n - `\"Failed\"` means that it does not; reason and message say more.\n - `\"Passed\"` means that the layer works.\n - `\"Skipped\"` means that it was not tried; the message explains why.",
+							Description: "The result: Passed, Failed or Skipped.\n\nPossible enum values:\n - `\"Failed\"` means that it does not; reason and message say more.\n - `\"Passed\"` means that the layer works.\n - `\"Skipped\"` means that it was not tried; the message explains why.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -492,7 +492,7 @@ func schema_pkg_apis_windows_v1alpha1_ContainerdTemplate(ref common.ReferenceCal
 				Properties: map[string]spec.Schema{
 					"sandboxImage": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Image that keeps the network of a pod. Empty: that of the cluster, and else Microsoft's.",
+							Description: "Image that keeps the network of a pod. Empty: the cluster's pause image, or Microsoft's if the cluster has none.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -619,7 +619,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is not waited for any more, for example as its kubelet is dead. 0: it is waited for until the timeout. Default 0.",
+							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Default 0.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1266,7 +1266,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and has its pods evicted.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, as its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
+							Description: "What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.\n\nPossible enum values:\n - `\"Drain\"` cordons the Node of the host and evicts its pods.\n - `\"Reboot\"` restarts the host, and proves that it did.\n - `\"Reconfigure\"` brings the host to its desired configuration.\n - `\"Remove\"` removes everything from the host that was installed on it, because its WindowsInstance was deleted.\n - `\"Uncordon\"` makes the Node of the host schedulable again.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1292,7 +1292,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"origin": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a release that did not know this field; see requestedBy, which is windows-controller for operations of the controller.\n\nPossible enum values:\n - `\"Controller\"` means that the controller recorded the operation, as the host needed it.\n - `\"User\"` means that a user requested the operation, whatever their name is.",
+							Description: "Who wanted it: Controller, because the host needed it, or User. Empty: it was recorded by a release that did not know this field; see requestedBy, which is windows-controller for operations of the controller.\n\nPossible enum values:\n - `\"Controller\"` means that the controller recorded the operation because the host needed it.\n - `\"User\"` means that a user requested the operation, whatever their name is.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Controller", "User"},
@@ -1410,7 +1410,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"hostChanged": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Of an operation in status.history: whether it began to change what the host is configured with. Before, its steps say so.",
+							Description: "Set only in status.history, where operations have no steps: whether the operation began to change the host. In status.operation, the steps say so.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1848,7 +1848,7 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 					},
 					"after": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How long a host that cannot be reached is waited for after the deletion, before it is given up as with Abandon. Needs the same verb. Empty: for ever.",
+							Description: "How long to keep trying to clean an unreachable host after deletion. Then it is abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -2304,7 +2304,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheckStatus(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"passed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Whether no layer failed and nothing that was found is in the way of the host being a node. It is true also while our agent is not on the host yet; then the layers Agent and Preflight are Skipped.",
+							Description: "Whether no layer failed and no finding prevents the host from being a node. It is true also while our agent is not on the host yet; then the layers Agent and Preflight are Skipped.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -2338,7 +2338,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceCheckStatus(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "What preflight found, what is in the way first.",
+							Description: "What preflight found, errors first.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2472,7 +2472,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is not waited for any more, for example as its kubelet is dead. 0: it is waited for until the timeout. Default 0.",
+							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Default 0.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -2595,7 +2595,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 					},
 					"clockSkew": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The clock of the host less that of the server, give or take the duration of the request. Certificates and tokens need it to be small.",
+							Description: "Time of the host minus time of the server, accurate to the duration of the request. Certificates and tokens need it to be small.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -2629,7 +2629,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceInspection(ref common.Refer
 					},
 					"boot": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When and since when the host runs.",
+							Description: "When the host was started, and how long it has been running.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.BootInspection{}.OpenAPIModelName()),
 						},
@@ -2971,7 +2971,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceLogOptions(ref common.Refer
 					},
 					"limitBytes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "End after so many bytes, if need be in the middle of a line. Default: no limit.",
+							Description: "End after so many bytes, even in the middle of a line. Default: no limit.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -3216,7 +3216,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceReconfigureStatus(ref commo
 				Properties: map[string]spec.Schema{
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "The operation that was recorded, or with dryRun=All would be. Its course is in status.operation of the WindowsInstance.",
+							Description: "The operation that was recorded, or with dryRun=All would be. Its progress is in status.operation of the WindowsInstance.",
 							Ref:         ref(v1alpha1.Operation{}.OpenAPIModelName()),
 						},
 					},
@@ -3322,7 +3322,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Computer name that the host is to have, which is the name of its Node: at most 15 letters, digits and hyphens. The host is restarted once when it has another one. Empty: the host keeps its name.",
+							Description: "Desired computer name of the host; its Node gets the same name. At most 15 letters, digits and hyphens. The host is restarted once when it has another name. Empty: the host keeps its name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -3358,7 +3358,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host.\n - `\"Connected\"` means that the login works and the host is fit to be a node, and that it is no node yet.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
+							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host.\n - `\"Connected\"` means that the login works and the host is fit to be a node, and that it is no node yet.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or the instance or its pool is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"},
@@ -3445,14 +3445,14 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"currentRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Revision that the host is configured with now. Empty: not known yet.",
+							Description: "Revision that the host is configured with now. When the controller has no payload, it is the digest of the agent on the host. Empty: not known yet.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"desiredRevision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Names the desired configuration of the host. The host is up to date when it equals currentRevision.",
+							Description: "Names the desired configuration of the host. When the controller has no payload, it is the digest of the agent. The host is up to date when it equals currentRevision.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -106,7 +106,7 @@ const (
 	ReasonConfigured = "Configured"
 	// ReasonConfiguring (Configured=False): the host is being configured, or will be soon.
 	ReasonConfiguring = "Configuring"
-	// ReasonConfigurationFailed (Configured=False): setting the host up failed; its Node is cordoned.
+	// ReasonConfigurationFailed (Configured=False): configuring the host failed; its Node may be cordoned.
 	ReasonConfigurationFailed = "ConfigurationFailed"
 	// ReasonInputsMissing (Configured=False): something in the cluster that hosts are configured with is missing or wrong.
 	ReasonInputsMissing = "InputsMissing"

@@ -7,10 +7,10 @@ package v1alpha1
 // exists in RBAC rules only: a role may grant every verb on windowsinstances, as those of
 // administrators of a namespace often do, and none of these.
 const (
-	// ResourceCredentials are the credentials that hosts are logged in to with. Who has the
+	// ResourceCredentials are the credentials that hosts are logged in to with. Users with the
 	// verb [VerbUse] on the one that is named [CredentialsCluster], in the namespace of an
-	// instance or pool, may have the cluster-wide key used for it. The key itself may not be
-	// named: whoever could get the Secret would have the key.
+	// instance or pool, may let our programs use the cluster-wide key for it. The Secret of the
+	// key itself may not be named: whoever could get it would have the key.
 	ResourceCredentials = "windowscredentials"
 	// CredentialsCluster is the cluster-wide key.
 	CredentialsCluster = "cluster"

@@ -7,7 +7,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ActionStatus is the answer to an action.
 type ActionStatus struct {
-	// The operation that was recorded, or with dryRun=All would be. Its course is in
+	// The operation that was recorded, or with dryRun=All would be. Its progress is in
 	// status.operation of the WindowsInstance.
 	// +optional
 	// +k8s:optional

@@ -23,9 +23,9 @@ type WindowsInstanceCheck struct {
 
 // WindowsInstanceCheckStatus is the answer to a check.
 type WindowsInstanceCheckStatus struct {
-	// Whether no layer failed and nothing that was found is in the way of the host being
-	// a node. It is true also while our agent is not on the host yet; then the layers
-	// Agent and Preflight are Skipped.
+	// Whether no layer failed and no finding prevents the host from being a node. It is
+	// true also while our agent is not on the host yet; then the layers Agent and
+	// Preflight are Skipped.
 	Passed bool `json:"passed"`
 	// The layers, in the order in which they were tried: Resolve, Connect,
 	// Handshake, HostKey, Authenticate, Session, Agent, Preflight.
@@ -33,7 +33,7 @@ type WindowsInstanceCheckStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Layers []CheckLayer `json:"layers,omitempty"`
-	// What preflight found, what is in the way first.
+	// What preflight found, errors first.
 	// +optional
 	// +listType=atomic
 	Findings []CheckFinding `json:"findings,omitempty"`
@@ -56,7 +56,7 @@ const (
 type CheckLayer struct {
 	// Names the layer.
 	Name string `json:"name"`
-	// How it came out: Passed, Failed or Skipped.
+	// The result: Passed, Failed or Skipped.
 	Result CheckResult `json:"result"`
 	// How long it took.
 	// +optional
@@ -74,7 +74,7 @@ type CheckLayer struct {
 type FindingSeverity string
 
 const (
-	// FindingError is in the way of the host being a node.
+	// FindingError prevents the host from being a node.
 	FindingError FindingSeverity = "Error"
 	// FindingWarning is worth knowing.
 	FindingWarning FindingSeverity = "Warning"
@@ -84,7 +84,7 @@ const (
 type CheckFinding struct {
 	// Names the kind of finding.
 	Code string `json:"code"`
-	// Error when it is in the way, Warning when it is worth knowing.
+	// Error when it prevents the host from being a node, Warning when it is worth knowing.
 	Severity FindingSeverity `json:"severity"`
 	// What it is and what to do, for people.
 	Message string `json:"message"`

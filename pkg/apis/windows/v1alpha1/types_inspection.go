@@ -20,8 +20,8 @@ type WindowsInstanceInspection struct {
 
 	// When the host was inspected, by the clock of the server.
 	Time metav1.Time `json:"time"`
-	// The clock of the host less that of the server, give or take the duration of the
-	// request. Certificates and tokens need it to be small.
+	// Time of the host minus time of the server, accurate to the duration of the request.
+	// Certificates and tokens need it to be small.
 	ClockSkew metav1.Duration `json:"clockSkew"`
 	// Name that the host has for its time zone.
 	// +optional
@@ -35,7 +35,7 @@ type WindowsInstanceInspection struct {
 	// The operating system.
 	// +optional
 	System SystemInspection `json:"system,omitempty"`
-	// When and since when the host runs.
+	// When the host was started, and how long it has been running.
 	// +optional
 	Boot BootInspection `json:"boot,omitempty"`
 	// Whether Windows waits for a restart, and why.

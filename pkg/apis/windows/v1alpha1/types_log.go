@@ -69,7 +69,7 @@ type WindowsInstanceLogOptions struct {
 	// Put the time of each line before it (RFC 3339 with nanoseconds). Default false.
 	// +optional
 	Timestamps bool `json:"timestamps,omitempty"`
-	// End after so many bytes, if need be in the middle of a line. Default: no limit.
+	// End after so many bytes, even in the middle of a line. Default: no limit.
 	// +optional
 	LimitBytes *int64 `json:"limitBytes,omitempty"`
 	// text (default): lines. json: one JSON object a line with time, source and message.

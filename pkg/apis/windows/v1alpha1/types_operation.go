@@ -13,7 +13,7 @@ import (
 type OperationType string
 
 const (
-	// OperationDrain cordons the Node of the host and has its pods evicted.
+	// OperationDrain cordons the Node of the host and evicts its pods.
 	OperationDrain OperationType = "Drain"
 	// OperationUncordon makes the Node of the host schedulable again.
 	OperationUncordon OperationType = "Uncordon"
@@ -21,7 +21,7 @@ const (
 	OperationReboot OperationType = "Reboot"
 	// OperationReconfigure brings the host to its desired configuration.
 	OperationReconfigure OperationType = "Reconfigure"
-	// OperationRemove removes everything from the host that was installed on it, as its
+	// OperationRemove removes everything from the host that was installed on it, because its
 	// WindowsInstance was deleted.
 	OperationRemove OperationType = "Remove"
 )
@@ -48,7 +48,7 @@ const (
 type OperationOrigin string
 
 const (
-	// OriginController means that the controller recorded the operation, as the host needed it.
+	// OriginController means that the controller recorded the operation because the host needed it.
 	OriginController OperationOrigin = "Controller"
 	// OriginUser means that a user requested the operation, whatever their name is.
 	OriginUser OperationOrigin = "User"
@@ -84,7 +84,7 @@ type Operation struct {
 	Phase OperationPhase `json:"phase"`
 	// User who requested it.
 	RequestedBy string `json:"requestedBy"`
-	// Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a
+	// Who wanted it: Controller, because the host needed it, or User. Empty: it was recorded by a
 	// release that did not know this field; see requestedBy, which is windows-controller for
 	// operations of the controller.
 	// +optional
@@ -134,8 +134,8 @@ type Operation struct {
 	// restarted), Drain or Reboot. Empty: not known yet.
 	// +optional
 	Impact ChangeImpact `json:"impact,omitempty"`
-	// Of an operation in status.history: whether it began to change what the host is
-	// configured with. Before, its steps say so.
+	// Set only in status.history, where operations have no steps: whether the operation
+	// began to change the host. In status.operation, the steps say so.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
 	// User who requested its end. Empty: nobody.
@@ -233,8 +233,8 @@ type DrainOptions struct {
 	// +k8s:optional
 	// +k8s:maxLength=4096
 	PodSelector string `json:"podSelector,omitempty"`
-	// Seconds after which a pod that is being deleted is not waited for any more,
-	// for example as its kubelet is dead. 0: it is waited for until the timeout. Default 0.
+	// Seconds after which a pod that is being deleted is no longer waited for, for example
+	// because its kubelet is dead. 0: it is waited for until the timeout. Default 0.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0

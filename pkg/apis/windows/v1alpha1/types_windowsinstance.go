@@ -91,8 +91,8 @@ type WindowsInstanceSpec struct {
 	// +k8s:optional
 	// +k8s:maxLength=512
 	ProviderID string `json:"providerID,omitempty"`
-	// Computer name that the host is to have, which is the name of its Node: at most 15
-	// letters, digits and hyphens. The host is restarted once when it has another one.
+	// Desired computer name of the host; its Node gets the same name. At most 15 letters,
+	// digits and hyphens. The host is restarted once when it has another name.
 	// Empty: the host keeps its name.
 	// +optional
 	// +k8s:optional
@@ -127,8 +127,8 @@ type RemovalOptions struct {
 	// +optional
 	// +k8s:optional
 	Policy RemovalPolicy `json:"policy,omitempty"`
-	// How long a host that cannot be reached is waited for after the deletion, before it
-	// is given up as with Abandon. Needs the same verb. Empty: for ever.
+	// How long to keep trying to clean an unreachable host after deletion. Then it is
+	// abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.
 	// +optional
 	After *metav1.Duration `json:"after,omitempty"`
 }
@@ -155,7 +155,7 @@ type PoolReference struct {
 type WindowsInstancePhase string
 
 const (
-	// InstancePending means that the controller has not tried the host yet, or is paused.
+	// InstancePending means that the controller has not tried the host yet, or the instance or its pool is paused.
 	InstancePending WindowsInstancePhase = "Pending"
 	// InstanceConnecting means that the controller connects to the host or inspects it.
 	InstanceConnecting WindowsInstancePhase = "Connecting"
@@ -217,11 +217,12 @@ type WindowsInstanceStatus struct {
 	// Version of this project's software on the host. Empty: there is none yet.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Revision that the host is configured with now. Empty: not known yet.
+	// Revision that the host is configured with now. When the controller has no payload, it
+	// is the digest of the agent on the host. Empty: not known yet.
 	// +optional
 	CurrentRevision string `json:"currentRevision,omitempty"`
-	// Names the desired configuration of the host. The host is up to date
-	// when it equals currentRevision.
+	// Names the desired configuration of the host. When the controller has no payload, it is
+	// the digest of the agent. The host is up to date when it equals currentRevision.
 	// +optional
 	DesiredRevision string `json:"desiredRevision,omitempty"`
 	// The operation that runs or is pending, or else the last one.

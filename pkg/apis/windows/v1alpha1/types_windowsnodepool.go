@@ -191,7 +191,8 @@ const (
 
 // ContainerdTemplate has the settings of containerd on the hosts of a pool.
 type ContainerdTemplate struct {
-	// Image that keeps the network of a pod. Empty: that of the cluster, and else Microsoft's.
+	// Image that keeps the network of a pod. Empty: the cluster's pause image, or Microsoft's
+	// if the cluster has none.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=512

@@ -29,8 +29,8 @@ type DrainOptionsApplyConfiguration struct {
 	DisableEviction *bool `json:"disableEviction,omitempty"`
 	// Label selector of the pods to evict, as in kubectl. Empty: all.
 	PodSelector *string `json:"podSelector,omitempty"`
-	// Seconds after which a pod that is being deleted is not waited for any more,
-	// for example as its kubelet is dead. 0: it is waited for until the timeout. Default 0.
+	// Seconds after which a pod that is being deleted is no longer waited for, for example
+	// because its kubelet is dead. 0: it is waited for until the timeout. Default 0.
 	SkipWaitForDeleteTimeoutSeconds *int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 

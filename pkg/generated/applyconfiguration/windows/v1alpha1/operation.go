@@ -24,7 +24,7 @@ type OperationApplyConfiguration struct {
 	Phase *windowsv1alpha1.OperationPhase `json:"phase,omitempty"`
 	// User who requested it.
 	RequestedBy *string `json:"requestedBy,omitempty"`
-	// Who wanted it: Controller, as the host needed it, or User. Empty: it was recorded by a
+	// Who wanted it: Controller, because the host needed it, or User. Empty: it was recorded by a
 	// release that did not know this field; see requestedBy, which is windows-controller for
 	// operations of the controller.
 	Origin *windowsv1alpha1.OperationOrigin `json:"origin,omitempty"`
@@ -56,8 +56,8 @@ type OperationApplyConfiguration struct {
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
-	// Of an operation in status.history: whether it began to change what the host is
-	// configured with. Before, its steps say so.
+	// Set only in status.history, where operations have no steps: whether the operation
+	// began to change the host. In status.operation, the steps say so.
 	HostChanged *bool `json:"hostChanged,omitempty"`
 	// User who requested its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`

@@ -21,8 +21,8 @@ type RemovalOptionsApplyConfiguration struct {
 	// as it is, services and credentials included. Abandon needs, besides update or
 	// create, the verb abandon on windowshosts with the name of the instance.
 	Policy *windowsv1alpha1.RemovalPolicy `json:"policy,omitempty"`
-	// How long a host that cannot be reached is waited for after the deletion, before it
-	// is given up as with Abandon. Needs the same verb. Empty: for ever.
+	// How long to keep trying to clean an unreachable host after deletion. Then it is
+	// abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.
 	After *v1.Duration `json:"after,omitempty"`
 }
 

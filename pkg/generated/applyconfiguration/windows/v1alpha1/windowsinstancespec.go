@@ -37,8 +37,8 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// The provider's ID of the machine behind the host, as in Node.spec.providerID.
 	// Used to find the Node of the host. Empty: the Node is found by address.
 	ProviderID *string `json:"providerID,omitempty"`
-	// Computer name that the host is to have, which is the name of its Node: at most 15
-	// letters, digits and hyphens. The host is restarted once when it has another one.
+	// Desired computer name of the host; its Node gets the same name. At most 15 letters,
+	// digits and hyphens. The host is restarted once when it has another name.
 	// Empty: the host keeps its name.
 	NodeName *string `json:"nodeName,omitempty"`
 	// What happens to the host when this object is deleted. Empty: what was installed on the

@@ -36,10 +36,11 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	System *SystemStatusApplyConfiguration `json:"system,omitempty"`
 	// Version of this project's software on the host. Empty: there is none yet.
 	Version *string `json:"version,omitempty"`
-	// Revision that the host is configured with now. Empty: not known yet.
+	// Revision that the host is configured with now. When the controller has no payload, it
+	// is the digest of the agent on the host. Empty: not known yet.
 	CurrentRevision *string `json:"currentRevision,omitempty"`
-	// Names the desired configuration of the host. The host is up to date
-	// when it equals currentRevision.
+	// Names the desired configuration of the host. When the controller has no payload, it is
+	// the digest of the agent. The host is up to date when it equals currentRevision.
 	DesiredRevision *string `json:"desiredRevision,omitempty"`
 	// The operation that runs or is pending, or else the last one.
 	Operation *OperationApplyConfiguration `json:"operation,omitempty"`
