@@ -90,7 +90,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 		waits  string
 	}{
 		{"no slot is free", v1alpha1.ControllerRequester, false, "Waits for a slot: another host is being changed: win-9."},
-		{"one is broken", v1alpha1.ControllerRequester, true, "configuring host win-2 of the same pool failed"},
+		{"one is broken", v1alpha1.ControllerRequester, true, "changed host win-2 of the same pool and failed"},
 		{"a person asks for it", "alice", true, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	f.reconcile(r)
 	f.eventually("it to wait", func() bool {
 		message := f.get().Status.Operation.Message
-		return strings.Contains(message, "configuring host win-2 of the same pool failed") && strings.Contains(message, "operation op-failed") &&
+		return strings.Contains(message, "changed host win-2 of the same pool and failed") && strings.Contains(message, "operation op-failed") &&
 			strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
 	})
 	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
