@@ -3,7 +3,7 @@
 
 // Package csr approves the certificate signing requests (CSRs) of the kubelets of
 // hosts: renewals of the client certificate of a node, and certificates to serve with.
-// Package pkg/controller/csr/policy decides; this package finds out what it decides by, and does it.
+// Package policy decides; this package gathers the inputs of its decisions, and approves.
 //
 // What a host is called and where it is must come from elsewhere than from its kubelet,
 // which writes the addresses of its Node itself: package identity knows from whom.
@@ -23,7 +23,7 @@
 //
 // A request that is refused is not denied, because somebody else may be responsible for
 // it. It stays pending; an event on the instance and the log say why, once, and only if
-// it still is pending after a while ([Options.Patience]). It is decided again when an
+// it still is pending after 10 seconds. It is decided again when an
 // instance changes, and now and then. Requests that are not about an instance, and those
 // of other signers, are left alone. Instances that are paused count as every other:
 // nothing is done on the host.

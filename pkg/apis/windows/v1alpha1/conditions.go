@@ -108,9 +108,9 @@ const (
 	ReasonConfiguring = "Configuring"
 	// ReasonConfigurationFailed (Configured=False): configuring the host failed; its Node may be cordoned.
 	ReasonConfigurationFailed = "ConfigurationFailed"
-	// ReasonInputsMissing (Configured=False): something in the cluster that hosts are configured with is missing or wrong.
+	// ReasonInputsMissing (Configured=False, UpToDate=Unknown): something in the cluster that hosts are configured with is missing or wrong.
 	ReasonInputsMissing = "InputsMissing"
-	// ReasonForeignNode (Configured=Unknown): others made the host a node, and it is left to them.
+	// ReasonForeignNode (Configured=Unknown, UpToDate=Unknown): others made the host a node, and it is left to them.
 	ReasonForeignNode = "ForeignNode"
 	// ReasonNotManaged (Configured=Unknown): the controller has no payload, so that hosts are watched and not configured.
 	ReasonNotManaged = "NotManaged"

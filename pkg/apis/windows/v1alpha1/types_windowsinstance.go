@@ -159,7 +159,8 @@ const (
 	InstancePending WindowsInstancePhase = "Pending"
 	// InstanceConnecting means that the controller connects to the host or inspects it.
 	InstanceConnecting WindowsInstancePhase = "Connecting"
-	// InstanceConnected means that the login works and the host is fit to be a node, and that it is no node yet.
+	// InstanceConnected means that the login works and the host is fit to be a node. It is not a node
+	// yet, or it is only watched and its Node is not ready.
 	InstanceConnected WindowsInstancePhase = "Connected"
 	// InstanceReady means that the host is logged in to and its Node is ready.
 	InstanceReady WindowsInstancePhase = "Ready"
