@@ -104,7 +104,7 @@ func (h *handshake) run(ctx context.Context, raw net.Conn) (*established, error)
 	h.progress.set(LayerHandshake)
 	w.extend(h.pool.opts.HandshakeTimeout)
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks the handshake below
-	verified := false // once; the callback is called for each exchange of keys, one after the other
+	verified := false                                          // once; the callback is called for each exchange of keys, one after the other
 	config := &ssh.ClientConfig{
 		Config:            ssh.Config{Ciphers: ciphers, KeyExchanges: keyExchanges, MACs: macs},
 		User:              h.target.User,
