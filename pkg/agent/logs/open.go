@@ -54,7 +54,7 @@ func (o *opener) open(ctx context.Context, i int) (source, *api.LogError) {
 	case channelQuery:
 		return o.openChannel(ctx, q, q.name, "", from)
 	case fileQuery:
-		return o.openFile(q, q.name, from)
+		return o.openFile(q.name, from)
 	}
 	return o.openService(ctx, q, from)
 }
@@ -123,7 +123,7 @@ func (o *opener) openChannel(ctx context.Context, q query, channel, provider str
 	return s, nil
 }
 
-func (o *opener) openFile(q query, name string, from *resume) (source, *api.LogError) {
+func (o *opener) openFile(name string, from *resume) (source, *api.LogError) {
 	s := newSeries(o.root, name)
 	_, err := s.present()
 	if err == nil {
