@@ -53,7 +53,7 @@ func csrContent(c csrCase) result {
 		request.Spec.SignerName = certificatesv1.KubeletServingSignerName
 		requester = c.CommonName
 	case "wicd":
-		request.Spec.SignerName = certificatesv1.KubeAPIServerClientSignerName
+		return result{Missing: missing["csr-content/wicd"]}
 	default:
 		return result{Error: "certificate type " + c.CertType + " is not known"}
 	}

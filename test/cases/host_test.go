@@ -122,6 +122,9 @@ func TestHostCases(t *testing.T) {
 
 func checkHostCase(t *testing.T, want wanted, got result) {
 	t.Helper()
+	if got.Missing != "" {
+		return // [TestMissing] holds the list of these to be complete
+	}
 	if want.isError {
 		if got.Error == "" {
 			t.Errorf("got output %v, want an error", got.Output)

@@ -25,6 +25,7 @@ var missing = map[string]string{
 	"username-annotation":   notTakenOver,
 
 	"cluster-config/kubeVersionGate(base v1.36)":     "no program refuses a version of Kubernetes",
+	"csr-content/wicd":                               "no program approves certificates of WMCO's daemon",
 	"cluster-config/network":                         "no program refuses a type of network",
 	"controller-decisions/byohNodeStillWanted":       "no program looks for the entry that a Node is from",
 	"controller-decisions/upgradeDecision":           notTakenOver,

@@ -74,16 +74,6 @@ func serving() *content {
 	return c
 }
 
-func wicd() *content {
-	c := client()
-	c.template.Subject = pkix.Name{CommonName: "system:wicd-node:win-1", Organization: []string{"system:wicd-nodes"}}
-	c.spec.SignerName = certificatesv1.KubeAPIServerClientSignerName
-	c.spec.Username = "system:wicd-node:win-1"
-	c.spec.Groups = []string{"system:wicd-nodes", "system:authenticated"}
-	c.spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth}
-	return c
-}
-
 // renewal is the request of a node for its next client certificate.
 func renewal() *content {
 	c := client()
@@ -196,11 +186,6 @@ func TestDecide(t *testing.T) {
 		{name: "serving as a client", content: serving(), change: func(c *content) { c.spec.Usages = client().spec.Usages }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonUsages},
 
 		// The daemon of WMCO.
-		{name: "daemon", content: wicd(), instances: []policy.Instance{host()}, want: approve, reason: policy.ReasonApproved},
-		{name: "daemon of another node", content: wicd(), change: func(c *content) { c.spec.Username = "system:wicd-node:win-2" }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNotJoining},
-		{name: "daemon with a prefix of a prefix", content: wicd(), change: func(c *content) { c.spec.Username = "system:wicd-nodewin-1" }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNotJoining},
-		{name: "daemon with a URI", content: wicd(), change: func(c *content) { c.template.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNames},
-		{name: "daemon without key encipherment", content: wicd(), change: func(c *content) { c.spec.Usages = client().spec.Usages }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonUsages},
 
 		// Whose is it?
 		{name: "no instances", content: client(), want: ignore, reason: policy.ReasonNotOurs},
@@ -225,7 +210,7 @@ func TestDecide(t *testing.T) {
 		{name: "no node at all", content: client(), change: func(c *content) { c.template.Subject.CommonName = "admin" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotANode},
 		{name: "a node without a name", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotANode},
 		{name: "another signer", content: client(), change: func(c *content) { c.spec.SignerName = "example.com/x" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonOtherSigner},
-		{name: "a node's subject for the signer of users", content: client(), change: func(c *content) { c.spec.SignerName = certificatesv1.KubeAPIServerClientSignerName }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotANode},
+		{name: "a node's subject for the signer of users", content: client(), change: func(c *content) { c.spec.SignerName = certificatesv1.KubeAPIServerClientSignerName }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonOtherSigner},
 		{name: "unreadable", content: client(), change: func(c *content) { c.spec.Request = []byte("x") }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonUnreadable},
 		{name: "approved already", content: client(), change: func(c *content) {
 			c.status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
@@ -315,7 +300,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add(encode(f, serving().template))
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
 	f.Fuzz(func(t *testing.T, request []byte) {
-		for _, c := range []*content{client(), serving(), wicd()} {
+		for _, c := range []*content{client(), serving()} {
 			c.spec.Request = request
 			d := policy.Decide(&certificatesv1.CertificateSigningRequest{Spec: c.spec}, []policy.Instance{host()})
 			if d.Verdict != policy.Approve {

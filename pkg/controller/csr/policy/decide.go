@@ -19,8 +19,6 @@ import (
 const (
 	nodeUserPrefix = "system:node:"
 	nodesGroup     = "system:nodes"
-	wicdUserPrefix = "system:wicd-node:"
-	wicdGroup      = "system:wicd-nodes"
 	authenticated  = "system:authenticated"
 )
 
@@ -32,10 +30,6 @@ const (
 	KubeletClient Kind = "KubeletClient"
 	// KubeletServing is the certificate that a kubelet serves logs and metrics with.
 	KubeletServing Kind = "KubeletServing"
-	// WICDClient is the certificate of the daemon of WMCO on a host that WMCO configured
-	// and that was adopted as it is. It is valid for an hour only, so somebody has to
-	// approve its renewal.
-	WICDClient Kind = "WICDClient"
 )
 
 // Verdict is what to do with a request.
@@ -92,10 +86,8 @@ type Decision struct {
 
 // profile is what requests of one kind must be like.
 type profile struct {
-	kind       Kind
-	signer     string
-	userPrefix string
-	group      string
+	kind   Kind
+	signer string
 	// usages are the sets of which one must be asked for, each sorted. Only a key of
 	// RSA can encipher another key, so kubelets leave that usage out for other keys.
 	usages [][]certificatesv1.KeyUsage
@@ -106,7 +98,6 @@ type profile struct {
 var profiles = []profile{
 	{
 		kind: KubeletClient, signer: certificatesv1.KubeAPIServerClientKubeletSignerName,
-		userPrefix: nodeUserPrefix, group: nodesGroup,
 		usages: [][]certificatesv1.KeyUsage{
 			{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment},
 			{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature},
@@ -114,17 +105,10 @@ var profiles = []profile{
 	},
 	{
 		kind: KubeletServing, signer: certificatesv1.KubeletServingSignerName,
-		userPrefix: nodeUserPrefix, group: nodesGroup, names: true,
+		names: true,
 		usages: [][]certificatesv1.KeyUsage{
 			{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth},
 			{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
-		},
-	},
-	{
-		kind: WICDClient, signer: certificatesv1.KubeAPIServerClientSignerName,
-		userPrefix: wicdUserPrefix, group: wicdGroup,
-		usages: [][]certificatesv1.KeyUsage{
-			{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment},
 		},
 	},
 }
@@ -151,9 +135,9 @@ func Decide(request *certificatesv1.CertificateSigningRequest, instances []Insta
 		d.Reason, d.Message = ReasonUnreadable, err.Error()
 		return d
 	}
-	nodeName, found := strings.CutPrefix(parsed.Subject.CommonName, p.userPrefix)
+	nodeName, found := strings.CutPrefix(parsed.Subject.CommonName, nodeUserPrefix)
 	if !found || nodeName == "" {
-		d.Reason, d.Message = ReasonNotANode, fmt.Sprintf("common name %q does not begin with %s", parsed.Subject.CommonName, p.userPrefix)
+		d.Reason, d.Message = ReasonNotANode, fmt.Sprintf("common name %q does not begin with %s", parsed.Subject.CommonName, nodeUserPrefix)
 		return d
 	}
 	d.NodeName = nodeName
@@ -215,8 +199,8 @@ func (p profile) check(request *certificatesv1.CertificateSigningRequest, parsed
 // organizations of a client are its groups.
 func (p profile) checkSubject(parsed *x509.CertificateRequest) *problem {
 	subject := parsed.Subject
-	if len(subject.Organization) != 1 || subject.Organization[0] != p.group {
-		return refuse(ReasonSubject, "the organizations are %q, not %q alone", subject.Organization, p.group)
+	if len(subject.Organization) != 1 || subject.Organization[0] != nodesGroup {
+		return refuse(ReasonSubject, "the organizations are %q, not %q alone", subject.Organization, nodesGroup)
 	}
 	if len(subject.Names) != 2 {
 		return refuse(ReasonSubject, "the subject %s has more than an organization and a common name", subject)
@@ -238,8 +222,8 @@ func (p profile) checkUsages(usages []certificatesv1.KeyUsage) *problem {
 func (p profile) checkRequester(request *certificatesv1.CertificateSigningRequest, nodeName string, instance *Instance) *problem {
 	user := request.Spec.Username
 	switch {
-	case user == p.userPrefix+nodeName:
-		for _, group := range []string{p.group, authenticated} {
+	case user == nodeUserPrefix+nodeName:
+		for _, group := range []string{nodesGroup, authenticated} {
 			if !slices.Contains(request.Spec.Groups, group) {
 				return refuse(ReasonGroups, "requester %s is not in group %s", user, group)
 			}
