@@ -98,10 +98,10 @@ func TestParseAllowed(t *testing.T) {
 
 func TestParseDead(t *testing.T) {
 	got, err := parseDead([]byte(`[{"Name":"a","Path":"`+module+`/pkg/a","Funcs":[
-		{"Name":"T.F","Position":{"File":"/root/pkg/a/a.go","Line":7,"Col":6}},
+		{"Name":"T.F","Position":{"File":"/src/pkg/a/a.go","Line":7,"Col":6}},
 		{"Name":"G","Position":{"File":"pkg/a/b.go","Line":8,"Col":6}},
 		{"Name":"DeepCopy","Position":{"File":"pkg/a/zz.go","Line":9,"Col":6},"Generated":true},
-		{"Name":"isA","Position":{"File":"pkg/a/a.go","Line":9,"Col":6},"Marker":true}]}]`), "/root")
+		{"Name":"isA","Position":{"File":"pkg/a/a.go","Line":9,"Col":6},"Marker":true}]}]`), "/src")
 	want := []function{
 		{name: "pkg/a.T.F", file: "pkg/a/a.go", position: "pkg/a/a.go:7"},
 		{name: "pkg/a.G", file: "pkg/a/b.go", position: "pkg/a/b.go:8"},
@@ -109,7 +109,7 @@ func TestParseDead(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(function{})); err != nil || diff != "" {
 		t.Errorf("error %v, functions (-want +got):\n%s", err, diff)
 	}
-	if _, err := parseDead([]byte("no JSON"), "/root"); err == nil {
+	if _, err := parseDead([]byte("no JSON"), "/src"); err == nil {
 		t.Error("got no error")
 	}
 }

@@ -132,9 +132,7 @@ func decodeInventory(content []byte) (*inventory, error) {
 		return nil, inventoryError("its digest is not that of its content")
 	}
 	inv := newInventory()
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(inv); err != nil {
+	if err := config.DecodeStrict(body, inv); err != nil {
 		return nil, inventoryError("%w", err)
 	}
 	inv.fill() // a null in the file is a nil map

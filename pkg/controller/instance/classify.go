@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,9 +46,4 @@ func hung(at diagnose.Stage, err error, instance *v1alpha1.WindowsInstance) bool
 // maxCause bounds how much of what others say gets into a message.
 const maxCause = 1024
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
+func orUnknown(s string) string { return cmp.Or(s, "unknown") }

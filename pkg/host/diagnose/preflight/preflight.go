@@ -7,6 +7,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -297,9 +298,4 @@ func unread(facts *api.Facts, area string) bool {
 	return slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == area })
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
-}
+func orUnknown(s string) string { return cmp.Or(s, "unknown") }
