@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/test/system"
+	"github.com/openshift/windows-instance-api/test/winhost"
+)
+
+// subject is a host that must not notice what happens to others.
+type subject struct {
+	sys             *system.System
+	namespace, name string // of its instance
+	host            winhost.Host
+	kubelets        func() int32 // how often the kubelet was started; nil: not counted
+}
+
+// subject is the host as [undisturbed] takes it.
+func (h *siteHost) subject() subject {
+	return subject{sys: h.System, namespace: h.namespace, name: h.name, host: h.host, kubelets: h.kubelets.Load}
+}
+
+// calm is what hosts, their objects and their workload were like.
+type calm struct {
+	subjects []subject
+	before   []map[string]string
+}
+
+// undisturbed remembers what hosts are like: the UIDs of instances, Nodes and pods, how often
+// host and kubelet were started, the newest operation, whether the Node is cordoned, and which
+// changes the host was told to make. mustHold compares.
+//
+// It sees what has happened by then: have something else happen first that comes after what
+// might disturb the hosts.
+func undisturbed(t *testing.T, subjects ...subject) *calm {
+	t.Helper()
+	c := &calm{subjects: subjects}
+	for _, s := range subjects {
+		c.before = append(c.before, s.describe(t))
+	}
+	return c
+}
+
+// mustHold fails the test if any of the hosts was disturbed.
+func (c *calm) mustHold(t *testing.T) {
+	t.Helper()
+	for i, s := range c.subjects {
+		if diff := cmp.Diff(c.before[i], s.describe(t)); diff != "" {
+			t.Errorf("host %s was disturbed (-before +now):\n%s", s.name, diff)
+		}
+	}
+}
+
+// describe is all that must stay, by what it is.
+func (s *subject) describe(t *testing.T) map[string]string {
+	t.Helper()
+	facts := map[string]string{"restarts": fmt.Sprint(s.host.Restarts()), "changes": s.changes()}
+	if s.kubelets != nil {
+		facts["kubelet starts"] = fmt.Sprint(s.kubelets())
+	}
+	instance, err := s.sys.Windows.WindowsV1alpha1().WindowsInstances(s.namespace).Get(t.Context(), s.name, metav1.GetOptions{})
+	if err != nil {
+		facts["instance"] = err.Error()
+		return facts
+	}
+	facts["instance"] = string(instance.UID)
+	facts["deleted"] = fmt.Sprint(instance.DeletionTimestamp != nil)
+	if op := instance.Status.Operation; op != nil {
+		facts["operation"] = fmt.Sprintf("%s %s", op.Type, op.ID)
+	}
+	if ref := instance.Status.Node; ref != nil {
+		maps.Copy(facts, s.describeNode(t, ref.Name))
+	}
+	return facts
+}
+
+func (s *subject) describeNode(t *testing.T, name string) map[string]string {
+	t.Helper()
+	node, err := s.sys.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return map[string]string{"Node": err.Error()}
+	}
+	pods, err := s.sys.Kube.CoreV1().Pods(corev1.NamespaceAll).List(t.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := map[string]string{
+		"Node": string(node.UID), "boot of the Node": node.Status.NodeInfo.BootID, "cordoned": fmt.Sprint(node.Spec.Unschedulable),
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		facts["pod "+pod.Namespace+"/"+pod.Name] = fmt.Sprintf("%s, deleted %t", pod.UID, pod.DeletionTimestamp != nil)
+	}
+	return facts
+}
+
+// changes lists the commands that changed the host, or asked it to restart.
+func (s *subject) changes() string {
+	changing := []string{api.CommandApply, api.CommandCleanup, api.CommandCommit, api.CommandRestart}
+	var told []string
+	for _, line := range s.host.Commands() {
+		if words := strings.Fields(line); len(words) > 1 && slices.Contains(changing, words[len(words)-1]) {
+			told = append(told, words[len(words)-1])
+		}
+	}
+	return strings.Join(told, " ")
+}
+
+// TestUndisturbed has the helper see what it is for.
+func TestUndisturbed(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	host := startHost(t, winhost.Options{})
+	kubectlIn(t, instanceYAML(ns, "w", host), "create", "-f", "-").ok(t)
+	waitFor(t, ns, "w", preflightPassed)
+	s := subject{sys: sys, namespace: ns, name: "w", host: host}
+	undisturbed(t, s).mustHold(t)
+	before := s.describe(t)
+	kubectl(t, "delete", "wi", "w", "-n", ns).ok(t)
+	kubectlIn(t, instanceYAML(ns, "w", host), "create", "-f", "-").ok(t)
+	waitFor(t, ns, "w", preflightPassed)
+	if cmp.Equal(before, s.describe(t)) {
+		t.Errorf("an instance that was made anew is not noticed: %v", before)
+	}
+	if got := before["changes"]; got != "" {
+		t.Errorf("a host that is watched was changed: %s", got)
+	}
+}
