@@ -22,7 +22,8 @@ import (
 
 // drainFlags are those of kubectl drain.
 type drainFlags struct {
-	gracePeriod, skipWait                                 int
+	gracePeriod                                           int
+	skipWait                                              int32
 	timeout                                               time.Duration
 	ignoreDaemonSets, deleteEmptyDir, force, disableEvict bool
 	podSelector, timeoutFlag                              string
@@ -39,7 +40,7 @@ func (d *drainFlags) addFlags(cmd *cobra.Command, timeoutFlag string) {
 	f.BoolVar(&d.force, "force", false, "Evict pods that no controller manages, too; nothing recreates them.")
 	f.BoolVar(&d.disableEvict, "disable-eviction", false, "Delete pods instead of evicting them, which passes over PodDisruptionBudgets.")
 	f.StringVar(&d.podSelector, "pod-selector", "", "Label selector of the pods to evict. Empty: all.")
-	f.IntVar(&d.skipWait, "skip-wait-for-delete-timeout", 0, "Seconds after which a pod that is being deleted is not waited for any more. 0: it is waited for.")
+	f.Int32Var(&d.skipWait, "skip-wait-for-delete-timeout", 0, "Seconds after which a pod that is being deleted is not waited for any more. 0: it is waited for.")
 }
 
 // changed says whether any of the flags was given.
@@ -51,7 +52,7 @@ func (d *drainFlags) changed() bool {
 func (d *drainFlags) options() v1alpha1.DrainOptions {
 	o := v1alpha1.DrainOptions{
 		DeleteEmptyDirData: d.deleteEmptyDir, Force: d.force, DisableEviction: d.disableEvict,
-		PodSelector: d.podSelector, SkipWaitForDeleteTimeoutSeconds: int32(d.skipWait),
+		PodSelector: d.podSelector,
 	}
 	if d.gracePeriod >= 0 {
 		o.GracePeriodSeconds = new(int64(d.gracePeriod))
@@ -61,6 +62,9 @@ func (d *drainFlags) options() v1alpha1.DrainOptions {
 	}
 	if d.flags.Changed("ignore-daemonsets") {
 		o.IgnoreDaemonSets = &d.ignoreDaemonSets
+	}
+	if d.flags.Changed("skip-wait-for-delete-timeout") {
+		o.SkipWaitForDeleteTimeoutSeconds = &d.skipWait
 	}
 	return o
 }

@@ -89,7 +89,7 @@ type DrainOptions struct {
 	Force                           bool
 	DisableEviction                 bool
 	PodSelector                     string
-	SkipWaitForDeleteTimeoutSeconds int32
+	SkipWaitForDeleteTimeoutSeconds *int32
 }
 
 // RebootMode is how a host is restarted.

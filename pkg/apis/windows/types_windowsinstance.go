@@ -72,6 +72,7 @@ type WindowsInstanceStatus struct {
 	Addresses          []string
 	HostKeys           []HostKeyStatus
 	Node               *NodeReference
+	MachineID          string
 	System             *SystemStatus
 	Version            string
 	CurrentRevision    string

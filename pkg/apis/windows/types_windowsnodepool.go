@@ -24,9 +24,25 @@ type WindowsNodePool struct {
 
 // WindowsNodePoolSpec describes where the hosts of a pool come from and what they have in common.
 type WindowsNodePoolSpec struct {
-	Source   PoolSource
-	Paused   bool
-	Template PoolTemplate
+	Source         PoolSource
+	Paused         bool
+	Template       PoolTemplate
+	UpdateStrategy PoolUpdateStrategy
+}
+
+// PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
+type PoolUpdateStrategy struct {
+	Drain PoolDrainOptions
+}
+
+// PoolDrainOptions say how pods leave the Nodes of a pool before the controller changes or
+// removes a host.
+type PoolDrainOptions struct {
+	GracePeriodSeconds              *int64
+	TimeoutSeconds                  *int64
+	DeleteEmptyDirData              *bool
+	Force                           *bool
+	SkipWaitForDeleteTimeoutSeconds *int32
 }
 
 // PoolSource is where the hosts of a pool come from. Exactly one member is set.
@@ -94,6 +110,12 @@ type WindowsNodePoolPhase string
 // PoolPending is the phase of a pool that no controller has seen yet.
 const PoolPending WindowsNodePoolPhase = "Pending"
 
+// PoolRemoval is the removal of a host by the controller of the source.
+type PoolRemoval struct {
+	Name string
+	Time metav1.Time
+}
+
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatus struct {
 	ObservedGeneration  int64
@@ -103,6 +125,7 @@ type WindowsNodePoolStatus struct {
 	ReadyReplicas       int32
 	UpdatedReplicas     int32
 	UnavailableReplicas int32
+	RecentRemovals      []PoolRemoval
 	Conditions          []metav1.Condition
 }
 

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -109,7 +110,7 @@ func drainOptions(op *v1alpha1.Operation, began time.Time) drain.Options {
 		Force:              asked.Force,
 		DisableEviction:    asked.DisableEviction,
 		PodSelector:        asked.PodSelector,
-		SkipWaitForDelete:  time.Duration(asked.SkipWaitForDeleteTimeoutSeconds) * time.Second,
+		SkipWaitForDelete:  time.Duration(ptr.Deref(asked.SkipWaitForDeleteTimeoutSeconds, 0)) * time.Second,
 	}
 	if *asked.TimeoutSeconds > 0 {
 		o.Deadline = began.Add(time.Duration(*asked.TimeoutSeconds) * time.Second)

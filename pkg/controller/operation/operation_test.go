@@ -491,7 +491,7 @@ func TestDrainOptions(t *testing.T) {
 			"everything",
 			&v1alpha1.DrainOptions{
 				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(0)), IgnoreDaemonSets: new(false), DeleteEmptyDirData: true, Force: true,
-				DisableEviction: true, PodSelector: "a=b", SkipWaitForDeleteTimeoutSeconds: 7,
+				DisableEviction: true, PodSelector: "a=b", SkipWaitForDeleteTimeoutSeconds: new(int32(7)),
 			},
 			drain.Options{GracePeriodSeconds: new(int64(5)), DeleteEmptyDirData: true, Force: true, DisableEviction: true, PodSelector: "a=b", SkipWaitForDelete: 7 * time.Second},
 		},

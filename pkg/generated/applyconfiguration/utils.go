@@ -43,12 +43,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &windowsv1alpha1.OperationProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OperationStep"):
 		return &windowsv1alpha1.OperationStepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolDrainOptions"):
+		return &windowsv1alpha1.PoolDrainOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolReference"):
 		return &windowsv1alpha1.PoolReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolRemoval"):
+		return &windowsv1alpha1.PoolRemovalApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolSource"):
 		return &windowsv1alpha1.PoolSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PoolTemplate"):
 		return &windowsv1alpha1.PoolTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PoolUpdateStrategy"):
+		return &windowsv1alpha1.PoolUpdateStrategyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RebootOptions"):
 		return &windowsv1alpha1.RebootOptionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RemovalOptions"):

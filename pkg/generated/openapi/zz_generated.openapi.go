@@ -50,9 +50,12 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.OperationProgress{}.OpenAPIModelName():                 schema_pkg_apis_windows_v1alpha1_OperationProgress(ref),
 		v1alpha1.OperationStep{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_OperationStep(ref),
 		v1alpha1.PlannedChange{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PlannedChange(ref),
+		v1alpha1.PoolDrainOptions{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref),
 		v1alpha1.PoolReference{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_PoolReference(ref),
+		v1alpha1.PoolRemoval{}.OpenAPIModelName():                       schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref),
 		v1alpha1.PoolSource{}.OpenAPIModelName():                        schema_pkg_apis_windows_v1alpha1_PoolSource(ref),
 		v1alpha1.PoolTemplate{}.OpenAPIModelName():                      schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref),
+		v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName():                schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref),
 		v1alpha1.RebootInspection{}.OpenAPIModelName():                  schema_pkg_apis_windows_v1alpha1_RebootInspection(ref),
 		v1alpha1.RebootOptions{}.OpenAPIModelName():                     schema_pkg_apis_windows_v1alpha1_RebootOptions(ref),
 		v1alpha1.RemovalOptions{}.OpenAPIModelName():                    schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref),
@@ -619,7 +622,7 @@ func schema_pkg_apis_windows_v1alpha1_DrainOptions(ref common.ReferenceCallback)
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Default 0.",
+							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -1618,6 +1621,54 @@ func schema_pkg_apis_windows_v1alpha1_PlannedChange(ref common.ReferenceCallback
 	}
 }
 
+func schema_pkg_apis_windows_v1alpha1_PoolDrainOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolDrainOptions say how pods leave the Nodes of a pool before the controller changes or removes a host. Pods of DaemonSets stay, and PodDisruptionBudgets hold.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"gracePeriodSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Seconds that each pod gets to end, in place of its own terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"timeoutSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Seconds after which the drain fails when pods are still there; the controller tries again later. 0: never. Default 600.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"deleteEmptyDirData": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether pods with emptyDir volumes are evicted too; what they hold is lost. While false the hosts that run any are neither reconfigured, where that needs a drain, nor removed. Default true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"force": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether pods that no controller manages are evicted too; nothing recreates them. While false the hosts that run any are neither reconfigured, where that needs a drain, nor removed. Default true.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"skipWaitForDeleteTimeoutSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the Node is not ready, and otherwise 0.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
 func schema_pkg_apis_windows_v1alpha1_PoolReference(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -1637,6 +1688,36 @@ func schema_pkg_apis_windows_v1alpha1_PoolReference(ref common.ReferenceCallback
 				Required: []string{"name"},
 			},
 		},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolRemoval is the removal of a host by the controller of the source.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Name of the WindowsInstance that was deleted. Required.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"time": {
+						SchemaProps: spec.SchemaProps{
+							Description: "When it was deleted. Required.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"name", "time"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -1759,6 +1840,28 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 		},
 		Dependencies: []string{
 			v1alpha1.ContainerdTemplate{}.OpenAPIModelName(), v1alpha1.KubeletTemplate{}.OpenAPIModelName(), v1alpha1.LogRotationTemplate{}.OpenAPIModelName(), v1alpha1.NodeTaint{}.OpenAPIModelName(), v1alpha1.SecretReference{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_windows_v1alpha1_PoolUpdateStrategy(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"drain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How the Nodes of the hosts are drained by the operations that the controller itself records, because a host has to be reconfigured or removed. Drains and reboots that users request have options of their own.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PoolDrainOptions{}.OpenAPIModelName()),
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.PoolDrainOptions{}.OpenAPIModelName()},
 	}
 }
 
@@ -2472,7 +2575,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceDrainSpec(ref common.Refere
 					},
 					"skipWaitForDeleteTimeoutSeconds": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Default 0.",
+							Description: "Seconds after which a pod that is being deleted is no longer waited for, for example because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -3430,6 +3533,13 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 							Ref:         ref(v1alpha1.NodeReference{}.OpenAPIModelName()),
 						},
 					},
+					"machineID": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Identifies the machine behind the host: it tells this machine from another one that presents the same host key, for example because both were made from one image. Empty: not known.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
 					"system": {
 						SchemaProps: spec.SchemaProps{
 							Description: "What the host reported about itself when it was last inspected.",
@@ -3688,12 +3798,19 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolSpec(ref common.ReferenceCa
 							Ref:         ref(v1alpha1.PoolTemplate{}.OpenAPIModelName()),
 						},
 					},
+					"updateStrategy": {
+						SchemaProps: spec.SchemaProps{
+							Description: "How the controller changes and removes the hosts of the pool.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"source"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.PoolSource{}.OpenAPIModelName(), v1alpha1.PoolTemplate{}.OpenAPIModelName()},
+			v1alpha1.PoolSource{}.OpenAPIModelName(), v1alpha1.PoolTemplate{}.OpenAPIModelName(), v1alpha1.PoolUpdateStrategy{}.OpenAPIModelName()},
 	}
 }
 
@@ -3759,6 +3876,24 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							Format:      "int32",
 						},
 					},
+					"recentRemovals": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "Hosts that the controller of the source removed lately because the source no longer has them. They are counted so that a mistake in the source, which would remove many hosts in a short time, is noticed before all of them are gone.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.PoolRemoval{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -3786,7 +3921,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 			},
 		},
 		Dependencies: []string{
-			metav1.Condition{}.OpenAPIModelName()},
+			v1alpha1.PoolRemoval{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 

@@ -103,6 +103,8 @@ func TestStatusRules(t *testing.T) {
 		{"a condition without its parts", windows.WindowsInstanceStatus{Conditions: []metav1.Condition{{Type: "Ready"}}}, []string{
 			"FieldValueRequired status.conditions[0].lastTransitionTime", "FieldValueRequired status.conditions[0].reason", "FieldValueRequired status.conditions[0].status",
 		}},
+		{"the longest ID of a machine", windows.WindowsInstanceStatus{MachineID: strings.Repeat("a", 128)}, nil},
+		{"an ID of a machine that is too long", windows.WindowsInstanceStatus{MachineID: strings.Repeat("a", 129)}, []string{"FieldValueTooLong status.machineID"}},
 		{"a host key that is none", windows.WindowsInstanceStatus{HostKeys: []windows.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA"}}}, []string{"FieldValueInvalid status.hostKeys[0].key"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ package windowsnodepool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -67,6 +68,19 @@ func withTaint(key string, effect windows.NodeTaintEffect) windows.WindowsNodePo
 	return windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{NodeTaints: []windows.NodeTaint{{Key: key, Effect: effect}}}}
 }
 
+func withDrain(o windows.PoolDrainOptions) windows.WindowsNodePoolSpec {
+	return windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, UpdateStrategy: windows.PoolUpdateStrategy{Drain: o}}
+}
+
+// removals are those of n hosts.
+func removals(n int) []windows.PoolRemoval {
+	var all []windows.PoolRemoval
+	for i := range n {
+		all = append(all, windows.PoolRemoval{Name: fmt.Sprintf("win-%d", i), Time: metav1.NewTime(time.Unix(1, 0))})
+	}
+	return all
+}
+
 func TestRulesOfANewPool(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -85,6 +99,13 @@ func TestRulesOfANewPool(t *testing.T) {
 		{"taint with another effect", withTaint("a", "Never"), []string{"FieldValueNotSupported spec.template.nodeTaints[0].effect"}},
 		{"taint without key", withTaint("", "NoSchedule"), []string{"FieldValueRequired spec.template.nodeTaints[0].key"}},
 		{"unknown log level", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{Containerd: &windows.ContainerdTemplate{LogLevel: "loud"}}}, []string{"FieldValueNotSupported spec.template.containerd.logLevel"}},
+		{"drain of the controller", withDrain(windows.PoolDrainOptions{GracePeriodSeconds: new(int64(0)), TimeoutSeconds: new(int64(604800)), SkipWaitForDeleteTimeoutSeconds: new(int32(60))}), nil},
+		{"drain: below", withDrain(windows.PoolDrainOptions{GracePeriodSeconds: new(int64(-1)), TimeoutSeconds: new(int64(-1)), SkipWaitForDeleteTimeoutSeconds: new(int32(-1))}), []string{
+			"FieldValueInvalid spec.updateStrategy.drain.gracePeriodSeconds", "FieldValueInvalid spec.updateStrategy.drain.skipWaitForDeleteTimeoutSeconds", "FieldValueInvalid spec.updateStrategy.drain.timeoutSeconds",
+		}},
+		{"drain: above", withDrain(windows.PoolDrainOptions{GracePeriodSeconds: new(int64(604801)), TimeoutSeconds: new(int64(604801)), SkipWaitForDeleteTimeoutSeconds: new(int32(604801))}), []string{
+			"FieldValueInvalid spec.updateStrategy.drain.gracePeriodSeconds", "FieldValueInvalid spec.updateStrategy.drain.skipWaitForDeleteTimeoutSeconds", "FieldValueInvalid spec.updateStrategy.drain.timeoutSeconds",
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pool := validPool()
@@ -113,6 +134,9 @@ func TestRulesOfAChangedPool(t *testing.T) {
 		{"source removed", false, func(p *windows.WindowsNodePool) { p.Spec.Source = windows.PoolSource{} }, []string{"FieldValueInvalid spec.source"}},
 		{"counts", true, func(p *windows.WindowsNodePool) { p.Status.ReadyReplicas = 3 }, nil},
 		{"source through status is ignored", true, func(p *windows.WindowsNodePool) { p.Spec.Source = windows.PoolSource{} }, nil},
+		{"removals", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = removals(1024) }, nil},
+		{"too many removals", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = removals(1025) }, []string{"FieldValueTooMany status.recentRemovals"}},
+		{"removal of nothing", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = []windows.PoolRemoval{{}} }, []string{"FieldValueRequired status.recentRemovals[0].name"}},
 		{"bad condition", true, func(p *windows.WindowsNodePool) { p.Status.Conditions = []metav1.Condition{bad} }, []string{"FieldValueNotSupported status.conditions[0].status"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

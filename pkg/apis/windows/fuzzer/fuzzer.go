@@ -35,6 +35,18 @@ func Funcs(serializer.CodecFactory) []any {
 				o.IgnoreDaemonSets = new(c.Bool())
 			}
 		},
+		func(o *windows.PoolDrainOptions, c randfill.Continue) {
+			c.FillNoCustom(o)
+			if o.TimeoutSeconds == nil {
+				o.TimeoutSeconds = new(int64(v1alpha1.DefaultDrainTimeoutSeconds))
+			}
+			if o.DeleteEmptyDirData == nil {
+				o.DeleteEmptyDirData = new(c.Bool())
+			}
+			if o.Force == nil {
+				o.Force = new(c.Bool())
+			}
+		},
 		func(o *windows.RebootOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.TimeoutSeconds == nil {

@@ -31,6 +31,20 @@ func SetDefaults_WindowsInstanceLogOptions(o *WindowsInstanceLogOptions) {
 	}
 }
 
+// SetDefaults_PoolDrainOptions fills in what a user may leave out: the operations of the
+// controller change or remove a host, so that what only this host has is lost in any case.
+func SetDefaults_PoolDrainOptions(o *PoolDrainOptions) {
+	if o.TimeoutSeconds == nil {
+		o.TimeoutSeconds = new(int64(DefaultDrainTimeoutSeconds))
+	}
+	if o.DeleteEmptyDirData == nil {
+		o.DeleteEmptyDirData = new(true)
+	}
+	if o.Force == nil {
+		o.Force = new(true)
+	}
+}
+
 const (
 	// DefaultDrainTimeoutSeconds is what a drain gets by default.
 	DefaultDrainTimeoutSeconds = 600

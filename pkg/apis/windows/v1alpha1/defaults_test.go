@@ -19,6 +19,14 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
+// allDrainOptions has a value in each field that is not its default.
+func allDrainOptions() v1alpha1.PoolUpdateStrategy {
+	return v1alpha1.PoolUpdateStrategy{Drain: v1alpha1.PoolDrainOptions{
+		GracePeriodSeconds: new(int64(0)), TimeoutSeconds: new(int64(0)), DeleteEmptyDirData: new(false), Force: new(false),
+		SkipWaitForDeleteTimeoutSeconds: new(int32(0)),
+	}}
+}
+
 func TestDefaults(t *testing.T) {
 	yes, no := true, false
 	for _, test := range []struct {
@@ -55,9 +63,16 @@ func TestDefaults(t *testing.T) {
 			&v1alpha1.WindowsInstanceLogOptions{CaseSensitive: &no, Output: "json"},
 		},
 		{
-			"a pool has none",
+			"pool, for example one that an earlier release stored",
 			&v1alpha1.WindowsNodePool{},
-			&v1alpha1.WindowsNodePool{},
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{Drain: v1alpha1.PoolDrainOptions{
+				TimeoutSeconds: new(int64(600)), DeleteEmptyDirData: &yes, Force: &yes,
+			}}}},
+		},
+		{
+			"pool with all of it",
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allDrainOptions()}},
+			&v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: allDrainOptions()}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

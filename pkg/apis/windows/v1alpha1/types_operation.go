@@ -206,11 +206,13 @@ type DrainOptions struct {
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
+	// +k8s:maximum=604800
 	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
 	// Seconds after which the drain fails when pods are still there. 0: never. Default 600.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
+	// +k8s:maximum=604800
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 	// Whether pods of DaemonSets may stay; otherwise the drain fails where there are
 	// any, as their controller would recreate them at once. Default true.
@@ -234,11 +236,12 @@ type DrainOptions struct {
 	// +k8s:maxLength=4096
 	PodSelector string `json:"podSelector,omitempty"`
 	// Seconds after which a pod that is being deleted is no longer waited for, for example
-	// because its kubelet is dead. 0: it is waited for until the timeout. Default 0.
+	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=0
-	SkipWaitForDeleteTimeoutSeconds int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
+	// +k8s:maximum=604800
+	SkipWaitForDeleteTimeoutSeconds *int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 
 // RebootMode is how a host is restarted.
@@ -266,5 +269,6 @@ type RebootOptions struct {
 	// +optional
 	// +k8s:optional
 	// +k8s:minimum=1
+	// +k8s:maximum=604800
 	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
 }

@@ -212,6 +212,13 @@ type WindowsInstanceStatus struct {
 	// The Node of the host. Empty: it is no node.
 	// +optional
 	Node *NodeReference `json:"node,omitempty"`
+	// Identifies the machine behind the host: it tells this machine from another one that
+	// presents the same host key, for example because both were made from one image. Empty: not
+	// known.
+	// +optional
+	// +k8s:optional
+	// +k8s:maxLength=128
+	MachineID string `json:"machineID,omitempty"`
 	// What the host reported about itself when it was last inspected.
 	// +optional
 	System *SystemStatus `json:"system,omitempty"`

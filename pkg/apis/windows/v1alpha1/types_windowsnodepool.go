@@ -44,6 +44,55 @@ type WindowsNodePoolSpec struct {
 	// What every host of the pool gets.
 	// +optional
 	Template PoolTemplate `json:"template,omitempty"`
+	// How the controller changes and removes the hosts of the pool.
+	// +optional
+	UpdateStrategy PoolUpdateStrategy `json:"updateStrategy,omitempty"`
+}
+
+// PoolUpdateStrategy describes how the controller changes and removes the hosts of a pool.
+type PoolUpdateStrategy struct {
+	// How the Nodes of the hosts are drained by the operations that the controller itself
+	// records, because a host has to be reconfigured or removed. Drains and reboots that users
+	// request have options of their own.
+	// +optional
+	Drain PoolDrainOptions `json:"drain,omitempty"`
+}
+
+// PoolDrainOptions say how pods leave the Nodes of a pool before the controller changes or
+// removes a host. Pods of DaemonSets stay, and PodDisruptionBudgets hold.
+type PoolDrainOptions struct {
+	// Seconds that each pod gets to end, in place of its own
+	// terminationGracePeriodSeconds. 0 kills pods at once. Empty: that of each pod.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=604800
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds,omitempty"`
+	// Seconds after which the drain fails when pods are still there; the controller tries
+	// again later. 0: never. Default 600.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=604800
+	TimeoutSeconds *int64 `json:"timeoutSeconds,omitempty"`
+	// Whether pods with emptyDir volumes are evicted too; what they hold is lost.
+	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor
+	// removed. Default true.
+	// +optional
+	DeleteEmptyDirData *bool `json:"deleteEmptyDirData,omitempty"`
+	// Whether pods that no controller manages are evicted too; nothing recreates them.
+	// While false the hosts that run any are neither reconfigured, where that needs a drain, nor
+	// removed. Default true.
+	// +optional
+	Force *bool `json:"force,omitempty"`
+	// Seconds after which a pod that is being deleted is no longer waited for, for example
+	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: 60 while the
+	// Node is not ready, and otherwise 0.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=604800
+	SkipWaitForDeleteTimeoutSeconds *int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 
 // PoolSource is where the hosts of a pool come from. Exactly one member is set.
@@ -230,6 +279,16 @@ const (
 	PoolDegraded WindowsNodePoolPhase = "Degraded"
 )
 
+// PoolRemoval is the removal of a host by the controller of the source.
+type PoolRemoval struct {
+	// Name of the WindowsInstance that was deleted. Required.
+	// +k8s:required
+	// +k8s:maxLength=253
+	Name string `json:"name"`
+	// When it was deleted. Required.
+	Time metav1.Time `json:"time"`
+}
+
 // WindowsNodePoolStatus is what is known of a pool.
 type WindowsNodePoolStatus struct {
 	// The generation of the spec that this status is about.
@@ -253,6 +312,15 @@ type WindowsNodePoolStatus struct {
 	// Number of hosts in the source that are not ready.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
+	// Hosts that the controller of the source removed lately because the source no longer has
+	// them. They are counted so that a mistake in the source, which would remove many hosts in
+	// a short time, is noticed before all of them are gone.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=1024
+	RecentRemovals []PoolRemoval `json:"recentRemovals,omitempty"`
 	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
 	// a message with what to do.
 	// +optional

@@ -24,6 +24,8 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceReboot{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceReboot(obj.(*WindowsInstanceReboot)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceReconfigure{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceReconfigure(obj.(*WindowsInstanceReconfigure)) })
 	scheme.AddTypeDefaultingFunc(&WindowsInstanceUncordon{}, func(obj interface{}) { SetObjectDefaults_WindowsInstanceUncordon(obj.(*WindowsInstanceUncordon)) })
+	scheme.AddTypeDefaultingFunc(&WindowsNodePool{}, func(obj interface{}) { SetObjectDefaults_WindowsNodePool(obj.(*WindowsNodePool)) })
+	scheme.AddTypeDefaultingFunc(&WindowsNodePoolList{}, func(obj interface{}) { SetObjectDefaults_WindowsNodePoolList(obj.(*WindowsNodePoolList)) })
 	return nil
 }
 
@@ -117,5 +119,16 @@ func SetObjectDefaults_WindowsInstanceUncordon(in *WindowsInstanceUncordon) {
 		if in.Status.Operation.Reboot != nil {
 			SetDefaults_RebootOptions(in.Status.Operation.Reboot)
 		}
+	}
+}
+
+func SetObjectDefaults_WindowsNodePool(in *WindowsNodePool) {
+	SetDefaults_PoolDrainOptions(&in.Spec.UpdateStrategy.Drain)
+}
+
+func SetObjectDefaults_WindowsNodePoolList(in *WindowsNodePoolList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_WindowsNodePool(a)
 	}
 }

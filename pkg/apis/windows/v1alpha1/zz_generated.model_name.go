@@ -154,8 +154,18 @@ func (in PlannedChange) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolDrainOptions) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolDrainOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolReference) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolReference"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolRemoval) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
@@ -166,6 +176,11 @@ func (in PoolSource) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PoolTemplate) OpenAPIModelName() string {
 	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolTemplate"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PoolUpdateStrategy) OpenAPIModelName() string {
+	return "com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

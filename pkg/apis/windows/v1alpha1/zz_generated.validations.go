@@ -315,6 +315,9 @@ func Validate_DrainOptions(
 			if earlyReturn {
 				return // do not proceed
 			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
+			}
 			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
 				errs = append(errs, e...)
 			}
@@ -345,6 +348,9 @@ func Validate_DrainOptions(
 			}
 			if earlyReturn {
 				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
 			}
 			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
 				errs = append(errs, e...)
@@ -407,11 +413,14 @@ func Validate_DrainOptions(
 			}
 			// call field-attached validations
 			earlyReturn := false
-			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
 				earlyReturn = true
 			}
 			if earlyReturn {
 				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
 			}
 			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
 				errs = append(errs, e...)
@@ -420,9 +429,9 @@ func Validate_DrainOptions(
 		}
 		oldVal := safe.Field(oldObj,
 			func(oldObj *DrainOptions) *int32 {
-				return &oldObj.SkipWaitForDeleteTimeoutSeconds
+				return oldObj.SkipWaitForDeleteTimeoutSeconds
 			})
-		errs = append(errs, fn(fldPath.Child("skipWaitForDeleteTimeoutSeconds"), &obj.SkipWaitForDeleteTimeoutSeconds, oldVal, oldObj != nil)...)
+		errs = append(errs, fn(fldPath.Child("skipWaitForDeleteTimeoutSeconds"), obj.SkipWaitForDeleteTimeoutSeconds, oldVal, oldObj != nil)...)
 	}
 
 	return errs
@@ -684,6 +693,120 @@ func Validate_Operation(
 	return errs
 }
 
+// Validate_PoolDrainOptions validates an instance of PoolDrainOptions according
+// to declarative validation rules in the API schema.
+func Validate_PoolDrainOptions(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolDrainOptions) (errs field.ErrorList) {
+
+	{ // field PoolDrainOptions.GracePeriodSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolDrainOptions) *int64 {
+				return oldObj.GracePeriodSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("gracePeriodSeconds"), obj.GracePeriodSeconds, oldVal, oldObj != nil)...)
+	}
+
+	{ // field PoolDrainOptions.TimeoutSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolDrainOptions) *int64 {
+				return oldObj.TimeoutSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("timeoutSeconds"), obj.TimeoutSeconds, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolDrainOptions.DeleteEmptyDirData has no validation
+	// field PoolDrainOptions.Force has no validation
+
+	{ // field PoolDrainOptions.SkipWaitForDeleteTimeoutSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int32,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolDrainOptions) *int32 {
+				return oldObj.SkipWaitForDeleteTimeoutSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("skipWaitForDeleteTimeoutSeconds"), obj.SkipWaitForDeleteTimeoutSeconds, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 // Validate_PoolReference validates an instance of PoolReference according
 // to declarative validation rules in the API schema.
 func Validate_PoolReference(
@@ -722,6 +845,48 @@ func Validate_PoolReference(
 		errs = append(errs, fn(fldPath.Child("name"), &obj.Name, oldVal, oldObj != nil)...)
 	}
 
+	return errs
+}
+
+// Validate_PoolRemoval validates an instance of PoolRemoval according
+// to declarative validation rules in the API schema.
+func Validate_PoolRemoval(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolRemoval) (errs field.ErrorList) {
+
+	{ // field PoolRemoval.Name
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 253); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolRemoval) *string {
+				return &oldObj.Name
+			})
+		errs = append(errs, fn(fldPath.Child("name"), &obj.Name, oldVal, oldObj != nil)...)
+	}
+
+	// field PoolRemoval.Time has no validation
 	return errs
 }
 
@@ -1007,6 +1172,37 @@ func Validate_PoolTemplate(
 	return errs
 }
 
+// Validate_PoolUpdateStrategy validates an instance of PoolUpdateStrategy according
+// to declarative validation rules in the API schema.
+func Validate_PoolUpdateStrategy(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PoolUpdateStrategy) (errs field.ErrorList) {
+
+	{ // field PoolUpdateStrategy.Drain
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolDrainOptions,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolDrainOptions(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolUpdateStrategy) *PoolDrainOptions {
+				return &oldObj.Drain
+			})
+		errs = append(errs, fn(fldPath.Child("drain"), &obj.Drain, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
 var symbolsForRebootMode = sets.New(RebootForce, RebootGraceful, RebootIfPending)
 
 // Validate_RebootMode validates an instance of RebootMode according
@@ -1076,6 +1272,9 @@ func Validate_RebootOptions(
 			}
 			if earlyReturn {
 				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 604800); len(e) != 0 {
+				errs = append(errs, e...)
 			}
 			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 1); len(e) != 0 {
 				errs = append(errs, e...)
@@ -2182,6 +2381,38 @@ func Validate_WindowsInstanceStatus(
 	// field WindowsInstanceStatus.Addresses has no validation
 	// field WindowsInstanceStatus.HostKeys has no validation
 	// field WindowsInstanceStatus.Node has no validation
+
+	{ // field WindowsInstanceStatus.MachineID
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxLength(ctx, op, fldPath, obj, oldObj, 128); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *string {
+				return &oldObj.MachineID
+			})
+		errs = append(errs, fn(fldPath.Child("machineID"), &obj.MachineID, oldVal, oldObj != nil)...)
+	}
+
 	// field WindowsInstanceStatus.System has no validation
 	// field WindowsInstanceStatus.Version has no validation
 	// field WindowsInstanceStatus.CurrentRevision has no validation
@@ -2451,6 +2682,28 @@ func Validate_WindowsNodePoolSpec(
 		errs = append(errs, fn(fldPath.Child("template"), &obj.Template, oldVal, oldObj != nil)...)
 	}
 
+	{ // field WindowsNodePoolSpec.UpdateStrategy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *PoolUpdateStrategy,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_PoolUpdateStrategy(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolSpec) *PoolUpdateStrategy {
+				return &oldObj.UpdateStrategy
+			})
+		errs = append(errs, fn(fldPath.Child("updateStrategy"), &obj.UpdateStrategy, oldVal, oldObj != nil)...)
+	}
+
 	return errs
 }
 
@@ -2467,6 +2720,42 @@ func Validate_WindowsNodePoolStatus(
 	// field WindowsNodePoolStatus.ReadyReplicas has no validation
 	// field WindowsNodePoolStatus.UpdatedReplicas has no validation
 	// field WindowsNodePoolStatus.UnavailableReplicas has no validation
+
+	{ // field WindowsNodePoolStatus.RecentRemovals
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []PoolRemoval,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 1024).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_PoolRemoval); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) []PoolRemoval {
+				return oldObj.RecentRemovals
+			})
+		errs = append(errs, fn(fldPath.Child("recentRemovals"), obj.RecentRemovals, oldVal, oldObj != nil)...)
+	}
 
 	{ // field WindowsNodePoolStatus.Conditions
 		fn := func(

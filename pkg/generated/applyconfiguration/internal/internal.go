@@ -298,6 +298,24 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolDrainOptions
+  map:
+    fields:
+    - name: deleteEmptyDirData
+      type:
+        scalar: boolean
+    - name: force
+      type:
+        scalar: boolean
+    - name: gracePeriodSeconds
+      type:
+        scalar: numeric
+    - name: skipWaitForDeleteTimeoutSeconds
+      type:
+        scalar: numeric
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolReference
   map:
     fields:
@@ -305,6 +323,16 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+      default: ""
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolSource
   map:
     fields:
@@ -354,6 +382,13 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - key
           - effect
+- name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy
+  map:
+    fields:
+    - name: drain
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolDrainOptions
+      default: {}
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.RebootOptions
   map:
     fields:
@@ -506,6 +541,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.HostKeyStatus
           elementRelationship: atomic
+    - name: machineID
+      type:
+        scalar: string
     - name: node
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeReference
@@ -559,6 +597,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolTemplate
       default: {}
+    - name: updateStrategy
+      type:
+        namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy
+      default: {}
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.WindowsNodePoolStatus
   map:
     fields:
@@ -584,6 +626,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: 0
+    - name: recentRemovals
+      type:
+        list:
+          elementType:
+            namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval
+          elementRelationship: atomic
     - name: replicas
       type:
         scalar: numeric

@@ -30,7 +30,7 @@ type DrainOptionsApplyConfiguration struct {
 	// Label selector of the pods to evict, as in kubectl. Empty: all.
 	PodSelector *string `json:"podSelector,omitempty"`
 	// Seconds after which a pod that is being deleted is no longer waited for, for example
-	// because its kubelet is dead. 0: it is waited for until the timeout. Default 0.
+	// because its kubelet is dead. 0: it is waited for until the timeout. Empty: the same as 0.
 	SkipWaitForDeleteTimeoutSeconds *int32 `json:"skipWaitForDeleteTimeoutSeconds,omitempty"`
 }
 

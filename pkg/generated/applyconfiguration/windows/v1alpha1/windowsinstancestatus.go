@@ -32,6 +32,10 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	HostKeys []HostKeyStatusApplyConfiguration `json:"hostKeys,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	Node *NodeReferenceApplyConfiguration `json:"node,omitempty"`
+	// Identifies the machine behind the host: it tells this machine from another one that
+	// presents the same host key, for example because both were made from one image. Empty: not
+	// known.
+	MachineID *string `json:"machineID,omitempty"`
 	// What the host reported about itself when it was last inspected.
 	System *SystemStatusApplyConfiguration `json:"system,omitempty"`
 	// Version of this project's software on the host. Empty: there is none yet.
@@ -111,6 +115,14 @@ func (b *WindowsInstanceStatusApplyConfiguration) WithHostKeys(values ...*HostKe
 // If called multiple times, the Node field is set to the value of the last call.
 func (b *WindowsInstanceStatusApplyConfiguration) WithNode(value *NodeReferenceApplyConfiguration) *WindowsInstanceStatusApplyConfiguration {
 	b.Node = value
+	return b
+}
+
+// WithMachineID sets the MachineID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MachineID field is set to the value of the last call.
+func (b *WindowsInstanceStatusApplyConfiguration) WithMachineID(value string) *WindowsInstanceStatusApplyConfiguration {
+	b.MachineID = &value
 	return b
 }
 

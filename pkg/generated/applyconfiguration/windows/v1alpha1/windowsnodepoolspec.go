@@ -17,6 +17,8 @@ type WindowsNodePoolSpecApplyConfiguration struct {
 	Paused *bool `json:"paused,omitempty"`
 	// What every host of the pool gets.
 	Template *PoolTemplateApplyConfiguration `json:"template,omitempty"`
+	// How the controller changes and removes the hosts of the pool.
+	UpdateStrategy *PoolUpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
 }
 
 // WindowsNodePoolSpecApplyConfiguration constructs a declarative configuration of the WindowsNodePoolSpec type for use with
@@ -46,5 +48,13 @@ func (b *WindowsNodePoolSpecApplyConfiguration) WithPaused(value bool) *WindowsN
 // If called multiple times, the Template field is set to the value of the last call.
 func (b *WindowsNodePoolSpecApplyConfiguration) WithTemplate(value *PoolTemplateApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
 	b.Template = value
+	return b
+}
+
+// WithUpdateStrategy sets the UpdateStrategy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpdateStrategy field is set to the value of the last call.
+func (b *WindowsNodePoolSpecApplyConfiguration) WithUpdateStrategy(value *PoolUpdateStrategyApplyConfiguration) *WindowsNodePoolSpecApplyConfiguration {
+	b.UpdateStrategy = value
 	return b
 }

@@ -29,6 +29,10 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
+	// Hosts that the controller of the source removed lately because the source no longer has
+	// them. They are counted so that a mistake in the source, which would remove many hosts in
+	// a short time, is noticed before all of them are gone.
+	RecentRemovals []PoolRemovalApplyConfiguration `json:"recentRemovals,omitempty"`
 	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
 	// a message with what to do.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -93,6 +97,19 @@ func (b *WindowsNodePoolStatusApplyConfiguration) WithUpdatedReplicas(value int3
 // If called multiple times, the UnavailableReplicas field is set to the value of the last call.
 func (b *WindowsNodePoolStatusApplyConfiguration) WithUnavailableReplicas(value int32) *WindowsNodePoolStatusApplyConfiguration {
 	b.UnavailableReplicas = &value
+	return b
+}
+
+// WithRecentRemovals adds the given value to the RecentRemovals field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RecentRemovals field.
+func (b *WindowsNodePoolStatusApplyConfiguration) WithRecentRemovals(values ...*PoolRemovalApplyConfiguration) *WindowsNodePoolStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRecentRemovals")
+		}
+		b.RecentRemovals = append(b.RecentRemovals, *values[i])
+	}
 	return b
 }
 
