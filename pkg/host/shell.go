@@ -32,13 +32,14 @@ type knownShell struct {
 // on when the first of them leaves.
 func (c *Connector) shell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
 	key := target.Endpoint()
-	c.mu.Lock()
-	known, ok := c.shells[key]
-	c.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
-		return known.shell, nil
+	if known, ok := c.knownShell(key); ok {
+		return known, nil
 	}
 	done := c.probe.DoChan(key, func() (any, error) {
+		// The question of another caller may have been answered since.
+		if known, ok := c.knownShell(key); ok {
+			return known, nil
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 		defer cancel()
 		shell, err := c.askShell(ctx, target)
@@ -59,6 +60,14 @@ func (c *Connector) shell(ctx context.Context, target ssh.Target) (shell.Shell, 
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+}
+
+// knownShell returns the shell that the host was found to have lately.
+func (c *Connector) knownShell(key string) (shell.Shell, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.shells[key]
+	return known.shell, ok && time.Now().Before(known.until)
 }
 
 // askShell runs the probe. Its exit code does not matter: what counts is what the shell printed.
