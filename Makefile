@@ -80,6 +80,13 @@ conformance: ## Prove on a real Windows host that it does what we rely on (HOST=
 	$(if $(and $(HOST),$(KEY)),,$(error HOST=user@address[:port] and KEY=file say which host, and how to log in))
 	go test -trimpath -count=1 -timeout 2h -v -run '^TestHost$$' ./test/conformance -host='$(HOST)' -key='$(abspath $(KEY))' $(ARGS)
 
+# The packages that decide whether something is done.
+GUARDS := ./pkg/drain ./pkg/apis/windows/validation ./pkg/registry/... ./pkg/controller/... ./pkg/host ./pkg/host/agentclient/... ./pkg/host/ssh ./cmd/controller/app
+
+.PHONY: mutate
+mutate: ## List mistakes in guards that the unit tests would not notice (PACKAGES="./pkg/drain", ARGS=-minimum=85).
+	go run -trimpath ./hack/mutate $(ARGS) $(or $(PACKAGES),$(GUARDS))
+
 .PHONY: bench
 bench: deps ## Run the benchmarks (BENCH=regexp, default all).
 	go test -trimpath -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -timeout 60m ./pkg/... ./cmd/... ./test/...
