@@ -7,11 +7,13 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
@@ -107,6 +109,7 @@ func TestUncordon(t *testing.T) {
 		want bool
 	}{
 		{"cordoned by anybody", newTestNode(true, "drain-1 alice"), true},
+		{"cordoned by kubectl", newTestNode(true, ""), true},
 		{"schedulable, with an old mark", newTestNode(false, "drain-1 alice"), false},
 		{"schedulable", newTestNode(false, ""), false},
 	}
@@ -122,33 +125,123 @@ func TestUncordon(t *testing.T) {
 	}
 }
 
-func TestCordonKeepsToItsNode(t *testing.T) {
-	client := fake.NewClientset(newTestNode(false, ""))
-	if _, err := Cordon(t.Context(), client, testNode, "another", Mark{ID: "x"}); !errors.Is(err, ErrNodeReplaced) {
-		t.Errorf("got %v", err)
+// Whose cordon a mark is, as far as the Node tells.
+func TestMarkOn(t *testing.T) {
+	tests := []struct {
+		name       string
+		annotation string
+		mark       Mark
+		want       bool
+	}{
+		{"no mark", "", Mark{ID: "op-1", Purpose: "Reboot"}, false},
+		{"no mark, and none looked for", "", Mark{}, false},
+		{"the same", "op-1 alice", Mark{ID: "op-1"}, true},
+		{"another, neither has a purpose", "op-2", Mark{ID: "op-1"}, false},
+		{"another of the purpose", "op-2 Reboot", Mark{ID: "op-1", Purpose: "Reboot"}, true},
+		{"one that nobody made, of the purpose", " Reboot", Mark{ID: "op-1", Purpose: "Reboot"}, false},
 	}
-	if _, err := Cordon(t.Context(), client, "none", "", Mark{ID: "x"}); !apierrors.IsNotFound(err) {
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.mark.on(newTestNode(true, tt.annotation)); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// What is sent names the Node and the version of it that was decided about, so that neither another Node of the
+// name nor a change in between is overwritten.
+func TestCordonSendsWhatItRead(t *testing.T) {
+	mark := Mark{ID: "op-1", Purpose: "Reboot", Who: "(asked for by alice)"}
+	tests := []struct {
+		name string
+		node *corev1.Node
+		do   func(kubernetes.Interface) error
+		want string
+	}{
+		{
+			"cordon", newTestNode(false, ""), func(c kubernetes.Interface) error { _, err := Cordon(t.Context(), c, testNode, "", mark); return err },
+			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":"op-1 Reboot (asked for by alice)"},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":true}}`,
+		},
+		{
+			"restore", newTestNode(true, "op-1"), func(c kubernetes.Interface) error { _, err := Restore(t.Context(), c, testNode, "", mark); return err },
+			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":null},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":false}}`,
+		},
+		{
+			"uncordon", newTestNode(true, ""), func(c kubernetes.Interface) error { _, err := Uncordon(t.Context(), c, testNode, ""); return err },
+			`{"metadata":{"annotations":{"windows.openshift.io/cordoned-by":null},"resourceVersion":"41","uid":"uid"},"spec":{"unschedulable":false}}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.node.ResourceVersion = "41"
+			client := fake.NewClientset(tt.node)
+			var sent []string
+			client.PrependReactor("patch", "nodes", func(action clienttesting.Action) (bool, kruntime.Object, error) {
+				patch := action.(clienttesting.PatchAction)
+				sent = append(sent, string(patch.GetPatch()))
+				return true, tt.node, nil
+			})
+			if err := tt.do(client); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{tt.want}, sent); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCordonKeepsToItsNode(t *testing.T) {
+	client := fake.NewClientset(newTestNode(true, "x"))
+	mark := Mark{ID: "x"}
+	if got, err := Cordon(t.Context(), client, testNode, "another", mark); !errors.Is(err, ErrNodeReplaced) || got != (Cordoned{}) {
+		t.Errorf("cordon: %+v, %v", got, err)
+	}
+	if schedulable, err := Restore(t.Context(), client, testNode, "another", mark); !errors.Is(err, ErrNodeReplaced) || schedulable {
+		t.Errorf("restore: %v, %v", schedulable, err)
+	}
+	if changed, err := Uncordon(t.Context(), client, testNode, "another"); !errors.Is(err, ErrNodeReplaced) || changed {
+		t.Errorf("uncordon: %v, %v", changed, err)
+	}
+	if node := getNode(t, client); !node.Spec.Unschedulable {
+		t.Error("another Node was uncordoned")
+	}
+	if _, err := Cordon(t.Context(), client, "none", "", mark); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Somebody cordons the Node between our look and our patch: that cordon is not ours.
+// Somebody changes the Node between our look and our patch: what was found before does not count.
 func TestCordonLosesARace(t *testing.T) {
-	client := fake.NewClientset(newTestNode(false, ""))
-	raced := false
-	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
-		if raced {
-			return false, nil, nil
-		}
-		raced = true
-		if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), newTestNode(true, ""), ""); err != nil {
-			t.Error(err)
-		}
-		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, testNode, errors.New("changed"))
-	})
-	got, err := Cordon(t.Context(), client, testNode, "uid", Mark{ID: "x"})
-	if err != nil || !got.ByOther || !raced {
-		t.Errorf("got %+v, %v", got, err)
+	mark := Mark{ID: "x", Purpose: "Reboot"}
+	tests := []struct {
+		name          string
+		before, after *corev1.Node
+		want          Cordoned
+	}{
+		{"somebody cordons it", newTestNode(false, ""), newTestNode(true, ""), Cordoned{ByOther: true}},
+		{"somebody uncordons it", newTestNode(true, "y Reboot"), newTestNode(false, ""), Cordoned{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			client := fake.NewClientset(tt.before)
+			raced := false
+			client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
+				if raced {
+					return false, nil, nil
+				}
+				raced = true
+				if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("nodes"), tt.after, ""); err != nil {
+					t.Error(err)
+				}
+				return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, testNode, errors.New("changed"))
+			})
+			got, err := Cordon(t.Context(), client, testNode, "uid", mark)
+			if err != nil || got != tt.want || !raced {
+				t.Errorf("got %+v, %v, want %+v", got, err, tt.want)
+			}
+		})
 	}
 }
 

@@ -120,6 +120,16 @@ func otherName(t testing.TB) pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: names}
 }
 
+// namesAndMore has the name of the host, and something behind it that Go does not read.
+func namesAndMore(t testing.TB) pkix.Extension {
+	t.Helper()
+	names, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: 2, Bytes: []byte("win-1")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: append(names, asn1.NullBytes...)}
+}
+
 func TestDecide(t *testing.T) {
 	another := func(id, node string) policy.Instance {
 		return policy.Instance{ID: id, Names: []string{node}, Node: node, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.6")}}
@@ -157,6 +167,7 @@ func TestDecide(t *testing.T) {
 		{name: "administrators' group too", content: client(), change: func(c *content) {
 			c.template.Subject.Organization = append(c.template.Subject.Organization, "system:masters")
 		}, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonSubject},
+		{name: "no group", content: client(), change: func(c *content) { c.template.Subject.Organization = nil }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonSubject},
 		{name: "more in the subject", content: client(), change: func(c *content) { c.template.Subject.OrganizationalUnit = []string{"x"} }, instances: []policy.Instance{joining()}, want: refuse, reason: policy.ReasonSubject},
 		{name: "no client auth", content: client(), change: func(c *content) {
 			c.spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
@@ -183,9 +194,19 @@ func TestDecide(t *testing.T) {
 			c.template.DNSNames, c.template.IPAddresses = nil, nil
 			c.template.ExtraExtensions = []pkix.Extension{otherName(t)}
 		}, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNames},
+		{name: "serving with data behind the names", content: serving(), change: func(c *content) {
+			c.template.DNSNames, c.template.IPAddresses = nil, nil
+			c.template.ExtraExtensions = []pkix.Extension{namesAndMore(t)}
+		}, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonNames},
+		{name: "serving with an extension that is about no names", content: serving(), change: func(c *content) {
+			c.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 15}, Value: []byte{3, 2, 5, 160}}}
+		}, instances: []policy.Instance{host()}, want: approve, reason: policy.ReasonApproved},
+		{name: "serving under the name of its Node alone", content: serving(), instances: []policy.Instance{func() policy.Instance {
+			i := host()
+			i.Names = policy.HostNames("win-1.example.com")[:1]
+			return i
+		}()}, want: approve, reason: policy.ReasonApproved},
 		{name: "serving as a client", content: serving(), change: func(c *content) { c.spec.Usages = client().spec.Usages }, instances: []policy.Instance{host()}, want: refuse, reason: policy.ReasonUsages},
-
-		// The daemon of WMCO.
 
 		// Whose is it?
 		{name: "no instances", content: client(), want: ignore, reason: policy.ReasonNotOurs},
@@ -207,6 +228,11 @@ func TestDecide(t *testing.T) {
 			i.ID, i.Node = "ns/other", "win-9"
 			return i
 		}()}, want: approve, reason: policy.ReasonApproved},
+		{name: "what cannot be the name of a node", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:win_1" }, instances: []policy.Instance{func() policy.Instance {
+			i := joining()
+			i.Names = []string{"win_1"}
+			return i
+		}()}, want: ignore, reason: policy.ReasonNotOurs},
 		{name: "no node at all", content: client(), change: func(c *content) { c.template.Subject.CommonName = "admin" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotANode},
 		{name: "a node without a name", content: client(), change: func(c *content) { c.template.Subject.CommonName = "system:node:" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonNotANode},
 		{name: "another signer", content: client(), change: func(c *content) { c.spec.SignerName = "example.com/x" }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonOtherSigner},
@@ -215,6 +241,7 @@ func TestDecide(t *testing.T) {
 		{name: "approved already", content: client(), change: func(c *content) {
 			c.status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
 		}, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonDecided},
+		{name: "signed already", content: client(), change: func(c *content) { c.status.Certificate = []byte("x") }, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonDecided},
 		{name: "denied already", content: client(), change: func(c *content) {
 			c.status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue}}
 		}, instances: []policy.Instance{joining()}, want: ignore, reason: policy.ReasonDecided},
@@ -234,6 +261,16 @@ func TestDecide(t *testing.T) {
 			}
 			if got.Message == "" {
 				t.Error("the decision does not say why")
+			}
+			kind := policy.KubeletClient
+			if tt.content.spec.SignerName == certificatesv1.KubeletServingSignerName {
+				kind = policy.KubeletServing
+			}
+			if got.Verdict == approve && (got.Instance != "ns/win-1" || got.Kind != kind) {
+				t.Errorf("approved for %q as %s", got.Instance, got.Kind)
+			}
+			if got.Reason == policy.ReasonSubject && !strings.Contains(got.Message, "subject") && !strings.Contains(got.Message, `not "system:nodes" alone`) {
+				t.Errorf("the message does not say what the group must be: %s", got.Message)
 			}
 			slices.Reverse(tt.instances)
 			if again := policy.Decide(request, tt.instances); again.Verdict != got.Verdict || again.Reason != got.Reason {
