@@ -55,19 +55,21 @@ func (c *Config) New() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the API server: %w", err)
 	}
+	var instances *windowsinstance.Storage // each of the two resources reads the other one
 	pools, err := windowsnodepool.NewStorage(windowsnodepool.Options{
 		Scheme:            Scheme,
 		RESTOptionsGetter: optsGetter,
 		Authorizer:        authorizer,
 		MachineSets:       c.Extra.MachineSets,
+		Deleters:          c.Extra.Deleters,
+		Members:           func(ctx context.Context, pool string) ([]string, error) { return instances.Instance.OfPool(ctx, pool) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	options := c.Extra.Options
 	options.Scheme, options.RESTOptionsGetter, options.Authorizer, options.Pools = Scheme, optsGetter, authorizer, pools.Pool
-	instances, err := windowsinstance.NewStorage(options)
-	if err != nil {
+	if instances, err = windowsinstance.NewStorage(options); err != nil {
 		return nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(v1alpha1.GroupName, Scheme, ParameterCodec, Codecs)

@@ -42,6 +42,8 @@ func TestServer(t *testing.T) {
 		{"chunks", testChunks},
 		{"watch", testWatch},
 		{"guards", testGuards},
+		{"deletion of pools", testDeletePools},
+		{"deletion of namespaces", testDeleteNamespace},
 		{"actions", testActions},
 		{"logs", testLogs},
 		{"follow", testFollow},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/openapi"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
 	"github.com/openshift/windows-instance-api/pkg/registry/windowsinstance"
 )
 
@@ -176,7 +177,7 @@ func (o *Options) Config(etcdServers []string) (*Config, error) {
 			}),
 			PortForwardPorts: o.PortForwardPorts,
 			Recording:        o.Recording,
-			SourceWriters:    o.ControllerUsers,
+			Deleters:         base.Deleters{Controllers: o.ControllerUsers},
 		},
 		DrainTimeout: o.DrainTimeout,
 	}}, nil

@@ -41,6 +41,8 @@ const (
 	broken     = "broken"     // for whom nobody can say what is allowed
 	reader     = "reader"     // may get exec and portforward, and not create them
 	mallory    = "mallory"    // may do everything but trust host keys and use credentials
+
+	namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 )
 
 const groupPath = "/apis/windows.openshift.io/v1alpha1"
@@ -52,10 +54,19 @@ type testServer struct {
 	config   *Config
 	sessions *scriptedSessions
 	audits   *auditLog
+
+	deleted sync.Map // since when a namespace is being deleted, by its name
+}
+
+func (s *testServer) namespaceDeleted(_ context.Context, name string) (time.Time, error) {
+	since, _ := s.deleted.Load(name)
+	at, _ := since.(time.Time)
+	return at, nil
 }
 
 func newTestServer(t *testing.T) *testServer {
 	t.Helper()
+	s := &testServer{sessions: &scriptedSessions{}, audits: &auditLog{}}
 	etcd, err := etcd.StartEmbedded(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -96,14 +107,13 @@ func newTestServer(t *testing.T) *testServer {
 		}
 		return authorizer.DecisionAllow, "", nil
 	})
-	sessions := &scriptedSessions{}
-	config.Extra.Hosts = scriptedHosts{LogOpener: scriptedLogs{}, SessionOpener: sessions, Planner: scriptedPlanner{}}
-	config.Extra.SessionEvents = sessions
+	config.Extra.Hosts = scriptedHosts{LogOpener: scriptedLogs{}, SessionOpener: s.sessions, Planner: scriptedPlanner{}}
+	config.Extra.SessionEvents = s.sessions
 	config.Extra.Recording.Directory = t.TempDir()
-	audits := &auditLog{}
-	config.Generic.AuditBackend = audits
+	config.Generic.AuditBackend = s.audits
 	config.Generic.AuditPolicyRuleEvaluator = policy.NewPolicyRuleEvaluator(&auditinternal.Policy{Rules: []auditinternal.PolicyRule{{Level: auditinternal.LevelMetadata}}})
 	config.Extra.MachineSets = &scriptedMachineSets{}
+	config.Extra.Deleters.NamespaceDeleted = s.namespaceDeleted
 	server, err := config.New()
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +126,8 @@ func newTestServer(t *testing.T) *testServer {
 		front.Close()
 		server.Destroy()
 	})
-	return &testServer{url: front.URL, config: config, sessions: sessions, audits: audits}
+	s.url, s.config = front.URL, config
+	return s
 }
 
 // scriptedHosts is the way to hosts, put together from its parts. One that is nil is not used.

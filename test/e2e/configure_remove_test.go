@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -143,7 +144,9 @@ func removeUnreachable(t *testing.T, s *site) {
 	}
 }
 
-// removeNamespace deletes a namespace with a host that answers, and one that does not.
+// removeNamespace deletes a namespace with a host that answers, one that does not, and one that
+// is being removed, also with the controller dead. The hosts that nobody removed run on, and
+// instances elsewhere take them back.
 func removeNamespace(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-namespace")
 	h, away := s.newHost(t, namespace, "cfg-ns-1", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-2", winhost.Options{})
@@ -152,29 +155,47 @@ func removeNamespace(t *testing.T, s *site) {
 	}
 	h.waitReady(t)
 	away.waitReady(t)
+	before := undisturbed(t, h.subject())
 	if err := away.host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.waitGone(t)
-	h.mustBeClean(t)
-	i := away.wait(t, "the instance says that the namespace waits", func(i *v1alpha1.WindowsInstance) error {
-		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionRemoved); c == nil || c.Reason != v1alpha1.ReasonRemovalFailed {
-			return fmt.Errorf("%s\n%s", describeConditions(i), describeOperation(i))
-		}
-		return nil
-	})
-	mustSay(t, messageOf(t, i, v1alpha1.ConditionRemoved), "Namespace "+namespace+" is being deleted")
-	// It answers again.
+	s.deleteNamespace(t, namespace)
 	if err := away.host.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
-	away.waitGone(t)
-	away.mustBeClean(t)
-	eventually(t, "the namespace goes", func() error {
-		_, err := s.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	h.takeBack(t, "cfg-namespace-2")
+	away.takeBack(t, "cfg-namespace-2")
+	before.mustHoldWithNewInstances(t, h.subject())
+	// They are ours as before: removing them leaves nothing.
+	h.remove(t)
+	h.waitGone(t)
+	h.mustBeClean(t)
+}
+
+// deleteNamespace deletes a namespace and waits for its end.
+func (s *site) deleteNamespace(t *testing.T, namespace string) {
+	t.Helper()
+	if err := s.Kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "namespace "+namespace+" goes", func() error {
+		left, err := s.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("it is still there: %+v", left.Status)
+		}
 		return mustBeGone(err)
 	})
+}
+
+// takeBack makes an instance for the host in another namespace, and waits until it is ready.
+func (h *siteHost) takeBack(t *testing.T, namespace string) {
+	t.Helper()
+	namespaces := h.Kube.CoreV1().Namespaces()
+	_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	h.namespace = namespace
+	h.declare(t, nil)
+	h.waitReady(t)
 }

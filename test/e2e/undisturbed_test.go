@@ -66,6 +66,22 @@ func (c *calm) mustHold(t *testing.T) {
 	}
 }
 
+// mustHoldWithNewInstances is mustHold for hosts whose instances were lost, and made anew. subjects
+// are the hosts as before with these.
+func (c *calm) mustHoldWithNewInstances(t *testing.T, subjects ...subject) {
+	t.Helper()
+	for i, s := range subjects {
+		before, now := maps.Clone(c.before[i]), s.describe(t)
+		for _, facts := range []map[string]string{before, now} {
+			delete(facts, "instance")
+			delete(facts, "operation")
+		}
+		if diff := cmp.Diff(before, now); diff != "" {
+			t.Errorf("host %s was disturbed (-before +now):\n%s", s.name, diff)
+		}
+	}
+}
+
 // describe is all that must stay, by what it is.
 func (s *subject) describe(t *testing.T) map[string]string {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/cli/globalflag"
@@ -79,6 +80,15 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	config.Extra.Hosts = backend.NewHosts(connector, agents, desired)
+	config.Extra.Deleters.NamespaceDeleted = backend.NamespaceDeleted(kube)
+	registrations, err := dynamic.NewForConfig(config.Generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for APIServices: %w", err)
+	}
+	namespaces := config.Generic.SharedInformerFactory.Core().V1().Namespaces().Informer()
+	if err := backend.RetireWithNamespace(ctx, namespaces, registrations, o.hosts.Namespace); err != nil {
+		return err
+	}
 	sessionEvents, closeEvents := backend.NewSessionEvents(ctx, kube)
 	defer closeEvents()
 	config.Extra.SessionEvents = sessionEvents

@@ -333,8 +333,16 @@ func TestDecideToRemove(t *testing.T) {
 		{"failed three times", was(ops(dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 1m50s, Removed=False/RemovalFailed, pending", nil},
 		{"failed many times", was(ops(dirty, dirty, dirty, dirty, dirty, dirty, dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 9m50s, Removed=False/RemovalFailed, pending", nil},
 		{"canceled", was(ops(op(remove, canceled, 0))), snapshot{}, "Nothing, tell RemovalFailed, again in 10m0s, Removed=False/RemovalFailed, pending", []string{"was canceled by"}},
-		{"the namespace goes", was(ops(dirty)), snapshot{terminating: true}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
-			[]string{"Namespace ns is being deleted and waits for this: Secrets with credentials"}},
+
+		{"the namespace goes", was(), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Namespace ns is being deleted: the host is left as it is", "An instance with the address", "takes it over without disturbing it"}},
+		{"the namespace goes, paused", was(), snapshot{terminating: true, paused: "spec.paused"}, "Release, tell HostLeft", nil},
+		{"the namespace goes, abandoned", was(removal(abandon, 0)), snapshot{terminating: true}, "Release, tell HostLeft", nil},
+		{"the namespace goes, nothing was put on the host", newInstance(held, deleted(0)), snapshot{terminating: true}, "Release, tell Removed", nil},
+		{"the namespace goes, cleaning was recorded and not begun", was(ops(op(remove, pending, 0, notBegun))), snapshot{terminating: true}, "Release, tell HostLeft", nil},
+		{"the namespace goes, being cleaned", was(ops(op(remove, running, 0))), snapshot{terminating: true}, "Nothing, Removed=False/Removing", nil},
+		{"the namespace goes, being drained", was(ops(op(drain, running, 0))), snapshot{terminating: true}, "Cancel, Removed=False/Removing, pending", nil},
+		{"the namespace goes, cleaning failed", was(ops(dirty)), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Its removal had begun and did not end: It did what it did."}},
+		{"the namespace goes, clean", was(ops(op(remove, succeeded, 0))), snapshot{terminating: true}, "Release, tell Removed", nil},
 
 		{"abandon", was(removal(abandon, 0)), snapshot{}, "Abandon, tell Abandoned", []string{"files and credentials of a node are still on it"}},
 		{"abandon a duplicate", was(removal(abandon, 0), duplicate), snapshot{}, "Release, tell HostLeft", nil},

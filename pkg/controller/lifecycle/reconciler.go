@@ -81,12 +81,12 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 	}
 	s := snapshot{instance: instance, managed: r.Managed, paused: object.PausedBy(instance, pool), now: r.clock.Now()}
 	if !instance.DeletionTimestamp.IsZero() && s.held() {
-		namespace := &corev1.Namespace{}
-		if err := r.live.Get(ctx, types.NamespacedName{Name: instance.Namespace}, namespace); err != nil {
-			// It only adds to what is told, and nothing may keep a host from being cleaned.
-			log.FromContext(ctx).Info("The namespace of an instance that was deleted cannot be read", "cause", err.Error())
+		// Without knowing it nothing is done: a host whose namespace goes must not be cleaned.
+		namespace, err := object.Get(ctx, r.live, types.NamespacedName{Name: instance.Namespace}, &corev1.Namespace{})
+		if err != nil {
+			return snapshot{}, err
 		}
-		s.terminating = !namespace.DeletionTimestamp.IsZero()
+		s.terminating = namespace == nil || !namespace.DeletionTimestamp.IsZero()
 	}
 	return s, nil
 }

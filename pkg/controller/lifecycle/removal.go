@@ -39,6 +39,8 @@ func (s snapshot) remove() action {
 		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, because another instance represents it.")}
 	case untouched(status):
 		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
+	case s.terminating && (!last.Active() || last.StartedAt == nil):
+		return action{do: doRelease, event: s.leftBehind()}
 	case s.policy() == v1alpha1.RemovalAbandon:
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because spec.removal.policy is Abandon. %s", left)}
 	case last.Active() && last.Type == v1alpha1.OperationRemove:
@@ -53,7 +55,7 @@ func (s snapshot) remove() action {
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
 	switch {
 	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
-		return action{do: doRelease, event: normal(eventRemoved, "The host was cleaned: everything that was put on it has been removed.")}
+		return action{do: doRelease, event: cleaned()}
 	case s.overdue() && (s.paused != "" || unreached(removal)):
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because it could not be cleaned within the %s of spec.removal.after. %s", s.instance.Spec.Removal.After.Duration, left)}
 	case s.paused != "":
@@ -66,6 +68,29 @@ func (s snapshot) remove() action {
 			fmt.Sprintf("The host could not be cleaned: %s It is tried again at %s.", failure(removal), timestamp(due)), due)
 	}
 	return s.record("The host could not be cleaned and is tried again: " + failure(removal))
+}
+
+// leftBehind tells of a host that goes with its namespace. Nobody said that it is to be removed,
+// so it runs on. An operation that runs ends before, so that the host is not half way.
+func (s snapshot) leftBehind() *event {
+	status := &s.instance.Status
+	removal := status.NewestOperation(v1alpha1.OperationRemove)
+	if removal != nil && removal.Phase == v1alpha1.OperationSucceeded {
+		return cleaned()
+	}
+	text := fmt.Sprintf("Namespace %s is being deleted: the host is left as it is", s.instance.Namespace)
+	if node := nodeOf(status); node != nil {
+		text += ", and Node " + node.Name + " runs on"
+	}
+	if removal != nil && removal.StartedAt != nil {
+		return warning(eventLeft, "%s. Its removal had begun and did not end: %s Create an instance with the address %s to configure the host again, or to remove it.",
+			text, failure(removal), s.instance.Spec.Address)
+	}
+	return normal(eventLeft, "%s. An instance with the address %s takes it over without disturbing it.", text, s.instance.Spec.Address)
+}
+
+func cleaned() *event {
+	return normal(eventRemoved, "The host was cleaned: everything that was put on it has been removed.")
 }
 
 // left is what becomes of a host that is given up.
@@ -87,9 +112,6 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
 		}
-	}
-	if s.terminating {
-		parts = append(parts, fmt.Sprintf("Namespace %s is being deleted and waits for this: Secrets with credentials and pools in it may be gone already, and cannot be recreated.", s.instance.Namespace))
 	}
 	parts = append(parts, fmt.Sprintf("To give the host up now and leave everything on it (needs the verb %s on %s.%s): "+
 		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
@@ -22,26 +21,12 @@ import (
 // MachineSet still requests: it would be recreated a moment later. It never blocks
 // garbage collection, namespace deletion or the controller.
 type sourceGuard struct {
-	// writers are the user names of the controller.
-	writers []string
-}
-
-// housekeepers are the service accounts of kube-controller-manager that delete
-// on behalf of the cluster, run with --use-service-account-credentials (the
-// name of the shared account without).
-var housekeepers = []string{
-	serviceaccount.MakeUsername("kube-system", "generic-garbage-collector"),
-	serviceaccount.MakeUsername("kube-system", "namespace-controller"),
-	"system:kube-controller-manager",
+	deleters base.Deleters
 }
 
 func (g sourceGuard) checkDelete(ctx context.Context, instance *windows.WindowsInstance) error {
 	source := instance.Annotations[v1alpha1.SourceAnnotation]
-	if source == "" || instance.DeletionTimestamp != nil {
-		return nil
-	}
-	if who, ok := genericapirequest.UserFrom(ctx); ok &&
-		(slices.Contains(g.writers, who.GetName()) || slices.Contains(housekeepers, who.GetName())) {
+	if source == "" || instance.DeletionTimestamp != nil || g.deleters.Controller(ctx) || g.deleters.Cluster(ctx) {
 		return nil
 	}
 	return apierrors.NewConflict(windows.Resource("windowsinstances"), instance.Name, fmt.Errorf(

@@ -56,7 +56,7 @@ func TestSourceGuard(t *testing.T) {
 			}
 			called := false
 			next := func(context.Context, runtime.Object) error { called = true; return nil }
-			err := base.Guard(next, sourceGuard{writers: []string{controllerUser}}.checkDelete)(test.ctx, instance)
+			err := base.Guard(next, sourceGuard{base.Deleters{Controllers: []string{controllerUser}}}.checkDelete)(test.ctx, instance)
 			if called != test.want || (err == nil) != test.want {
 				t.Fatalf("got %v, further checks were made: %v", err, called)
 			}

@@ -10,6 +10,7 @@ import (
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -58,9 +59,9 @@ type Options struct {
 	Authorizer authorizer.Authorizer
 	// Pools reads the pools that instances belong to.
 	Pools rest.Getter
-	// SourceWriters are the users that may delete instances that a source requests:
-	// the controller itself.
-	SourceWriters []string
+	// Deleters are those who delete without being people. They may delete instances that a
+	// source requests.
+	Deleters base.Deleters
 	// Hosts is the way to hosts.
 	Hosts Hosts
 	// Streams limits and ends streams of logs, exec sessions and port forwards.
@@ -103,7 +104,8 @@ func NewStorage(o Options) (*Storage, error) {
 	return &Storage{
 		Instance: &REST{
 			Store:       store,
-			source:      sourceGuard{writers: o.SourceWriters},
+			releases:    releases{store: releasing(store, strategy), deleters: o.Deleters, now: time.Now},
+			source:      sourceGuard{deleters: o.Deleters},
 			keys:        keyGuard{authorizer: o.Authorizer},
 			abandon:     abandonGuard{authorizer: o.Authorizer},
 			credentials: credentialGuard{authorizer: o.Authorizer, pools: o.Pools},
@@ -126,6 +128,7 @@ func NewStorage(o Options) (*Storage, error) {
 // REST serves the resource itself.
 type REST struct {
 	*genericregistry.Store
+	releases    releases
 	source      sourceGuard
 	keys        keyGuard
 	abandon     abandonGuard
@@ -160,12 +163,45 @@ func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc
 	return base.Guard(next, r.credentials.checkCreate, r.abandon.checkCreate)
 }
 
-// Delete adds the guard against deleting what a source still requests.
+// Delete adds the guard against deleting what a source still requests, and lets an instance
+// go that goes with its namespace.
 func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	selector := fields.OneTermEqualSelector("metadata.name", name)
+	if err := r.releases.beforeDelete(ctx, &metainternalversion.ListOptions{FieldSelector: selector}, options); err != nil {
+		return nil, false, err
+	}
 	return r.Store.Delete(ctx, name, base.Guard(validate, r.source.checkDelete), options)
 }
 
-// DeleteCollection adds the same guard.
+// DeleteCollection adds the same.
 func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	if err := r.releases.beforeDelete(ctx, list, options); err != nil {
+		return nil, err
+	}
 	return r.Store.DeleteCollection(ctx, base.Guard(validate, r.source.checkDelete), options, list)
+}
+
+// OfPool returns the names of the instances in the namespace of the request that name a pool.
+func (r *REST) OfPool(ctx context.Context, pool string) ([]string, error) {
+	found, err := listOf(ctx, r.Store, &metainternalversion.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.poolRef.name", pool)})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(found))
+	for i := range found {
+		names[i] = found[i].Name
+	}
+	return names, nil
+}
+
+func listOf(ctx context.Context, store *genericregistry.Store, options *metainternalversion.ListOptions) ([]windows.WindowsInstance, error) {
+	obj, err := store.List(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	list, err := base.As[*windows.WindowsInstanceList](obj)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -36,6 +37,10 @@ type Options struct {
 	Authorizer authorizer.Authorizer
 	// MachineSets are what the scale of a pool reads and writes.
 	MachineSets ScaleSource
+	// Deleters are those who delete without being people.
+	Deleters base.Deleters
+	// Members returns the names of the instances in the namespace of a request that name a pool.
+	Members func(ctx context.Context, pool string) ([]string, error)
 }
 
 // NewStorage builds the storage of WindowsNodePool and its subresources.
@@ -56,7 +61,7 @@ func NewStorage(o Options) (*Storage, error) {
 		return nil, fmt.Errorf("completing the store of windowsnodepools: %w", err)
 	}
 	return &Storage{
-		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}},
+		Pool:   &REST{Store: store, credentials: credentialGuard{o.Authorizer}, deletion: deleteGuard{o.Deleters, o.Members}},
 		Status: base.NewStatusREST(store, statusStrategy{strategy}),
 		Scale:  &ScaleREST{pools: store, source: o.MachineSets},
 	}, nil
@@ -66,6 +71,7 @@ func NewStorage(o Options) (*Storage, error) {
 type REST struct {
 	*genericregistry.Store
 	credentials credentialGuard
+	deletion    deleteGuard
 }
 
 var (
@@ -88,4 +94,14 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, validate rest.Val
 // Update adds the same check. Server-side apply creates through here, too.
 func (r *REST) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return r.Store.Update(ctx, name, info, base.Guard(create, r.credentials.checkCreate), base.GuardUpdate(update, r.credentials.checkUpdate), force, options)
+}
+
+// Delete adds the guard against deleting a pool that has hosts.
+func (r *REST) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	return r.Store.Delete(ctx, name, base.Guard(validate, r.deletion.check), options)
+}
+
+// DeleteCollection adds the same guard.
+func (r *REST) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions, list *metainternalversion.ListOptions) (runtime.Object, error) {
+	return r.Store.DeleteCollection(ctx, base.Guard(validate, r.deletion.check), options, list)
 }
