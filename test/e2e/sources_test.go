@@ -221,7 +221,9 @@ func TestSourceConfigMap(t *testing.T) {
 			if got := instance.Annotations[v1alpha1.SourceAnnotation]; got != sourceOfEntry(want.entry) {
 				t.Errorf("%s: the source is %q, want %q", name, got, sourceOfEntry(want.entry))
 			}
-			mustBeOwned(t, instance, "WindowsNodePool", sourceName, pool.UID)
+			if len(instance.OwnerReferences) > 0 {
+				t.Errorf("%s goes with its owner: %+v", name, instance.OwnerReferences)
+			}
 		}
 	})
 	t.Run("pool", func(t *testing.T) {
@@ -263,13 +265,13 @@ func TestSourceConfigMap(t *testing.T) {
 	t.Run("what somebody changes is put right", func(t *testing.T) {
 		for _, patch := range []string{
 			`{"spec":{"address":"127.0.0.99","username":"nobody"}}`,
-			`{"metadata":{"ownerReferences":null}}`,
+			`{"metadata":{"annotations":null}}`,
 			fmt.Sprintf(`{"metadata":{"annotations":{%q:"me"}}}`, v1alpha1.SourceAnnotation),
 		} {
 			patchInstance(t, system.Namespace, c.Address(), patch)
 			waitForInstance(t, system.Namespace, c.Address(), "as the entry has it after "+patch, func(instance *v1alpha1.WindowsInstance) error {
 				if instance.Spec.Address != c.Address() || instance.Spec.Username != c.User() ||
-					instance.Annotations[v1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) || metav1.GetControllerOf(instance) == nil {
+					instance.Annotations[v1alpha1.SourceAnnotation] != sourceOfEntry(c.Address()) {
 					return fmt.Errorf("it is %s", asJSON(t, instance))
 				}
 				return preflightPassed.among(instance.Status.Conditions)
@@ -307,38 +309,49 @@ func TestSourceConfigMap(t *testing.T) {
 		kubectl(t, "delete", "wi", "--all", "-n", system.Namespace).fails(t, "Conflict")
 	})
 	t.Run("an entry is removed", func(t *testing.T) {
+		others := undisturbed(t, m.subject(a, a.Address()), m.subject(c, c.Address()))
 		delete(data, b.Address())
 		m.set(data, nil)
-		left := m.instances(a.Address(), c.Address())
-		if left[a.Address()].UID != first[a.Address()].UID {
-			t.Error("the instance of another entry was made anew")
+		m.instances(a.Address(), c.Address())
+		others.mustHold(t)
+		pool := m.pool(sourceSynced)
+		if recent := pool.Status.RecentRemovals; len(recent) != 1 || recent[0].Name != "rack1-b" {
+			t.Errorf("the pool remembers %+v", recent)
 		}
 	})
-	t.Run("a pool that was deleted comes back", func(t *testing.T) {
-		before := m.pool(sourceSynced)
-		kubectl(t, "delete", "wnp", sourceName, "-n", system.Namespace).ok(t)
-		var after *v1alpha1.WindowsNodePool
-		eventually(t, "there is another pool that owns the instances", func() error {
-			pool, err := sys.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace).Get(t.Context(), sourceName, metav1.GetOptions{})
-			if err != nil {
-				return err
-			}
-			if pool.UID == before.UID {
-				return errors.New("it is the same")
-			}
-			after = pool
-			for _, host := range []winhost.Host{a, c} {
-				instance, err := sys.Windows.WindowsV1alpha1().WindowsInstances(system.Namespace).Get(t.Context(), host.Address(), metav1.GetOptions{})
-				if err != nil {
-					return err
-				}
-				if owner := metav1.GetControllerOf(instance); owner == nil || owner.UID != after.UID || instance.DeletionTimestamp != nil {
-					return fmt.Errorf("instance %s is owned by %+v", instance.Name, owner)
-				}
-			}
-			return nil
-		})
+	t.Run("another entry is removed within the hour", func(t *testing.T) {
+		others := undisturbed(t, m.subject(a, a.Address()), m.subject(c, c.Address()))
+		m.set(map[string]string{a.Address(): entryFor(a, "hostKey="+keyLine(a.HostKey()))}, nil)
+		mustSay(t, meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, v1alpha1.ConditionSourceSynced).Message, "1 host is kept", c.Address())
+		m.set(data, nil)
+		m.pool(sourceSynced)
+		others.mustHold(t)
 	})
+	t.Run("people cannot delete the pool", func(t *testing.T) {
+		others := undisturbed(t, m.subject(a, a.Address()), m.subject(c, c.Address()))
+		before := m.pool(sourceSynced)
+		connections := a.Connections()
+		kubectl(t, "delete", "wnp", sourceName, "-n", system.Namespace).fails(t, "Conflict", "2 instances", "entries from ConfigMap "+sourceName)
+		kubectl(t, "delete", "wnp", "--all", "-n", system.Namespace).fails(t, "Conflict")
+		controller := "system:serviceaccount:" + system.Namespace + ":windows-controller"
+		kubectl(t, "delete", "wnp", sourceName, "-n", system.Namespace, "--as="+controller).fails(t, "Conflict")
+		// The garbage collector and the controller have seen a change that came later.
+		data[b.Address()] = entryFor(b, "name=rack1-b")
+		m.set(data, nil)
+		waitFor(t, system.Namespace, "rack1-b", preflightPassed)
+		others.mustHold(t)
+		if after := m.pool(sourceSynced); after.UID != before.UID {
+			t.Error("the pool was made anew")
+		}
+		if n := a.Connections(); n < connections {
+			t.Errorf("there are %d connections to a host, and were %d", n, connections)
+		}
+	})
+}
+
+// subject is a host of the ConfigMap as [undisturbed] takes it.
+func (m *instancesMap) subject(host winhost.Host, name string) subject {
+	return subject{sys: sys, namespace: system.Namespace, name: name, host: host}
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -476,19 +489,16 @@ func TestSourceConfigMapDeleted(t *testing.T) {
 	m := newInstancesMap(t, data)
 	first := m.instances(a.Address(), b.Address())
 	m.pool(sourceSynced)
-	same := func() {
-		t.Helper()
-		for name, instance := range m.instances(a.Address(), b.Address()) {
-			if instance.UID != first[name].UID || instance.DeletionTimestamp != nil {
-				t.Errorf("instance %s was made anew or is going", name)
-			}
-		}
+	for name := range first {
+		waitFor(t, system.Namespace, name, preflightPassed)
 	}
+	calm := undisturbed(t, m.subject(a, a.Address()), m.subject(b, b.Address()))
+	same := func() { t.Helper(); calm.mustHold(t) }
 
 	m.delete()
 	pool := m.pool(askConfirm)
 	message := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced).Message
-	mustSay(t, message, "was deleted", "2 hosts are kept")
+	mustSay(t, message, "was deleted", "2 hosts are kept", a.Address(), b.Address())
 	eventually(t, "an event on the pool asks for confirmation", func() error {
 		if got := eventsOn(t, system.Namespace, pool.UID, v1alpha1.ReasonConfirmationNeeded); len(got) != 1 {
 			return fmt.Errorf("there are %q", got)
@@ -520,15 +530,7 @@ func TestSourceConfigMapDeleted(t *testing.T) {
 	})
 	same()
 
-	at := strings.Index(message, "kubectl annotate ")
-	if at < 0 {
-		t.Fatalf("there is no command in %q", message)
-	}
-	confirm := exec.CommandContext(t.Context(), "/bin/sh", "-c", message[at:])
-	confirm.Env = []string{"PATH=" + filepath.Dir(sys.KubectlPath()) + ":/usr/bin:/bin", "KUBECONFIG=" + sys.KubeconfigPath(), "HOME=" + t.TempDir()}
-	if out, err := confirm.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", message[at:], err, out)
-	}
+	m.confirm(message)
 	m.instances()
 	mustHaveNoPool(t, system.Namespace, sourceName)
 
@@ -540,6 +542,63 @@ func TestSourceConfigMapDeleted(t *testing.T) {
 	m.pool(sourceSynced)
 	m.delete()
 	m.instances()
+}
+
+// confirm runs the command that a condition shows.
+func (m *instancesMap) confirm(message string) {
+	m.t.Helper()
+	_, command, found := strings.Cut(message, "kubectl annotate ")
+	if !found {
+		m.t.Fatalf("there is no command in %q", message)
+	}
+	command, _, _ = strings.Cut("kubectl annotate "+command, "\n")
+	confirm := exec.CommandContext(m.t.Context(), "/bin/sh", "-c", command)
+	confirm.Env = []string{"PATH=" + filepath.Dir(sys.KubectlPath()) + ":/usr/bin:/bin", "KUBECONFIG=" + sys.KubeconfigPath(), "HOME=" + m.t.TempDir()}
+	if out, err := confirm.CombinedOutput(); err != nil {
+		m.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// TestSourceConfigMapShortened overwrites the ConfigMap with one of its hosts, and one that has
+// a typing error, as a tool does that lost most of its input.
+func TestSourceConfigMapShortened(t *testing.T) {
+	const n = 5
+	data := map[string]string{}
+	var hosts []winhost.Host
+	var subjects []subject
+	m := &instancesMap{t}
+	for range n {
+		host := startHost(t, winhost.Options{})
+		hosts = append(hosts, host)
+		data[host.Address()] = entryFor(host)
+		subjects = append(subjects, m.subject(host, host.Address()))
+	}
+	m = newInstancesMap(t, data)
+	m.pool(sourceSynced)
+	for _, host := range hosts {
+		waitFor(t, system.Namespace, host.Address(), preflightPassed)
+	}
+	all := undisturbed(t, subjects...)
+	left := map[string]string{hosts[0].Address(): entryFor(hosts[0]), hosts[1].Address(): "user=Administrator"}
+	m.set(left, nil)
+	message := meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, v1alpha1.ConditionSourceSynced).Message
+	mustSay(t, message, "3 hosts are kept", hosts[2].Address(), "entry "+hosts[1].Address())
+	// Also when the controller is another one.
+	sys.Controller.Kill9()
+	if err := sys.Controller.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	more := startHost(t, winhost.Options{})
+	left[more.Address()] = entryFor(more)
+	m.set(left, nil)
+	waitFor(t, system.Namespace, more.Address(), preflightPassed)
+	all.mustHold(t)
+
+	kept := undisturbed(t, subjects[:2]...)
+	m.confirm(meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, v1alpha1.ConditionSourceSynced).Message)
+	m.instances(hosts[0].Address(), hosts[1].Address(), more.Address())
+	m.pool(invalidEntries)
+	kept.mustHold(t)
 }
 
 // machineAddresses counts the addresses that hosts of Machines were given.

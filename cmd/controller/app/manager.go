@@ -125,7 +125,11 @@ func runManager(ctx context.Context, config *rest.Config, o *options, health *he
 }
 
 func configMapOptions(o *options) configmap.Options {
-	return configmap.Options{Namespace: o.Hosts.Namespace, Name: o.InstancesConfigMap, RemoveWithoutConfirmation: o.RemoveWithoutConfirmation}
+	most, _ := o.maxRemovals() // it was validated
+	return configmap.Options{
+		Namespace: o.Hosts.Namespace, Name: o.InstancesConfigMap,
+		MaxRemovals: most, RemovalWindow: o.RemovalWindow, RemoveWithoutConfirmation: o.RemoveWithoutConfirmation,
+	}
 }
 
 // newManager makes the manager, without any controller.

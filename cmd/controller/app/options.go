@@ -17,11 +17,13 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
 	"github.com/openshift/windows-instance-api/pkg/controller/operation"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
+	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -37,8 +39,13 @@ type options struct {
 	Kubeconfig string
 	// InstancesConfigMap is the ConfigMap in the namespace of Hosts that lists hosts.
 	InstancesConfigMap string
-	// RemoveWithoutConfirmation removes all hosts at once when the ConfigMap that lists
-	// them goes, as the Windows Machine Config Operator does.
+	// MaxRemovals is how many of these hosts may be removed within RemovalWindow before somebody
+	// confirms it, as a number or a percentage.
+	MaxRemovals string
+	// RemovalWindow is the time that MaxRemovals is about.
+	RemovalWindow time.Duration
+	// RemoveWithoutConfirmation removes all hosts that have no entry at once, as the Windows
+	// Machine Config Operator does.
 	RemoveWithoutConfirmation bool
 
 	// LeaderElect has one of several processes work while the others wait.
@@ -82,6 +89,8 @@ func newOptions() *options {
 	hosts.Namespace = defaultNamespace()
 	return &options{
 		InstancesConfigMap:     wmco.InstancesConfigMap,
+		MaxRemovals:            configmap.DefaultMaxRemovals,
+		RemovalWindow:          configmap.DefaultRemovalWindow,
 		LeaderElect:            true,
 		MetricsBindAddress:     ":8443",
 		HealthProbeBindAddress: ":8081",
@@ -109,7 +118,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File with the address of the cluster and our credentials there. Default: the cluster that the process runs in.")
 	o.Hosts.AddFlags(fs)
 	fs.StringVar(&o.InstancesConfigMap, "instances-configmap", o.InstancesConfigMap, "Name of the ConfigMap in --namespace that lists hosts.")
-	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts at once when the whole ConfigMap is deleted or emptied, instead of asking for a confirmation on its pool.")
+	fs.StringVar(&o.MaxRemovals, "max-removals", o.MaxRemovals, "How many hosts of the ConfigMap may be removed within --removal-window without a confirmation on its pool: a number, or a percentage of the hosts, which allows at least one. A change that would exceed it removes none and asks first.")
+	fs.DurationVar(&o.RemovalWindow, "removal-window", o.RemovalWindow, "The time that --max-removals is about.")
+	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts without an entry in the ConfigMap at once, also when it is deleted or emptied, as the Windows Machine Config Operator does; --max-removals does not count then.")
 
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Have one of several processes work while the others wait to take over.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease that decides who works. Default: the value of --namespace.")
@@ -145,6 +156,21 @@ func (o *options) uploadLimits() (host, total int64, err error) {
 	}
 	host, total = parse("host-upload-limit", o.HostUploadLimit), parse("total-upload-limit", o.TotalUploadLimit)
 	return host, total, errors.Join(errs...)
+}
+
+// maxRemovals returns MaxRemovals as the controller takes it.
+func (o *options) maxRemovals() (intstr.IntOrString, error) {
+	most := intstr.Parse(o.MaxRemovals)
+	if most.Type == intstr.Int {
+		if most.IntVal < 0 {
+			return most, fmt.Errorf("%s is less than 0", o.MaxRemovals)
+		}
+		return most, nil
+	}
+	if percent, err := intstr.GetScaledValueFromIntOrPercent(&most, 100, false); err != nil || percent < 0 || percent > 100 {
+		return most, fmt.Errorf("%q is neither a number nor a percentage from 0%% to 100%%", o.MaxRemovals)
+	}
+	return most, nil
 }
 
 // minUploadLimit keeps a mistake of units from making a transfer take for ever.
@@ -205,6 +231,9 @@ func (o *options) validate() error {
 	if _, _, err := o.uploadLimits(); err != nil {
 		errs = append(errs, err)
 	}
+	if _, err := o.maxRemovals(); err != nil {
+		add("max-removals", "%w", err)
+	}
 	for flag, n := range map[string]int{
 		"concurrent-probes": o.ConcurrentProbes, "concurrent-slow-probes": o.ConcurrentSlowProbes,
 		"concurrent-operations": o.ConcurrentOperations, "max-disruptive-operations": o.MaxDisruptiveOperations,
@@ -213,7 +242,7 @@ func (o *options) validate() error {
 			add(flag, "%d is less than 1", n)
 		}
 	}
-	durations := map[string]time.Duration{"probe-timeout": o.ProbeTimeout, "recheck-interval": o.RecheckInterval}
+	durations := map[string]time.Duration{"probe-timeout": o.ProbeTimeout, "recheck-interval": o.RecheckInterval, "removal-window": o.RemovalWindow}
 	if o.Hosts.DialTimeout > 0 { // else it is said once
 		durations["dial-timeout"] = o.Hosts.DialTimeout
 	}

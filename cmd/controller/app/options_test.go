@@ -38,6 +38,8 @@ func TestDefaults(t *testing.T) {
 	}
 	want := &options{
 		InstancesConfigMap:      "windows-instances",
+		MaxRemovals:             "10%",
+		RemovalWindow:           time.Hour,
 		LeaderElect:             true,
 		LeaderElectionNamespace: "openshift-windows-machine-config-operator",
 		MetricsBindAddress:      ":8443",
@@ -70,6 +72,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	}
 	got, err := parse(t,
 		"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--namespace=hosts", "--instances-configmap=list", "--private-key-secret=key",
+		"--max-removals=5", "--removal-window=2h", "--remove-without-confirmation",
 		"--leader-elect=false", "--leader-election-namespace=leases",
 		"--metrics-bind-address=127.0.0.1:9443", "--metrics-cert-dir", dir, "--health-probe-bind-address=0",
 		"--agent-dir", dir, "--allowed-host-cidrs=127.0.0.0/8,fe80::/10", "--refused-host-cidrs=172.30.0.0/16", "--refused-host-cidrs=10.128.0.0/14", "--dial-timeout=3s", "--max-host-connections=7",
@@ -80,7 +83,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &options{
-		Kubeconfig: filepath.Join(dir, "kubeconfig"), InstancesConfigMap: "list",
+		Kubeconfig: filepath.Join(dir, "kubeconfig"), InstancesConfigMap: "list", MaxRemovals: "5", RemovalWindow: 2 * time.Hour, RemoveWithoutConfirmation: true,
 		LeaderElectionNamespace: "leases", MetricsBindAddress: "127.0.0.1:9443", MetricsCertDir: dir, HealthProbeBindAddress: "0",
 		Hosts: &hostoptions.Options{
 			Namespace: "hosts", PrivateKeySecret: "key", AgentDir: dir,
@@ -98,6 +101,15 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 	}
 	if host, total, err := got.uploadLimits(); err != nil || host != 10<<20 || total != 100_000_000 {
 		t.Errorf("the limits of uploads are %d, %d, %v", host, total, err)
+	}
+}
+
+func TestMaxRemovals(t *testing.T) {
+	for value, want := range map[string]bool{"0": true, "7": true, "0%": true, "10%": true, "100%": true, "-1": false, "101%": false, "-1%": false, "10": true, "ten": false, "": false, "1.5%": false} {
+		_, err := parse(t, "--agent-dir", t.TempDir(), "--max-removals="+value)
+		if (err == nil) != want {
+			t.Errorf("%q: got %v", value, err)
+		}
 	}
 }
 
@@ -138,14 +150,16 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 		"--agent-dir", file, "--allowed-host-cidrs=127.0.0.1,10.0.0.0/8", "--refused-host-cidrs=pods", "--dial-timeout=0s", "--probe-timeout=-1s", "--recheck-interval=1ms",
 		"--max-host-connections=0", "--concurrent-probes=-1", "--concurrent-slow-probes=0", "--concurrent-operations=0",
 		"--payload", file, "--payload-cache-dir=/nowhere", "--api-server-url=http://x", "--service-cidr=10.96.0.0", "--cluster-dns=dns",
-		"--max-disruptive-operations=0", "--host-upload-limit=1", "--total-upload-limit=much")
+		"--max-disruptive-operations=0", "--host-upload-limit=1", "--total-upload-limit=much",
+		"--max-removals=a few", "--removal-window=1ms")
 	if err == nil {
 		t.Fatal("all of it is taken")
 	}
 	for _, flag := range []string{"namespace", "leader-election-namespace", "instances-configmap", "private-key-secret", "metrics-bind-address",
 		"health-probe-bind-address", "metrics-cert-dir", "kubeconfig", "agent-dir", "allowed-host-cidrs", "refused-host-cidrs", "dial-timeout", "probe-timeout", "recheck-interval",
 		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations",
-		"payload", "payload-cache-dir", "api-server-url", "service-cidr", "cluster-dns", "max-disruptive-operations", "host-upload-limit", "total-upload-limit"} {
+		"payload", "payload-cache-dir", "api-server-url", "service-cidr", "cluster-dns", "max-disruptive-operations", "host-upload-limit", "total-upload-limit",
+		"max-removals", "removal-window"} {
 		if !strings.Contains(err.Error(), "--"+flag+": ") {
 			t.Errorf("--%s is missing in %v", flag, err)
 		}

@@ -121,11 +121,13 @@ func RetryStale(ctx context.Context, err error) (reconcile.Result, error) {
 
 // PoolStatus makes the part of the status of current that want has what want says.
 // A field manager must always want the same fields and types of conditions: those
-// it leaves out later are not noticed. Several field managers can each own some of
+// it leaves out later are not noticed. One that owns recentRemovals wants an empty list,
+// and not nil, when there are none. Several field managers can each own some of
 // the conditions, because these are a map by type.
 func (a *Applier) PoolStatus(ctx context.Context, current *v1alpha1.WindowsNodePool, want *acwindowsv1alpha1.WindowsNodePoolStatusApplyConfiguration) (bool, error) {
 	key := client.ObjectKeyFromObject(current)
-	if has, err := contains(&current.Status, want); err != nil || has {
+	fewer := want.RecentRemovals != nil && len(want.RecentRemovals) < len(current.Status.RecentRemovals)
+	if has, err := contains(&current.Status, want); err != nil || has && !fewer {
 		return false, err
 	}
 	pool := acwindowsv1alpha1.WindowsNodePool(current.Name, current.Namespace).WithUID(current.UID).WithStatus(want)

@@ -84,6 +84,33 @@ func TestContains(t *testing.T) {
 	}
 }
 
+func TestContainsRemovals(t *testing.T) {
+	removal := func(name string) v1alpha1.PoolRemoval {
+		return v1alpha1.PoolRemoval{Name: name, Time: metav1.NewTime(time.Unix(1000, 0))}
+	}
+	have := v1alpha1.WindowsNodePoolStatus{RecentRemovals: []v1alpha1.PoolRemoval{removal("a"), removal("b")}}
+	for _, tt := range []struct {
+		name string
+		want []string
+		has  bool
+	}{
+		{"the same", []string{"a", "b"}, true},
+		{"another one", []string{"a", "c"}, false},
+		{"one more", []string{"a", "b", "c"}, false},
+		{"another order", []string{"b", "a"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			want := acwindowsv1alpha1.WindowsNodePoolStatus()
+			for _, name := range tt.want {
+				want.WithRecentRemovals(acwindowsv1alpha1.PoolRemoval().WithName(name).WithTime(removal(name).Time))
+			}
+			if has, err := contains(&have, want); has != tt.has || err != nil {
+				t.Errorf("got %v, %v, want %v", has, err, tt.has)
+			}
+		})
+	}
+}
+
 func TestCondition(t *testing.T) {
 	before, now := time.Unix(1000, 0), time.Unix(2000, 999)
 	current := []metav1.Condition{{Type: "A", Status: metav1.ConditionTrue, Reason: "x", LastTransitionTime: metav1.NewTime(before)}}

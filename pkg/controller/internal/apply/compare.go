@@ -24,7 +24,7 @@ func equal(a, b any) (bool, error) {
 }
 
 // contains says whether all that want says holds of have. Objects in lists are told
-// apart by their type, as conditions are.
+// apart by their type, as conditions are; those without one must be at the same place.
 func contains(have, want any) (bool, error) {
 	treeHave, err := toTree(have)
 	if err != nil {
@@ -81,8 +81,8 @@ func covers(have, want any) bool {
 		return true
 	case []any:
 		have, _ := have.([]any)
-		for _, item := range want {
-			if !anyCovers(have, item) {
+		for i, item := range want {
+			if !anyCovers(have, i, item) {
 				return false
 			}
 		}
@@ -93,9 +93,13 @@ func covers(have, want any) bool {
 	}
 }
 
-// anyCovers says whether the item of the same type covers want.
-func anyCovers(have []any, want any) bool {
+// anyCovers says whether the item of the same type covers want, or, if it has none, the one at
+// the same place.
+func anyCovers(have []any, at int, want any) bool {
 	wanted, _ := want.(map[string]any)
+	if wanted["type"] == nil {
+		return at < len(have) && covers(have[at], want)
+	}
 	for _, item := range have {
 		if found, ok := item.(map[string]any); ok && found["type"] == wanted["type"] {
 			return covers(found, wanted)

@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
@@ -25,8 +24,9 @@ func poolFor(configMap types.NamespacedName) *acwindowsv1alpha1.WindowsNodePoolA
 }
 
 // instanceFor is what the controller wants of the instance of an entry. What it
-// leaves out, such as credentials or paused, belongs to people.
-func instanceFor(configMap types.NamespacedName, pool types.UID, entry *Entry) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
+// leaves out, such as credentials or paused, belongs to people. The pool does not own it:
+// a pool that vanishes takes no host along.
+func instanceFor(configMap types.NamespacedName, entry *Entry) *acwindowsv1alpha1.WindowsInstanceApplyConfiguration {
 	spec := acwindowsv1alpha1.WindowsInstanceSpec().
 		WithAddress(entry.Address).
 		WithPort(entry.Port).
@@ -37,48 +37,45 @@ func instanceFor(configMap types.NamespacedName, pool types.UID, entry *Entry) *
 	}
 	return acwindowsv1alpha1.WindowsInstance(entry.Name, configMap.Namespace).
 		WithAnnotations(map[string]string{v1alpha1.SourceAnnotation: sourceOfEntry(configMap, entry.Key)}).
-		WithOwnerReferences(acmetav1.OwnerReference().
-			WithAPIVersion(v1alpha1.SchemeGroupVersion.String()).
-			WithKind("WindowsNodePool").
-			WithName(configMap.Name).
-			WithUID(pool).
-			WithController(true)).
 		WithSpec(spec)
 }
 
-// syncedCondition says how far the ConfigMap could be turned into instances.
-func syncedCondition(good int, problems []Problem) metav1.Condition {
-	if len(problems) == 0 {
-		return metav1.Condition{
-			Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced,
-			Message: fmt.Sprintf("The ConfigMap asks for %s.", hosts(good)),
-		}
+// maxNamed is how many hosts a message names.
+const maxNamed = 30
+
+// syncedCondition says how far the ConfigMap could be turned into instances. later is how many
+// removals wait for others.
+func syncedCondition(good, later int, problems []Problem) metav1.Condition {
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSynced,
+		Message: fmt.Sprintf("The ConfigMap asks for %s.", hosts(good)),
 	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidEntries,
-		Message: problemLines(problems),
+	if len(problems) > 0 {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries, problemLines(problems)
 	}
+	if later > 0 {
+		condition.Message += fmt.Sprintf("\nThe removal of %s begins when fewer than %d are being removed.", hosts(later), removalsAtOnce)
+	}
+	return condition
 }
 
-// confirmationCondition says that a removal waits for somebody, and how to confirm it.
-func confirmationCondition(configMap types.NamespacedName, found bool, p *plan) metav1.Condition {
-	what := "was deleted"
-	if found {
-		what = "has no usable entry any more"
+// whatLacks says what is wrong with a ConfigMap that waits for a confirmation.
+func whatLacks(p *plan) string {
+	if p.leavesNone() {
+		return "has no usable entry any more"
 	}
-	message := fmt.Sprintf("The ConfigMap %s %s. Its %s are kept until it has entries again, or until you confirm that all of them are to go: %s",
-		configMap, what, hosts(len(p.remove)), confirmCommand(configMap))
-	if len(p.problems) > 0 {
-		message += "\n" + problemLines(p.problems)
-	}
-	return metav1.Condition{
-		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
-		Reason: v1alpha1.ReasonConfirmationNeeded, Message: message,
-	}
+	return "has no entry any more for some of its hosts"
 }
 
-func confirmCommand(configMap types.NamespacedName) string {
-	return fmt.Sprintf("kubectl annotate wnp %s -n %s %s=true", configMap.Name, configMap.Namespace, v1alpha1.ConfirmRemovalAnnotation)
+// question asks whether hosts are to be removed, and says how to confirm it. The command is at
+// its end.
+func question(configMap types.NamespacedName, waiting []*v1alpha1.WindowsInstance) string {
+	kept := fmt.Sprintf("%d hosts are kept until they have entries again, or until you confirm that they are to be removed", len(waiting))
+	if len(waiting) == 1 {
+		kept = "1 host is kept until it has an entry again, or until you confirm that it is to be removed"
+	}
+	return fmt.Sprintf("%s: %s. To confirm: kubectl annotate wnp %s -n %s %s=true --overwrite",
+		kept, message.Enumerate(namesOf(waiting), maxNamed), configMap.Name, configMap.Namespace, v1alpha1.ConfirmRemovalAnnotation)
 }
 
 // notFoundCondition says that there is no such ConfigMap; message says more.

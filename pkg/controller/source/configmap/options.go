@@ -4,6 +4,9 @@
 package configmap
 
 import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
 )
 
@@ -15,7 +18,19 @@ type Options struct {
 	Namespace string
 	// Name of the ConfigMap. Required.
 	Name string
-	// RemoveWithoutConfirmation removes all hosts at once when the ConfigMap is
-	// deleted or emptied, as the Windows Machine Config Operator does. Default: ask first.
+	// MaxRemovals is how many hosts may be removed within RemovalWindow before somebody
+	// confirms it: a number, or a percentage of the hosts of the pool that allows at least
+	// one. Required.
+	MaxRemovals intstr.IntOrString
+	// RemovalWindow is the time that MaxRemovals is about. Required.
+	RemovalWindow time.Duration
+	// RemoveWithoutConfirmation removes all hosts that have no entry at once, as the Windows
+	// Machine Config Operator does. Default: ask first when they are more than MaxRemovals.
 	RemoveWithoutConfirmation bool
 }
+
+// Defaults of [Options].
+const (
+	DefaultMaxRemovals   = "10%"
+	DefaultRemovalWindow = time.Hour
+)

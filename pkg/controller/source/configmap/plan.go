@@ -5,6 +5,8 @@ package configmap
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +27,12 @@ type plan struct {
 	// waiting are the entries whose instance must exist and cannot be made yet: the
 	// name was not looked up yet, or an instance of that name is still being deleted.
 	waiting []Entry
-	// remove are the instances that no entry asks for.
+	// ours are the instances of the ConfigMap by their names.
+	ours map[string]*v1alpha1.WindowsInstance
+	// remove are the instances that no entry asks for, by the order of their names.
 	remove []*v1alpha1.WindowsInstance
-	// leaving is how many instances of the ConfigMap are being deleted already.
-	leaving int
+	// leaving has the names of the instances of the ConfigMap that are being deleted already.
+	leaving map[string]bool
 	// kept is how many instances stay as they are because their entry has a problem.
 	kept int
 	// problems are the entries that cannot be used.
@@ -36,24 +40,24 @@ type plan struct {
 }
 
 // makePlan decides from the ConfigMap, nil when there is none, and the instances of
-// its namespace. It changes neither.
-func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []v1alpha1.WindowsInstance, resolve ResolveFunc) plan {
+// its namespace. It changes neither. deleted says of an instance whether it was deleted,
+// which a cache may not know yet.
+func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []v1alpha1.WindowsInstance, deleted func(*v1alpha1.WindowsInstance) bool, resolve ResolveFunc) plan {
 	byName := map[string]*v1alpha1.WindowsInstance{}
 	made := map[string]time.Time{}
-	var ours []*v1alpha1.WindowsInstance
+	p := plan{ours: map[string]*v1alpha1.WindowsInstance{}, leaving: map[string]bool{}}
 	for i := range instances {
 		instance := &instances[i]
 		byName[instance.Name] = instance
 		if !belongs(instance, configMap) {
 			continue
 		}
-		ours = append(ours, instance)
+		p.ours[instance.Name] = instance
 		if key, ok := entryOf(instance, configMap); ok {
 			made[key] = instance.CreationTimestamp.Time
 		}
 	}
 
-	var p plan
 	var entries []Entry
 	if cm != nil {
 		entries, p.problems = Parse(cm.Data, made, resolve)
@@ -74,7 +78,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 			message := fmt.Sprintf("a WindowsInstance %s exists and does not belong to this pool", entry.Name)
 			p.problems = append(p.problems, Problem{Key: entry.Key, Message: message})
 			continue
-		case !current.DeletionTimestamp.IsZero():
+		case deleted(current):
 			p.waiting = append(p.waiting, entry)
 		default:
 			p.apply = append(p.apply, entry)
@@ -87,12 +91,13 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 	for _, problem := range p.problems {
 		bad[problem.Key] = true
 	}
-	for _, instance := range ours {
+	for _, name := range slices.Sorted(maps.Keys(p.ours)) {
+		instance := p.ours[name]
 		key, hasKey := entryOf(instance, configMap)
 		switch {
-		case !instance.DeletionTimestamp.IsZero():
-			p.leaving++
-		case wanted[instance.Name]:
+		case deleted(instance):
+			p.leaving[name] = true
+		case wanted[name]:
 		case hasKey && bad[key]:
 			p.kept++
 		default:
@@ -102,12 +107,9 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 	return p
 }
 
-// removesAll says whether the plan leaves no host and takes more than one away.
-// That is what deleting the ConfigMap, emptying it or overwriting it with something
-// else altogether looks like.
-func (p *plan) removesAll() bool {
-	return len(p.remove) > 1 && len(p.apply)+len(p.waiting)+p.kept == 0
-}
+// leavesNone says whether the plan leaves no host. That is what emptying the ConfigMap or
+// overwriting it with something else altogether looks like.
+func (p *plan) leavesNone() bool { return len(p.apply)+len(p.waiting)+p.kept == 0 }
 
 // sourceOf is the value of the source annotation on the pool of a ConfigMap.
 func sourceOf(configMap types.NamespacedName) string {
@@ -126,18 +128,19 @@ func entryOf(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName)
 	return strings.CutPrefix(instance.Annotations[v1alpha1.SourceAnnotation], sourceOf(configMap)+entryMark)
 }
 
-// belongs says whether an instance was made from the ConfigMap: the pool is its
-// controller. The UID of the pool does not matter, so that instances go over to a
-// pool that was recreated. An instance whose owner somebody removed is known by
-// its annotation.
+// belongs says whether an instance was made from the ConfigMap: its annotation says so, or,
+// if somebody took that away, its pool and the record of who applied it.
 func belongs(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) bool {
-	owner := metav1.GetControllerOf(instance)
-	if owner == nil {
-		_, ok := entryOf(instance, configMap)
-		return ok
+	if _, ok := entryOf(instance, configMap); ok {
+		return true
 	}
-	return owner.Kind == "WindowsNodePool" && owner.Name == configMap.Name &&
-		strings.HasPrefix(owner.APIVersion, v1alpha1.GroupName+"/")
+	return inPool(instance, configMap) && slices.ContainsFunc(instance.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == fieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == ""
+	})
+}
+
+func inPool(instance *v1alpha1.WindowsInstance, pool types.NamespacedName) bool {
+	return instance.Namespace == pool.Namespace && instance.Spec.PoolRef != nil && instance.Spec.PoolRef.Name == pool.Name
 }
 
 // asksFor says whether a pool has the ConfigMap of its own name as its source.

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,8 +54,12 @@ type Reconciler struct {
 	conflicts *message.Reporter // tells of a pool of that name with another source
 	names     names
 	configMap types.NamespacedName
+	limit     limit
 	unguarded bool // remove without confirmation
 	now       func() time.Time
+
+	// deleted has the instances that this controller deleted, until the cache knows it.
+	deleted map[types.UID]bool
 }
 
 var _ reconcile.Reconciler = (*Reconciler)(nil)
@@ -64,12 +70,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if req.NamespacedName == r.configMap {
-		err = r.sync(ctx, pool)
-	} else {
-		err = r.refuse(ctx, pool)
+	if req.NamespacedName != r.configMap {
+		return reconcile.Result{}, r.refuse(ctx, pool)
 	}
-	return apply.RetryStale(ctx, err)
+	again, err := r.sync(ctx, pool)
+	if err != nil || again.IsZero() {
+		return apply.RetryStale(ctx, err)
+	}
+	return reconcile.Result{RequeueAfter: max(again.Sub(r.now()), time.Second)}, nil
 }
 
 // refuse tells a pool that was made by hand that its ConfigMap is not read.
@@ -78,42 +86,93 @@ func (r *Reconciler) refuse(ctx context.Context, pool *v1alpha1.WindowsNodePool)
 		return nil
 	}
 	message := fmt.Sprintf("This ConfigMap is not read. Only ConfigMap %s is read, for the pool of the same name.", r.configMap)
-	return r.setStatus(ctx, pool, 0, notFoundCondition(message))
+	return r.setStatus(ctx, pool, 0, nil, notFoundCondition(message))
 }
 
-// sync makes one pass over the ConfigMap. A nil pool means that there is none yet.
-func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) error {
+// sync makes one pass over the ConfigMap. A nil pool means that there is none yet. The time
+// is when to make another one if nothing changes; zero: then.
+func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (again time.Time, err error) {
 	cm, err := object.Get(ctx, r.client, r.configMap, &corev1.ConfigMap{})
 	if err != nil {
-		return err
+		return again, err
 	}
 	if cm != nil && !cm.DeletionTimestamp.IsZero() {
 		cm = nil
 	}
 	if !r.mayUse(cm, pool) {
-		return nil
+		return again, nil
 	}
 	var instances v1alpha1.WindowsInstanceList
 	// The instances of the cache are shared: makePlan and what follows only read them.
 	if err := r.client.List(ctx, &instances, client.InNamespace(r.configMap.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list instances: %w", err)
+		return again, fmt.Errorf("list instances: %w", err)
 	}
+	r.forgetDeleted(instances.Items)
 	asked := map[string]bool{}
-	p := makePlan(r.configMap, cm, instances.Items, func(name string) Resolution {
+	p := makePlan(r.configMap, cm, instances.Items, r.isDeleted, func(name string) Resolution {
 		asked[name] = true
 		return r.names.Resolve(name)
 	})
 	r.names.Retain(func(name string) bool { return asked[name] })
-
-	if pool != nil && p.removesAll() && !r.unguarded && !confirmed(pool) {
-		r.report(cm, p.problems)
-		return r.askConfirmation(ctx, pool, cm != nil, &p)
+	if cm == nil && pool == nil && len(p.ours) == 0 {
+		r.report(nil, nil)
+		return again, nil
+	}
+	// Also without a ConfigMap: a pool that vanished before its hosts is where a question is asked.
+	if cm != nil || pool == nil {
+		if pool, err = r.applier.Pool(ctx, pool, poolFor(r.configMap)); err != nil {
+			return again, err
+		}
+	}
+	d, err := r.ration(ctx, pool, &p)
+	if err != nil {
+		return again, err
 	}
 	if cm == nil {
 		r.report(nil, nil)
-		return r.windDown(ctx, pool, &p)
+		err = r.windDown(ctx, pool, &p, &d, instances.Items)
+	} else {
+		err = r.converge(ctx, cm, pool, &p, &d)
 	}
-	return r.converge(ctx, cm, pool, &p, instances.Items)
+	return r.limit.expiry(d.recent), err
+}
+
+// forgetDeleted forgets the instances of which the cache knows that they were deleted.
+func (r *Reconciler) forgetDeleted(instances []v1alpha1.WindowsInstance) {
+	unaware := map[types.UID]bool{}
+	for i := range instances {
+		if uid := instances[i].UID; r.deleted[uid] && instances[i].DeletionTimestamp.IsZero() {
+			unaware[uid] = true
+		}
+	}
+	r.deleted = unaware
+}
+
+func (r *Reconciler) isDeleted(instance *v1alpha1.WindowsInstance) bool {
+	return !instance.DeletionTimestamp.IsZero() || r.deleted[instance.UID]
+}
+
+// ration decides which of the removals begin now.
+func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan) (removals, error) {
+	if r.unguarded {
+		return removals{now: p.remove}, nil
+	}
+	recent := pool.Status.RecentRemovals
+	if len(p.remove) > 0 {
+		// A cache may not have the latest record yet.
+		current, err := object.Get(ctx, r.applier.Live, r.configMap, &v1alpha1.WindowsNodePool{})
+		if err != nil {
+			return removals{}, err
+		}
+		if current != nil {
+			recent = current.Status.RecentRemovals
+		}
+	}
+	d := r.limit.ration(p, recent, r.now())
+	if len(d.waiting) > 0 && confirmed(pool) && wasAsked(pool, question(r.configMap, d.waiting)) {
+		d.now, d.waiting = append(d.now, d.waiting...), nil
+	}
+	return d, nil
 }
 
 // mayUse says whether the pool can be worked with. Where it cannot, its deletion
@@ -124,43 +183,52 @@ func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool
 		var problems map[string]string
 		if conflict {
 			problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so no instances are made. "+
-				"Delete it, or move its hosts to a pool of another name.", pool.Name)}
+				"Move its hosts to a pool of another name, then delete it.", pool.Name)}
 		}
 		r.conflicts.Report(cm, reasonPoolConflict, problems)
 	}
 	return !conflict && (pool == nil || pool.DeletionTimestamp.IsZero())
 }
 
-// converge makes pool and instances what the plan says.
-func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, instances []v1alpha1.WindowsInstance) error {
-	pool, err := r.applier.Pool(ctx, pool, poolFor(r.configMap))
-	if err != nil {
-		return err
-	}
-	refused, err := r.applyInstances(ctx, pool.UID, p.apply, instances)
-	errs := []error{err, r.removeInstances(ctx, p.remove)}
-	if confirmed(pool) && !p.removesAll() {
-		errs = append(errs, r.withdrawConfirmation(ctx, pool))
-	}
+// converge makes the instances what the plan says.
+func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, d *removals) error {
+	refused, err := r.applyInstances(ctx, p.apply, p.ours)
 	problems := sortProblems(append(p.problems, refused...))
 	r.report(cm, problems)
 	good := len(p.apply) + len(p.waiting) - len(refused)
-	errs = append(errs, r.setStatus(ctx, pool, good, syncedCondition(good, problems)))
-	return errors.Join(errs...)
+	condition := syncedCondition(good, d.later, problems)
+	if len(d.waiting) > 0 {
+		condition = r.confirmation(whatLacks(p), d, problems)
+	}
+	return errors.Join(err, r.remove(ctx, pool, d, good+len(d.waiting), condition))
+}
+
+// remove writes the status, which remembers the removals, and then begins them: a removal
+// that was not remembered would not count.
+func (r *Reconciler) remove(ctx context.Context, pool *v1alpha1.WindowsNodePool, d *removals, desired int, condition metav1.Condition) error {
+	if err := r.setStatus(ctx, pool, desired, d.recent, condition); err != nil {
+		return err
+	}
+	if len(d.waiting) > 0 && !wasAsked(pool, question(r.configMap, d.waiting)) {
+		r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(condition.Message))
+	}
+	if err := r.removeInstances(ctx, d.now); err != nil {
+		return err
+	}
+	if confirmed(pool) {
+		return r.withdrawConfirmation(ctx, pool)
+	}
+	return nil
 }
 
 // applyInstances brings the instances of entries to the desired state. It returns the
 // entries that the API refuses; an error of one of them holds up no other.
-func (r *Reconciler) applyInstances(ctx context.Context, pool types.UID, entries []Entry, instances []v1alpha1.WindowsInstance) (refused []Problem, err error) {
-	current := make(map[string]*v1alpha1.WindowsInstance, len(instances))
-	for i := range instances {
-		current[instances[i].Name] = &instances[i]
-	}
+func (r *Reconciler) applyInstances(ctx context.Context, entries []Entry, current map[string]*v1alpha1.WindowsInstance) (refused []Problem, err error) {
 	var errs []error
 	for i := range entries {
 		entry := &entries[i]
 		have := current[entry.Name]
-		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, pool, entry))
+		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, entry))
 		switch {
 		case apierrors.IsInvalid(err):
 			refused = append(refused, Problem{Key: entry.Key, Message: err.Error()})
@@ -181,6 +249,7 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.
 			errs = append(errs, err)
 			continue
 		}
+		r.deleted[instance.UID] = true
 		log.FromContext(ctx).Info("Deleted an instance that the ConfigMap no longer asks for", "instance", klog.KObj(instance))
 	}
 	return errors.Join(errs...)
@@ -188,38 +257,61 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.
 
 // windDown removes what was made from a ConfigMap that is gone: the instances
 // first, because they may need the credentials of the pool until the end.
-func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan) error {
-	if pool == nil {
-		return nil // the garbage collector takes what it left
+func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan, d *removals, instances []v1alpha1.WindowsInstance) error {
+	if len(d.waiting) > 0 {
+		return r.remove(ctx, pool, d, len(d.waiting), r.confirmation("was deleted", d, nil))
 	}
-	if err := r.removeInstances(ctx, p.remove); err != nil {
-		return err
+	text := fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)
+	made := pool.Annotations[v1alpha1.SourceAnnotation] == sourceOf(r.configMap)
+	others := othersIn(instances, r.configMap, p)
+	switch left := len(d.now) + d.later + len(p.leaving); {
+	case left > 0:
+		text = fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))
+	case made && len(others) > 0:
+		text = fmt.Sprintf("The ConfigMap %s was deleted; the pool stays because of instances that do not come from it: %s. Delete them, or give them another pool.",
+			r.configMap, message.Enumerate(others, maxNamed))
+	case made: // otherwise somebody made the pool ahead of the ConfigMap, say to choose its credentials
+		if err := object.Delete(ctx, r.client, pool); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("Deleted the pool of a ConfigMap that is gone", "pool", klog.KObj(pool))
+		return nil
 	}
-	if left := len(p.remove) + p.leaving; left > 0 {
-		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))))
-	}
-	if pool.Annotations[v1alpha1.SourceAnnotation] != sourceOf(r.configMap) {
-		// Somebody made the pool ahead of the ConfigMap, say to choose its credentials.
-		return r.setStatus(ctx, pool, 0, notFoundCondition(fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)))
-	}
-	if err := object.Delete(ctx, r.client, pool); err != nil {
-		return err
-	}
-	log.FromContext(ctx).Info("Deleted the pool of a ConfigMap that is gone", "pool", klog.KObj(pool))
-	return nil
+	return r.remove(ctx, pool, d, 0, notFoundCondition(text))
 }
 
-// askConfirmation keeps everything as it is and says so.
-func (r *Reconciler) askConfirmation(ctx context.Context, pool *v1alpha1.WindowsNodePool, found bool, p *plan) error {
-	condition := confirmationCondition(r.configMap, found, p)
-	before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type)
-	if err := r.setStatus(ctx, pool, len(p.remove), condition); err != nil {
-		return err
+// othersIn returns the names of the instances that name the pool and do not come from the ConfigMap.
+func othersIn(instances []v1alpha1.WindowsInstance, pool types.NamespacedName, p *plan) []string {
+	var out []string
+	for i := range instances {
+		if instance := &instances[i]; inPool(instance, pool) && p.ours[instance.Name] == nil {
+			out = append(out, instance.Name)
+		}
 	}
-	if before == nil || before.Reason != condition.Reason {
-		r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(condition.Message))
+	slices.Sort(out)
+	return out
+}
+
+// confirmation says that removals wait for somebody. what is what became of the ConfigMap.
+func (r *Reconciler) confirmation(what string, d *removals, problems []Problem) metav1.Condition {
+	lines := []string{
+		fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.waiting)),
+		fmt.Sprintf("Without a confirmation, %s may be removed within %s (--max-removals, --removal-window).", r.limit, r.limit.window),
 	}
-	return nil
+	if len(problems) > 0 {
+		lines = append(lines, problemLines(problems))
+	}
+	return metav1.Condition{
+		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonConfirmationNeeded, Message: strings.Join(lines, "\n"),
+	}
+}
+
+// wasAsked says whether the pool has asked a question: a confirmation answers what was asked,
+// and nothing that came since.
+func wasAsked(pool *v1alpha1.WindowsNodePool, question string) bool {
+	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
+	return condition != nil && condition.Reason == v1alpha1.ReasonConfirmationNeeded && strings.Contains(condition.Message, question)
 }
 
 func confirmed(pool *v1alpha1.WindowsNodePool) bool {
@@ -252,10 +344,16 @@ func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 }
 
 // setStatus applies the part of the status that the controller of a source owns.
-func (r *Reconciler) setStatus(ctx context.Context, pool *v1alpha1.WindowsNodePool, desired int, condition metav1.Condition) error {
+func (r *Reconciler) setStatus(ctx context.Context, pool *v1alpha1.WindowsNodePool, desired int, recent []v1alpha1.PoolRemoval, condition metav1.Condition) error {
 	condition.ObservedGeneration = pool.Generation
-	_, err := r.applier.PoolStatus(ctx, pool, acwindowsv1alpha1.WindowsNodePoolStatus().
+	condition.Message = message.ConditionMessage(condition.Message)
+	status := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(int32(desired)).
-		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now())))
+		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))
+	status.RecentRemovals = []acwindowsv1alpha1.PoolRemovalApplyConfiguration{}
+	for _, removal := range recent {
+		status.WithRecentRemovals(acwindowsv1alpha1.PoolRemoval().WithName(removal.Name).WithTime(removal.Time))
+	}
+	_, err := r.applier.PoolStatus(ctx, pool, status)
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
@@ -35,6 +36,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
+	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
 )
 
@@ -49,6 +51,8 @@ type fixture struct {
 	writes []string // what was written since they were last taken
 	fail   func(write string) error
 	dns    map[string]Resolution
+	now    time.Time
+	uids   int
 }
 
 func (f *fixture) Resolve(name string) Resolution {
@@ -68,7 +72,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			t.Fatal(err)
 		}
 	}
-	f := &fixture{T: t, events: record.NewFakeRecorder(1000), dns: map[string]Resolution{}}
+	f := &fixture{T: t, events: record.NewFakeRecorder(1000), dns: map[string]Resolution{}, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	record := func(verb string, obj any) error {
 		write := verb
 		if named, ok := obj.(interface{ GetName() *string }); ok {
@@ -95,7 +99,10 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				if err := record("apply", obj); err != nil {
 					return err
 				}
-				return c.Apply(ctx, obj, opts...)
+				if err := c.Apply(ctx, obj, opts...); err != nil {
+					return err
+				}
+				return f.giveUID(ctx, c, obj)
 			},
 			SubResourceApply: func(ctx context.Context, c client.Client, sub string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 				if err := record("apply "+sub, obj); err != nil {
@@ -125,9 +132,25 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		conflicts: message.NewReporter(f.events, scheme),
 		names:     f,
 		configMap: theConfigMap,
-		now:       func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
+		limit:     limit{most: intstr.FromString(DefaultMaxRemovals), window: DefaultRemovalWindow},
+		now:       func() time.Time { return f.now },
 	}
 	return f
+}
+
+// giveUID does what the API does and its fake does not: each instance has a UID of its own.
+func (f *fixture) giveUID(ctx context.Context, c client.Client, obj runtime.ApplyConfiguration) error {
+	applied, ok := obj.(*acwindowsv1alpha1.WindowsInstanceApplyConfiguration)
+	if !ok {
+		return nil
+	}
+	instance := &v1alpha1.WindowsInstance{}
+	if err := c.Get(ctx, types.NamespacedName{Namespace: *applied.Namespace, Name: *applied.Name}, instance); err != nil || instance.UID != "" {
+		return err
+	}
+	f.uids++
+	instance.UID = types.UID(fmt.Sprintf("uid-%d", f.uids))
+	return c.Update(ctx, instance)
 }
 
 // quiet is the context of a test with a logger that says nothing.
@@ -286,13 +309,10 @@ func TestFirstPass(t *testing.T) {
 	}))
 	f.settle()
 
-	yes := true
-	owner := metav1.OwnerReference{APIVersion: "windows.openshift.io/v1alpha1", Kind: "WindowsNodePool", Name: "windows-instances", UID: "pool-uid", Controller: &yes}
 	want := map[string]v1alpha1.WindowsInstance{
 		"10.1.42.1": {
 			ObjectMeta: metav1.ObjectMeta{
-				OwnerReferences: []metav1.OwnerReference{owner},
-				Annotations:     map[string]string{v1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1"},
+				Annotations: map[string]string{v1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1"},
 			},
 			Spec: v1alpha1.WindowsInstanceSpec{
 				Address: "10.1.42.1", Port: 2222, Username: "Administrator", HostKeys: []string{hostKey},
@@ -301,8 +321,7 @@ func TestFirstPass(t *testing.T) {
 		},
 		"instance.example.com": {
 			ObjectMeta: metav1.ObjectMeta{
-				OwnerReferences: []metav1.OwnerReference{owner},
-				Annotations:     map[string]string{v1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry Instance.example.com"},
+				Annotations: map[string]string{v1alpha1.SourceAnnotation: "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry Instance.example.com"},
 			},
 			Spec: v1alpha1.WindowsInstanceSpec{
 				Address: "instance.example.com", Port: 22, Username: "core",
@@ -385,12 +404,12 @@ func TestChanges(t *testing.T) {
 		writes []string
 	}{
 		{name: "entry added", data: map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a", "10.1.42.3": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2", "10.1.42.3"}, writes: []string{"apply 10.1.42.3", "apply status windows-instances"}},
-		{name: "entry removed", data: map[string]string{"10.1.42.1": "username=a"}, want: []string{"10.1.42.1"}, writes: []string{"delete 10.1.42.2", "apply status windows-instances"}},
+		{name: "entry removed", data: map[string]string{"10.1.42.1": "username=a"}, want: []string{"10.1.42.1"}, writes: []string{"apply status windows-instances", "delete 10.1.42.2"}},
 		{name: "user changed", data: map[string]string{"10.1.42.1": "username=b", "10.1.42.2": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2"}, writes: []string{"apply 10.1.42.1"}},
 		{name: "only spaces changed", data: map[string]string{"10.1.42.1": "\n username=a \r\n", "10.1.42.2": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2"}},
 		{name: "a typing error removes nothing", data: map[string]string{"10.1.42.1": "usrname=a", "10.1.42.2": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2"}, writes: []string{"apply status windows-instances"}},
-		{name: "all entries replaced", data: map[string]string{"10.1.42.8": "username=a"}, want: []string{"10.1.42.8"}, writes: []string{"apply 10.1.42.8", "delete 10.1.42.1", "delete 10.1.42.2", "apply status windows-instances"}},
-		{name: "entry renamed", data: map[string]string{"10.1.42.1": "username=a\nname=rack-1", "10.1.42.2": "username=a"}, want: []string{"10.1.42.2", "rack-1"}, writes: []string{"apply rack-1", "delete 10.1.42.1"}},
+		{name: "all entries replaced", data: map[string]string{"10.1.42.8": "username=a"}, want: []string{"10.1.42.1", "10.1.42.2", "10.1.42.8"}, writes: []string{"apply 10.1.42.8", "apply status windows-instances"}},
+		{name: "entry renamed", data: map[string]string{"10.1.42.1": "username=a\nname=rack-1", "10.1.42.2": "username=a"}, want: []string{"10.1.42.2", "rack-1"}, writes: []string{"apply rack-1", "apply status windows-instances", "delete 10.1.42.1"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -411,7 +430,7 @@ func TestEditsArePutRight(t *testing.T) {
 	f.settle()
 	before := f.instances()["10.1.42.1"]
 	edited := before.DeepCopy()
-	edited.Spec.Username, edited.Spec.Port, edited.Spec.HostKeys, edited.OwnerReferences = "b", 23, nil, nil
+	edited.Spec.Username, edited.Spec.Port, edited.Spec.HostKeys, edited.Annotations = "b", 23, nil, nil
 	edited.Spec.Paused = true // is for people
 	if err := f.Update(t.Context(), edited); err != nil {
 		t.Fatal(err)
@@ -422,8 +441,8 @@ func TestEditsArePutRight(t *testing.T) {
 	if diff := cmp.Diff(before.Spec, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(before.OwnerReferences, got.OwnerReferences); diff != "" {
-		t.Errorf("owners (-want +got):\n%s", diff)
+	if diff := cmp.Diff(before.Annotations, got.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	if err := f.WithWatch.Delete(t.Context(), &got); err != nil {
 		t.Fatal(err)

@@ -79,6 +79,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		conflicts: message.NewReporter(o.Recorder, mgr.GetScheme()),
 		names:     resolver,
 		configMap: configMap,
+		limit:     limit{most: o.MaxRemovals, window: o.RemovalWindow},
 		unguarded: o.RemoveWithoutConfirmation,
 		now:       time.Now,
 	}

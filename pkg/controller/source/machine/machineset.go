@@ -69,7 +69,7 @@ func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.Mach
 	var problems map[string]string
 	if pool != nil && !asksFor(pool, set.Name) {
 		problems = map[string]string{"": fmt.Sprintf("The WindowsNodePool %s has another source, so the Machines of this MachineSet belong to no pool. "+
-			"Delete it, or move its hosts to a pool of another name.", pool.Name)}
+			"Move its hosts to a pool of another name, then delete it.", pool.Name)}
 	}
 	r.conflicts.Report(set, reasonPoolConflict, problems)
 	if len(problems) > 0 || pool != nil && !pool.DeletionTimestamp.IsZero() {

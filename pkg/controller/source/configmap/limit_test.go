@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package configmap
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+func TestRation(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ago := func(name string, d time.Duration) v1alpha1.PoolRemoval {
+		return v1alpha1.PoolRemoval{Name: name, Time: metav1.NewTime(now.Add(-d))}
+	}
+	tests := []struct {
+		name    string
+		hosts   int    // h00, h01, … were made two hours ago
+		leaving string // those that are being deleted
+		remove  string // those that no entry asks for
+		recent  []v1alpha1.PoolRemoval
+		limit   string // default: 10%
+		now     string
+		waiting string
+		later   int
+		records string // after the decision
+	}{
+		{name: "nothing", hosts: 3},
+		{name: "one of one", hosts: 1, remove: "h00", now: "h00", records: "h00"},
+		{name: "one of three", hosts: 3, remove: "h01", now: "h01", records: "h01"},
+		{name: "two of three", hosts: 3, remove: "h01 h02", waiting: "h01 h02"},
+		{name: "all but one", hosts: 5, remove: "h01 h02 h03 h04", waiting: "h01 h02 h03 h04"},
+		{name: "a tenth", hosts: 20, remove: "h01 h02", now: "h01 h02", records: "h01 h02"},
+		{name: "a bit more than a tenth", hosts: 29, remove: "h01 h02 h03", waiting: "h01 h02 h03"},
+		{name: "another one within the hour", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", 59*time.Minute)}, waiting: "h01", records: "gone"},
+		{name: "another one after the hour", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", time.Hour)}, now: "h01", records: "h01"},
+		{name: "those that went count as hosts", hosts: 19, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", time.Minute)}, now: "h01", records: "gone h01"},
+		{name: "being removed by whomever", hosts: 3, leaving: "h00", remove: "h01", waiting: "h01"},
+		{name: "being removed, and recorded, counts once", hosts: 20, leaving: "h00", remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h00", time.Minute)}, now: "h01", records: "h00 h01"},
+		{name: "three at a time", hosts: 50, remove: "h01 h02 h03 h04 h05", now: "h01 h02 h03", later: 2, records: "h01 h02 h03"},
+		{name: "the next ones", hosts: 49, leaving: "h02 h03", remove: "h04 h05",
+			recent: []v1alpha1.PoolRemoval{ago("gone", time.Minute), ago("h02", time.Minute), ago("h03", time.Minute)}, now: "h04", later: 1, records: "gone h02 h03 h04"},
+		{name: "recorded, and not deleted when the controller died", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h01", records: "h01"},
+		{name: "recorded, not deleted, and more since", hosts: 5, remove: "h01 h02", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h01", waiting: "h02", records: "h01"},
+		{name: "recorded, not deleted, and put back", hosts: 3, remove: "h02", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h02", records: "h02"},
+		{name: "removed, and back as another instance", hosts: 3, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h00", 3*time.Hour), ago("h01", 2*time.Hour+time.Minute)}, now: "h01", records: "h01"},
+		{name: "a record of another instance of the name", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h01", 121*time.Minute)}, limit: "10%/3h", waiting: "h01", records: "h01"},
+		{name: "a record from the future counts from now on", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", -1000*time.Hour)}, waiting: "h01", records: "gone"},
+		{name: "a number", hosts: 4, remove: "h01 h02", limit: "2", now: "h01 h02", records: "h01 h02"},
+		{name: "more than a number", hosts: 40, remove: "h01 h02 h03", limit: "2", waiting: "h01 h02 h03"},
+		{name: "none", hosts: 40, remove: "h01", limit: "0", waiting: "h01"},
+		{name: "no percentage is less than one", hosts: 40, remove: "h01", limit: "0%", now: "h01", records: "h01"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := plan{ours: map[string]*v1alpha1.WindowsInstance{}, leaving: map[string]bool{}}
+			for i := range tt.hosts {
+				name := fmt.Sprintf("h%02d", i)
+				p.ours[name] = &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}}
+			}
+			for name := range strings.FieldsSeq(tt.leaving) {
+				p.leaving[name] = true
+			}
+			for name := range strings.FieldsSeq(tt.remove) {
+				p.remove = append(p.remove, p.ours[name])
+			}
+			l := limit{most: intstr.FromString(DefaultMaxRemovals), window: DefaultRemovalWindow}
+			if most, window, found := strings.Cut(tt.limit, "/"); tt.limit != "" {
+				l.most = intstr.Parse(most)
+				if found {
+					l.window, _ = time.ParseDuration(window)
+				}
+			}
+			r := l.ration(&p, tt.recent, now)
+			var records []string
+			for _, record := range r.recent {
+				records = append(records, record.Name)
+				if record.Time.After(now) {
+					t.Errorf("the record of %s is of %s", record.Name, record.Time)
+				}
+			}
+			got := []string{strings.Join(namesOf(r.now), " "), strings.Join(namesOf(r.waiting), " "), fmt.Sprint(r.later), strings.Join(records, " ")}
+			if diff := cmp.Diff([]string{tt.now, tt.waiting, fmt.Sprint(tt.later), tt.records}, got); diff != "" {
+				t.Errorf("now, waiting, later, records (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// fleet is the data of a ConfigMap with so many hosts, but for some.
+func fleet(n int, but ...int) map[string]string {
+	data := map[string]string{}
+	for i := range n {
+		if !slices.Contains(but, i) {
+			data[fmt.Sprintf("10.1.42.%d", i)] = "username=a"
+		}
+	}
+	return data
+}
+
+func (f *fixture) wantUIDs(before map[string]v1alpha1.WindowsInstance, names ...string) {
+	f.Helper()
+	now := f.instances()
+	for _, name := range names {
+		if i := now[name]; i.UID != before[name].UID || !i.DeletionTimestamp.IsZero() {
+			f.Errorf("instance %s was removed or made anew", name)
+		}
+	}
+}
+
+// The ConfigMap is overwritten with one that has one of the hosts, with one that was always
+// there and a typing error, with others altogether, and deleted: nothing goes.
+func TestShorterConfigMapAsks(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(*fixture)
+		want string // in the condition
+	}{
+		{"one is left", func(f *fixture) { f.setData(fleet(1)) }, "7 hosts are kept"},
+		{"one is left, and one has a typing error", func(f *fixture) {
+			f.setData(map[string]string{"10.1.42.0": "username=a", "10.1.42.1": "usrname=a"})
+		}, "6 hosts are kept"},
+		{"others altogether", func(f *fixture) { f.setData(map[string]string{"10.9.9.9": "username=a"}) }, "8 hosts are kept"},
+		{"deleted", (*fixture).deleteConfigMap, "8 hosts are kept"},
+		{"deleted and made again with others", func(f *fixture) {
+			f.deleteConfigMap()
+			f.settle()
+			if err := f.Create(f.Context(), configMapOf(map[string]string{"10.9.9.9": "username=a"})); err != nil {
+				f.Fatal(err)
+			}
+		}, "8 hosts are kept"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, emptyPool(), configMapOf(fleet(8)))
+			f.settle()
+			before := f.instances()
+			tt.edit(f)
+			f.settle()
+			f.wantUIDs(before, slices.Collect(maps.Keys(before))...)
+			pool := f.pool()
+			f.now = f.now.Add(24 * time.Hour)
+			f.settle()
+			f.wantUIDs(before, slices.Collect(maps.Keys(before))...)
+			if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, pool.Status.DesiredReplicas); !strings.Contains(message, tt.want) || !strings.Contains(message, "10.1.42.7") {
+				t.Errorf("message %q", message)
+			}
+		})
+	}
+}
+
+// A confirmation is for what the condition asked about, and nothing that came since.
+func TestConfirmationCoversWhatWasAsked(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(8)))
+	f.settle()
+	f.setData(fleet(8, 6, 7))
+	f.settle()
+	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 8)
+	f.takeEvents()
+
+	f.setData(fleet(1))
+	f.confirm()
+	f.settle()
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(8)))...)
+	if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 8); !strings.Contains(message, "7 hosts") {
+		t.Errorf("message %q", message)
+	}
+	if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning ConfirmationNeeded ") {
+		t.Errorf("events %q, want one that asks again", got)
+	}
+	f.confirm()
+	f.settle()
+	f.wantInstances("10.1.42.0")
+	f.wantSynced(v1alpha1.ReasonSynced, 1)
+	pool := f.pool()
+	if _, there := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]; there {
+		t.Error("the confirmation is still there, and would confirm the next removal")
+	}
+	if len(pool.Status.RecentRemovals) > 0 {
+		t.Errorf("removals that were confirmed count: %v", pool.Status.RecentRemovals)
+	}
+}
+
+func TestOneAnHour(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(5)))
+	f.settle()
+	f.setData(fleet(5, 4))
+	f.settle()
+	f.setData(fleet(5, 3, 4))
+	f.settle()
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(4)))...)
+	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 4)
+	if result, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err != nil || result.RequeueAfter != time.Hour {
+		t.Errorf("got %+v, %v, want another pass when the removal no longer counts", result, err)
+	}
+	f.now = f.now.Add(time.Hour)
+	f.settle()
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(3)))...)
+	f.wantSynced(v1alpha1.ReasonSynced, 3)
+	f.now = f.now.Add(time.Hour)
+	f.settle()
+	if left := f.pool().Status.RecentRemovals; len(left) > 0 {
+		t.Errorf("the pool still remembers %v", left)
+	}
+}
+
+// What is removed is remembered before, so that it counts whatever happens afterwards.
+func TestRemovalsAreRememberedFirst(t *testing.T) {
+	broken := apierrors.NewInternalError(errors.New("etcd is slow"))
+	f := newFixture(t, emptyPool(), configMapOf(fleet(3)))
+	f.settle()
+	f.setData(fleet(2))
+	f.fail = func(write string) error {
+		if strings.HasPrefix(write, "apply status") {
+			return broken
+		}
+		return nil
+	}
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Error("a pass that could not remember anything succeeded")
+	}
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(3)))...)
+
+	f.fail = func(write string) error {
+		if strings.HasPrefix(write, "delete") {
+			return broken
+		}
+		return nil
+	}
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Error("a pass that could not delete anything succeeded")
+	}
+	// The controller that continues knows nothing but what is in the pool.
+	f.fail, f.r.deleted = nil, map[types.UID]bool{}
+	f.setData(fleet(1))
+	f.settle()
+	f.wantInstances("10.1.42.0", "10.1.42.1")
+	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 2)
+}
+
+func TestThreeAtATime(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(50)))
+	f.settle()
+	for _, instance := range f.instances() {
+		instance.Finalizers = []string{v1alpha1.HostFinalizer}
+		if err := f.Update(t.Context(), &instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.setData(fleet(45))
+	for left := 5; left > 0; left-- {
+		f.settle()
+		message := f.wantSynced(v1alpha1.ReasonSynced, 45)
+		if left > 3 != strings.Contains(message, "begins when fewer than 3 are being removed") {
+			t.Errorf("%d are left: message %q", left, message)
+		}
+		var leaving []v1alpha1.WindowsInstance
+		for _, instance := range f.instances() {
+			if !instance.DeletionTimestamp.IsZero() {
+				leaving = append(leaving, instance)
+			}
+		}
+		if want := min(left, 3); len(leaving) != want {
+			t.Fatalf("%d hosts are being removed, want %d", len(leaving), want)
+		}
+		leaving[0].Finalizers = nil
+		if err := f.Update(t.Context(), &leaving[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.settle()
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(45)))...)
+}
+
+// A pool that vanished, whoever deleted it, is made again, and its instances stay.
+func TestPoolVanishes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		there bool // the ConfigMap
+		want  string
+	}{
+		{"with its ConfigMap there", true, v1alpha1.ReasonSynced},
+		{"while a question was asked", false, v1alpha1.ReasonConfirmationNeeded},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFixture(t, configMapOf(fleet(3)))
+			f.settle()
+			before := f.instances()
+			for name, instance := range before {
+				if len(instance.OwnerReferences) > 0 {
+					t.Errorf("%s is owned, and goes with its owner: %v", name, instance.OwnerReferences)
+				}
+			}
+			if !tt.there {
+				f.deleteConfigMap()
+				f.settle()
+			}
+			if err := f.WithWatch.Delete(t.Context(), f.pool()); err != nil {
+				t.Fatal(err)
+			}
+			f.settle()
+			f.wantSynced(tt.want, 3)
+			f.wantUIDs(before, slices.Collect(maps.Keys(before))...)
+		})
+	}
+}
+
+// Earlier releases had the pool own its instances.
+func TestOwnersOfEarlierReleasesGo(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(1)))
+	f.settle()
+	instance := f.instances()["10.1.42.0"]
+	owned := instanceFor(theConfigMap, &Entry{Key: "10.1.42.0", Name: "10.1.42.0", Address: "10.1.42.0", Port: 22, Username: "a"})
+	owned.WithOwnerReferences(ownerOfEarlierReleases())
+	if _, err := f.r.applier.Instance(t.Context(), &instance, owned); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.instances()["10.1.42.0"]; len(got.OwnerReferences) != 1 {
+		t.Fatalf("owners %v", got.OwnerReferences)
+	}
+	f.settle()
+	got := f.instances()["10.1.42.0"]
+	if len(got.OwnerReferences) > 0 || got.UID != instance.UID {
+		t.Errorf("owners %v", got.OwnerReferences)
+	}
+}
+
+func TestPoolStaysWithInstancesOfOthers(t *testing.T) {
+	mine := handMade("10.0.0.9")
+	mine.Spec.PoolRef = &v1alpha1.PoolReference{Name: theConfigMap.Name}
+	f := newFixture(t, configMapOf(fleet(1)), mine)
+	f.settle()
+	f.deleteConfigMap()
+	f.settle()
+	f.wantInstances("10.0.0.9")
+	if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "10.0.0.9") {
+		t.Errorf("message %q", message)
+	}
+}
+
+func ownerOfEarlierReleases() *acmetav1.OwnerReferenceApplyConfiguration {
+	return acmetav1.OwnerReference().
+		WithAPIVersion(v1alpha1.SchemeGroupVersion.String()).
+		WithKind("WindowsNodePool").WithName(theConfigMap.Name).WithUID("pool-uid").WithController(true)
+}
