@@ -145,6 +145,14 @@ func (s *System) Remove(path string) error {
 // RemoveAtBoot implements [engine.System]. No file is ever in use, so it is removed now.
 func (s *System) RemoveAtBoot(path string) error { return s.Remove(path) }
 
+// RemovedAtBoot implements [engine.System].
+func (s *System) RemovedAtBoot() ([]string, error) { return nil, nil }
+
+// RemoveLayer fails: there are no containers.
+func (s *System) RemoveLayer(path string) error {
+	return fmt.Errorf("removing the layer %s: %w", path, errors.ErrUnsupported)
+}
+
 // openShared opens an existing file.
 func openShared(path string, write bool) (*os.File, error) {
 	flag := os.O_RDONLY

@@ -112,10 +112,16 @@ func (s *System) StopService(name string) error {
 	})
 }
 
-// KillService implements [engine.System].
-func (s *System) KillService(name string) error {
+// SetRecovery implements [engine.System].
+func (s *System) SetRecovery(name string, recovery *config.Recovery) error {
 	return s.changeService(name, func(_ *hostState, service *hostService) error {
-		service.Running = false
+		service.Recovery = recovery
 		return nil
 	})
 }
+
+// Processes implements [engine.System]. Services run no program.
+func (s *System) Processes() ([]engine.Process, error) { return nil, nil }
+
+// KillProcess implements [engine.System]. There is none.
+func (s *System) KillProcess(engine.Process) error { return nil }

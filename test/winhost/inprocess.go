@@ -80,6 +80,7 @@ type inProcessHost struct {
 	// processes are the services that were started in this boot, by name in lower case.
 	processes    map[string]*process
 	removeAtBoot []string        // paths on the host
+	lastPID      int             // of a process
 	bootContext  context.Context // ends with the boot
 	endBoot      context.CancelFunc
 

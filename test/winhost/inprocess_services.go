@@ -39,6 +39,7 @@ type ServiceFunc func(ctx context.Context, s ServiceStart) error
 
 // process is a service that was started in the present boot.
 type process struct {
+	pid      int    // no other process of the host has or had it
 	programs string // its command line, in lower case
 	cancel   context.CancelFunc
 	ended    chan struct{} // closed when it has
@@ -124,7 +125,8 @@ func (h *inProcessHost) startProcess(s *hostSystem, name string) error {
 		return errNoPower
 	}
 	ctx, cancel := context.WithCancel(h.bootContext)
-	p := &process{programs: strings.ToLower(start.CommandLine), cancel: cancel, ended: make(chan struct{})}
+	h.lastPID++
+	p := &process{pid: h.lastPID, programs: strings.ToLower(start.CommandLine), cancel: cancel, ended: make(chan struct{})}
 	h.processes[strings.ToLower(name)] = p
 	h.programs.Go(func() {
 		defer close(p.ended)

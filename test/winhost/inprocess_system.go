@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -195,6 +196,13 @@ func (s *hostSystem) RemoveAtBoot(path string) error {
 	return nil
 }
 
+// RemovedAtBoot implements [engine.FileSystem].
+func (s *hostSystem) RemovedAtBoot() ([]string, error) {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	return slices.Clone(s.host.removeAtBoot), nil
+}
+
 // Create implements [agent.System].
 func (s *hostSystem) Create(path string) (agent.ReceivedFile, error) {
 	if s.host.currentFault().DiskFull {
@@ -223,6 +231,7 @@ func (s *hostSystem) Service(name string) (*engine.Service, error) {
 	}
 	if p := s.host.process(name); p != nil {
 		now.State, now.ExitCode = p.state()
+		now.PID = p.pid
 	}
 	return now, nil
 }
@@ -255,13 +264,24 @@ func (s *hostSystem) StopService(name string) error {
 	return nil
 }
 
-// KillService implements [engine.ServiceManager].
-func (s *hostSystem) KillService(name string) error {
-	if err := s.System.KillService(name); err != nil {
-		return err
+// Processes implements [engine.Processes]. In place of the path of a program, each has the name of
+// its service.
+func (s *hostSystem) Processes() ([]engine.Process, error) {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	var list []engine.Process
+	for name, p := range s.host.processes {
+		if state, _ := p.state(); state != engine.ServiceStopped {
+			list = append(list, engine.Process{PID: p.pid, Path: name})
+		}
 	}
-	if p := s.host.process(name); p != nil {
-		p.kill()
+	return list, nil
+}
+
+// KillProcess implements [engine.Processes].
+func (s *hostSystem) KillProcess(p engine.Process) error {
+	if running := s.host.process(p.Path); running != nil {
+		running.kill()
 	}
 	return nil
 }

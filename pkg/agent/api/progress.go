@@ -81,6 +81,9 @@ type Result struct {
 	Plan *Plan `json:"plan,omitempty"`
 	// Reboot says what a restart of the host is needed for.
 	Reboot []string `json:"reboot,omitempty"`
+	// AtBoot names what is still in use after everything was removed. Windows removes it when it
+	// restarts the next time, whenever that is; nothing waits for that.
+	AtBoot []string `json:"atBoot,omitempty"`
 	// Reason and Error are set for Failed only.
 	Reason FailureReason `json:"reason,omitempty"`
 	Error  string        `json:"error,omitempty"`

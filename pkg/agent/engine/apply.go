@@ -149,6 +149,10 @@ type application struct {
 	// repairing: only steps with a low impact are done, and missing values are not waited for.
 	repairing bool
 	started   int
+	// discarded are the paths of files that were in use, by where they are in the trash.
+	discarded map[string]string
+	// staying are files that are in use where they are, and removed at the next boot.
+	staying []string
 }
 
 func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
@@ -375,6 +379,11 @@ func (a *application) execute(ctx context.Context) error {
 			return err
 		}
 	}
+	if a.cleaningUp {
+		if err := a.endPrograms(ctx); err != nil {
+			return err
+		}
+	}
 	if err := a.doPhase(ctx, phaseFiles); err != nil {
 		return err
 	}
@@ -456,10 +465,14 @@ func (a *application) cleanup(ctx context.Context) error {
 	return a.removeState()
 }
 
-// removeState removes the state of the agent, the inventory last.
+// removeState removes the state of the agent, the inventory last. What is in the trash and in use
+// is left for the next boot.
 func (a *application) removeState() error {
 	s := a.System
 	a.sweep()
+	if err := a.leaveTrash(); err != nil {
+		return err
+	}
 	for _, directory := range []string{trashDirectory, asideDirectory, api.PayloadDirectory} {
 		list, err := s.Names(directory)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -488,12 +501,43 @@ func (a *application) removeState() error {
 	if _, err := s.Names(stateDirectory); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return a.removeDirectory(stateDirectory)
+	if err := a.removeDirectory(stateDirectory); err != nil || len(a.staying) == 0 {
+		return err
+	}
+	return a.removeDirectory(api.Root)
 }
 
-// removeDirectory removes a directory unless others have something in it.
+// leaveTrash records what is in the trash after it was swept.
+func (a *application) leaveTrash() error {
+	list, err := a.System.Names(trashDirectory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list %s: %w", trashDirectory, err)
+	}
+	for _, name := range list {
+		trash := trashDirectory + `\` + name
+		path, known := a.discarded[trash]
+		if !known { // it is from an earlier change
+			path = trash
+			if err := a.System.RemoveAtBoot(trash); err != nil {
+				return err
+			}
+		}
+		a.staying = append(a.staying, trash)
+		a.result.AtBoot = append(a.result.AtBoot, path)
+	}
+	return nil
+}
+
+// removeDirectory removes a directory unless others have something in it. One with files of ours
+// that are in use follows them at the next boot.
 func (a *application) removeDirectory(path string) error {
 	err := a.System.Remove(path)
+	if errors.Is(err, ErrNotEmpty) && slices.ContainsFunc(a.staying, func(p string) bool { return config.Below(p, path) }) {
+		return a.System.RemoveAtBoot(path)
+	}
 	if errors.Is(err, ErrNotEmpty) {
 		a.emit(api.Event{Item: path, State: api.EventNote, Message: "is kept: it contains something that is not ours"})
 		return nil

@@ -631,9 +631,9 @@ func TestServiceThatHangs(t *testing.T) {
 	s = f.services["kubelet"]
 	s.hangs = true
 	f.services["kubelet"] = s
-	f.failing["KillService kubelet"] = fmt.Errorf("access denied")
+	f.failing[`KillProcess C:\k\kubelet.exe`] = fmt.Errorf("access denied")
 	r = e.Cleanup(t.Context())
-	if r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "service kubelet is StopPending and cannot be terminated: access denied") {
+	if r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, `service kubelet is StopPending and cannot be terminated: process`) || !strings.Contains(r.Error, "access denied") {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -826,4 +826,94 @@ func FuzzDamage(f *testing.F) {
 			t.Errorf("got %v for %q", err, damaged)
 		}
 	})
+}
+
+// TestStopWaitsForProcesses: a service that has stopped for the service control manager may hold
+// its files and ports for a while, itself or through the program that it runs.
+func TestStopWaitsForProcesses(t *testing.T) {
+	const runner = `C:\k\kube-log-runner.exe`
+	behind := func(b *config.Bundle) {
+		b.Document.Services = slices.Clone(b.Document.Services)
+		kubelet := b.Document.Services[1]
+		kubelet.Arguments = append([]string{`C:\k\kubelet.exe`}, kubelet.Arguments...)
+		kubelet.BinaryPath = runner
+		b.Document.Services[1] = kubelet
+	}
+	tests := []struct {
+		name    string
+		change  func(b *config.Bundle)
+		happens func(f *fake, kubelet *fakeService)
+		says    string // in an event
+	}{
+		{name: "its process ends later", happens: func(_ *fake, s *fakeService) { s.lingers = 20 }},
+		{name: "its process does not end", happens: func(_ *fake, s *fakeService) { s.lingers = 1 << 20 }, says: "its process is terminated"},
+		{name: "its program ends later", change: behind, happens: func(_ *fake, s *fakeService) { s.lingers = 20 }},
+		{name: "its program was left behind", change: behind, happens: func(f *fake, s *fakeService) {
+			s.state, s.pid = ServiceStopped, 0
+			f.strays = append(f.strays, Process{PID: 7, Parent: 6, Path: `C:\k\kubelet.exe`})
+		}, says: "its process is terminated"},
+		{name: "it does not stop, and Windows would start it again", happens: func(_ *fake, s *fakeService) { s.hangs = true }, says: "its process is terminated"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			first, _ := bundles(t)
+			if tt.change != nil {
+				tt.change(&first)
+			}
+			f := usedHost(t, first)
+			f.files[runner] = fakeFile{}
+			f.files[fold(runner)] = fakeFile{}
+			converge(t, f, first)
+			s := f.services["kubelet"]
+			tt.happens(f, &s)
+			f.services["kubelet"] = s
+			// Containers continue without their runtime.
+			shim := Process{PID: 5, Parent: f.services["containerd"].pid, Path: `C:\k\containerd\shim.exe`}
+			f.strays = append(f.strays, shim)
+
+			second := first
+			second.Document.Files = slices.Clone(first.Document.Files)
+			second.Document.Files[1] = program(`C:\k\kubelet.exe`, "2", restarts("kubelet"))
+			send(t, f, second)
+			f.files[fold(api.PayloadPath(second.Document.Files[1].Digest))] = fakeFile{Content: `C:\k\kubelet.exe2`}
+			var notes []string
+			e := engineOf(f)
+			e.Events = func(v api.Event) { notes = append(notes, v.Message) }
+			r := e.Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: second})
+			if r.Outcome != api.OutcomeApplied {
+				t.Fatalf("got %+v", r)
+			}
+			if said := strings.Join(notes, "\n"); strings.Contains(said, "terminated") != (tt.says != "") {
+				t.Errorf("it says:\n%s", said)
+			}
+			if trash := f.children(trashDirectory); len(trash) > 0 {
+				t.Errorf("a program was replaced while it ran: %v", f.log)
+			}
+			if !slices.Contains(f.strays, shim) {
+				t.Error("a container was ended")
+			}
+			f.check(t, second)
+		})
+	}
+}
+
+// TestServiceThatOthersNeed: a service of somebody else that needs one of ours is not cut off.
+func TestServiceThatOthersNeed(t *testing.T) {
+	first, _ := bundles(t)
+	f := usedHost(t, first)
+	converge(t, f, first)
+	f.services["theirs"] = fakeService{state: ServiceRunning, Settings: config.ServiceSettings{Dependencies: []string{"containerd"}}}
+	began := f.clock
+	r := engineOf(f).Cleanup(t.Context())
+	if r.Outcome != api.OutcomeFailed || !strings.Contains(r.Error, "service containerd cannot be stopped: other services depend on it: theirs; stop") {
+		t.Errorf("got %+v", r)
+	}
+	s := f.services["containerd"]
+	if took := f.clock.Sub(began); took > 30*time.Second || s.state != ServiceRunning || s.Recovery == nil {
+		t.Errorf("after %s it is %+v", took, s)
+	}
+	delete(f.services, "theirs")
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Errorf("when nothing needs it: %+v", r)
+	}
 }

@@ -39,6 +39,10 @@ type fakeService struct {
 	state    ServiceState
 	started  int // when, in ticks
 	hangs    bool
+	failed   bool // its process was terminated, and Windows starts it again if it may
+	pid      int  // zero: it has no process
+	// lingers is for how many polls its process continues after it has stopped.
+	lingers int
 }
 
 // fake is a host in memory. It is stricter than Windows where that finds mistakes:
@@ -59,13 +63,18 @@ type fake struct {
 	networks map[string]bool
 	boots    int
 	// inUse are files that cannot be replaced, only renamed.
-	inUse  map[string]bool
+	inUse map[string]bool
+	// held are files that cannot be renamed either.
+	held   map[string]bool
 	atBoot []string
+	// strays are processes of no service.
+	strays []Process
 
-	locked *Owner
-	free   int64 // bytes
-	clock  time.Time
-	ticks  int
+	locked  *Owner
+	lastPID int
+	free    int64 // bytes
+	clock   time.Time
+	ticks   int
 	// failing are the methods that fail.
 	failing map[string]error
 
@@ -124,20 +133,23 @@ func (f *fake) boot() {
 		}
 	}
 	for _, path := range f.atBoot {
-		delete(f.files, fold(path))
+		if len(f.children(path)) == 0 {
+			delete(f.files, fold(path))
+		}
 	}
-	f.atBoot, f.inUse = nil, map[string]bool{}
+	f.atBoot, f.inUse, f.held = nil, map[string]bool{}, nil
 	for name, s := range f.services {
 		if s.Settings.CommandLine == "" {
 			continue // one of Windows
 		}
-		s.state = ServiceStopped
+		s.state, s.pid = ServiceStopped, 0
 		f.services[name] = s
 	}
+	f.strays = nil
 	for range f.services {
 		for name, s := range f.services {
 			if s.Settings.StartType == config.StartAutomatic && s.state == ServiceStopped && f.canStart(s) {
-				s.state, s.started = ServiceRunning, f.ticks
+				s.state, s.started, s.pid = ServiceRunning, f.ticks, f.nextPID()
 				f.services[name] = s
 				if name == "overlay" {
 					f.networks["net"] = true
@@ -171,6 +183,15 @@ func (f *fake) sleep(ctx context.Context, d time.Duration) error {
 			}
 		case s.state == ServiceStopPending && !s.hangs:
 			s.state = ServiceStopped
+			if s.lingers == 0 {
+				s.pid = 0
+			}
+		case s.state == ServiceStopped && s.lingers > 0:
+			if s.lingers--; s.lingers == 0 {
+				s.pid = 0
+			}
+		case s.state == ServiceStopped && s.failed && s.Recovery != nil:
+			s.state, s.started, s.pid, s.failed = ServiceRunning, f.ticks, f.nextPID(), false
 		}
 		f.services[name] = s
 	}
@@ -270,7 +291,7 @@ func (f *fake) inDirectory(path string) error {
 
 func (f *fake) WriteFile(path string, content []byte, access config.Access) error {
 	return f.call("WriteFile "+path, true, func() error {
-		if f.inUse[fold(path)] {
+		if f.inUse[fold(path)] || f.runs(path) {
 			return ErrInUse
 		}
 		f.files[fold(path)] = fakeFile{Content: string(content), Access: access, changed: f.ticks}
@@ -284,7 +305,7 @@ func (f *fake) CopyFile(from, to string, access config.Access) error {
 		if !ok {
 			return fmt.Errorf("%s: %w", from, fs.ErrNotExist)
 		}
-		if f.inUse[fold(to)] {
+		if f.inUse[fold(to)] || f.runs(to) {
 			return ErrInUse
 		}
 		f.files[fold(to)] = fakeFile{Content: file.Content, Access: access, changed: f.ticks}
@@ -298,8 +319,13 @@ func (f *fake) Rename(from, to string) error {
 		if !ok {
 			return fmt.Errorf("%s: %w", from, fs.ErrNotExist)
 		}
-		if f.inUse[fold(to)] {
+		if f.inUse[fold(to)] || f.runs(to) || f.held[fold(from)] {
 			return ErrInUse
+		}
+		for i := range f.strays { // its program has another path now
+			if strings.EqualFold(f.strays[i].Path, from) {
+				f.strays[i].Path = to
+			}
 		}
 		if f.inUse[fold(from)] {
 			delete(f.inUse, fold(from))
@@ -330,7 +356,7 @@ func (f *fake) MakeDirectory(path string, access config.Access) error {
 
 func (f *fake) Remove(path string) error {
 	return f.call("Remove "+path, true, func() error {
-		if f.inUse[fold(path)] {
+		if f.inUse[fold(path)] || f.runs(path) || f.held[fold(path)] {
 			return ErrInUse
 		}
 		if len(f.children(path)) > 0 {
@@ -343,6 +369,18 @@ func (f *fake) Remove(path string) error {
 
 func (f *fake) RemoveAtBoot(path string) error {
 	return f.call("RemoveAtBoot "+path, true, func() error { f.atBoot = append(f.atBoot, path); return nil })
+}
+
+func (f *fake) RemovedAtBoot() (paths []string, err error) {
+	err = f.call("RemovedAtBoot", false, func() error { paths = slices.Clone(f.atBoot); return nil })
+	return paths, err
+}
+
+func (f *fake) RemoveLayer(path string) error {
+	return f.call("RemoveLayer "+path, true, func() error {
+		maps.DeleteFunc(f.files, func(p string, _ fakeFile) bool { return config.Below(p, path) })
+		return nil
+	})
 }
 
 func (f *fake) Volume(string) (name string, free int64, err error) {
@@ -390,6 +428,9 @@ func (f *fake) Service(name string) (s *Service, err error) {
 	err = f.call("Service", false, func() error {
 		if now, ok := f.services[fold(name)]; ok {
 			s = &Service{Settings: now.Settings, Recovery: now.Recovery, State: now.state}
+			if now.state != ServiceStopped {
+				s.PID = now.pid
+			}
 		}
 		return nil
 	})
@@ -447,7 +488,10 @@ func (f *fake) StartService(name string) error {
 		if !f.canStart(*s) {
 			return errors.New("what it needs is not there")
 		}
-		s.state, s.started = ServiceStartPending, f.ticks
+		if s.pid != 0 {
+			return errors.New("its old process has the port")
+		}
+		s.state, s.started, s.pid, s.failed = ServiceStartPending, f.ticks, f.nextPID(), false
 		return nil
 	})
 }
@@ -459,7 +503,7 @@ func (f *fake) StopService(name string) error {
 		}
 		for other, o := range f.services {
 			if o.state != ServiceStopped && slices.ContainsFunc(o.Settings.Dependencies, func(d string) bool { return strings.EqualFold(d, name) }) {
-				return errors.New(other + " needs it")
+				return fmt.Errorf("%w: %s", ErrNeeded, other)
 			}
 		}
 		s.state = ServiceStopPending
@@ -467,9 +511,56 @@ func (f *fake) StopService(name string) error {
 	})
 }
 
-func (f *fake) KillService(name string) error {
-	return f.changeService("KillService", name, func(s *fakeService) error {
-		s.state = ServiceStopped
+func (f *fake) SetRecovery(name string, recovery *config.Recovery) error {
+	return f.changeService("SetRecovery", name, func(s *fakeService) error {
+		s.Recovery = recovery
+		return nil
+	})
+}
+
+// nextPID returns a number that no process had before.
+func (f *fake) nextPID() int {
+	f.lastPID += 10
+	return f.lastPID
+}
+
+// processes are those of services, with the program that another one runs for the service, and
+// the strays.
+func (f *fake) processes() []Process {
+	list := slices.Clone(f.strays)
+	for _, s := range f.services {
+		if s.pid == 0 {
+			continue
+		}
+		program, inner := programsOf(s.Settings.CommandLine)
+		list = append(list, Process{PID: s.pid, Started: int64(s.pid), Path: program})
+		for _, path := range inner {
+			list = append(list, Process{PID: s.pid + 1, Parent: s.pid, Started: int64(s.pid), Path: path})
+		}
+	}
+	return list
+}
+
+// runs reports whether a process runs the program.
+func (f *fake) runs(path string) bool {
+	return slices.ContainsFunc(f.processes(), func(p Process) bool { return strings.EqualFold(p.Path, path) })
+}
+
+func (f *fake) Processes() (list []Process, err error) {
+	err = f.call("Processes", false, func() error { list = f.processes(); return nil })
+	return list, err
+}
+
+func (f *fake) KillProcess(p Process) error {
+	return f.call("KillProcess "+p.Path, true, func() error {
+		f.strays = slices.DeleteFunc(f.strays, func(o Process) bool { return o == p })
+		for name, s := range f.services {
+			if s.pid == p.PID {
+				s.failed = s.state != ServiceStopped
+				s.state, s.pid, s.lingers = ServiceStopped, 0, 0
+				f.services[name] = s
+			}
+		}
 		return nil
 	})
 }

@@ -4,11 +4,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -59,9 +62,13 @@ func (a *application) pruneGenerated() {
 // removeGenerated removes what programs created. What cannot be removed is reported and no
 // failure: the host can be used all the same.
 func (a *application) removeGenerated(ctx context.Context, path string) error {
+	before := len(a.staying)
 	left, err := a.removeTree(ctx, path)
 	if ctx.Err() != nil {
 		return err
+	}
+	if n := len(a.staying) - before; n > 0 {
+		a.result.AtBoot = append(a.result.AtBoot, fmt.Sprintf("%s (%d files)", path, n))
 	}
 	if left > 0 {
 		a.emit(api.Event{Item: path, State: api.EventNote, Message: fmt.Sprintf("is kept: %d files or directories in it could not be removed, first %v", left, err)})
@@ -70,7 +77,7 @@ func (a *application) removeGenerated(ctx context.Context, path string) error {
 }
 
 // removeTree removes a file or a directory with all that is in it. Links are removed and
-// not followed. It returns how much is left, and the first reason.
+// not followed. It returns how much is left for good, and the first reason.
 func (a *application) removeTree(ctx context.Context, path string) (left int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 1, fmt.Errorf("stopped before removing %s: %w", path, err)
@@ -80,9 +87,15 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 		return 1, err
 	}
 	if info.Kind == FileDirectory {
+		if isLayer(path) && a.System.RemoveLayer(path) == nil {
+			return 0, nil
+		}
 		names, err := a.System.Names(path)
 		if err != nil {
 			return 1, err
+		}
+		if isLayer(path + `\0`) {
+			newestFirst(names)
 		}
 		var first error
 		for _, name := range names {
@@ -95,13 +108,28 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 		if left > 0 {
 			return left, first
 		}
-	}
-	err = a.System.Remove(path)
-	if errors.Is(err, ErrInUse) && info.Kind == FileRegular {
+		if slices.ContainsFunc(a.staying, func(p string) bool { return config.Below(p, path) }) {
+			err = a.System.RemoveAtBoot(path)
+		} else {
+			err = a.System.Remove(path)
+		}
+	} else if err = a.System.Remove(path); errors.Is(err, ErrInUse) && info.Kind == FileRegular {
 		err = a.discard(path)
 	}
 	if err != nil {
 		return 1, fmt.Errorf("remove %s: %w", path, err)
 	}
 	return 0, nil
+}
+
+// layerPath matches the directories in which the snapshotter of containerd keeps the layers of
+// containers; see github.com/containerd/containerd, plugins/snapshots/windows. Windows mounts
+// them, and their files have the owners and rights that they have in images.
+var layerPath = regexp.MustCompile(`(?i)\\io\.containerd\.snapshotter\.v1\.windows\\snapshots\\[^\\]+$`)
+
+func isLayer(path string) bool { return layerPath.MatchString(path) }
+
+// newestFirst sorts layers, which are numbered, so that each is before those that it is based on.
+func newestFirst(names []string) {
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(b, a)) })
 }

@@ -22,6 +22,7 @@ import (
 // observation is the state of a host, as far as a document and the inventory need it.
 type observation struct {
 	boot                   string
+	atBoot                 []string // paths that are removed at the next one
 	hostname, nextHostname string
 	features               map[string]FeatureState
 	directories            map[string]FileInfo        // by path in lower case
@@ -62,6 +63,9 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 	var err error
 	if seen.boot, err = o.system.Boot(ctx); err != nil {
 		return nil, fmt.Errorf("read the identity of the boot: %w", err)
+	}
+	if seen.atBoot, err = o.system.RemovedAtBoot(); err != nil {
+		return nil, fmt.Errorf("read what is removed at the next boot: %w", err)
 	}
 	if seen.hostname, seen.nextHostname, err = o.system.Hostname(); err != nil {
 		return nil, fmt.Errorf("read the host name: %w", err)

@@ -168,9 +168,21 @@ func (p *planner) finish() {
 			p.plan.Restarts = append(p.plan.Restarts, s.Name)
 		}
 	}
+	if p.goesAtBoot() {
+		p.plan.Reboot = append(p.plan.Reboot, "what an earlier configuration left in use is removed then")
+	}
 	if r := p.inv.Reboot; r != nil && r.Boot == p.seen.boot {
 		p.plan.Reboot = append(slices.Clone(r.Reasons), p.plan.Reboot...)
 		slices.Sort(p.plan.Reboot)
 		p.plan.Reboot = slices.Compact(p.plan.Reboot)
 	}
+}
+
+// goesAtBoot reports whether something is removed at the next boot where programs of the document
+// put their files: theirs, too, would be removed then.
+func (p *planner) goesAtBoot() bool {
+	return !p.repairing && slices.ContainsFunc(p.seen.atBoot, func(path string) bool {
+		return slices.ContainsFunc(p.bundle.Document.Files, func(f config.File) bool { return strings.EqualFold(f.Path, path) }) ||
+			slices.ContainsFunc(p.bundle.Document.Generated, func(generated string) bool { return config.Below(path, generated) })
+	})
 }

@@ -33,22 +33,47 @@ func (a *application) stopFor(ctx context.Context, services []string) error {
 	return nil
 }
 
-// stop stops a service. One that does not stop in time is terminated.
-func (a *application) stop(ctx context.Context, name string) error {
+// stop stops a service and waits until its processes have ended: a service that has stopped for
+// the service control manager may still hold its files and ports. What does not end in time is
+// terminated.
+func (a *application) stop(ctx context.Context, name string) error { return a.end(ctx, name, true) }
+
+// end is stop, or it only waits for processes that a service which has stopped left behind.
+func (a *application) end(ctx context.Context, name string, request bool) error {
 	deadline := a.now().Add(a.deadlines.Stop)
 	var requested, killed bool
 	var refused error
+	var known []Process
 	for {
 		s, err := a.System.Service(name)
 		if err != nil {
 			return fmt.Errorf("inspect service %s: %w", name, err)
 		}
-		if s == nil || s.State == ServiceStopped {
+		if s == nil || s.State != ServiceStopped && !request {
 			return nil
 		}
-		if !requested && s.State != ServiceStopPending {
+		list, err := a.System.Processes()
+		if err != nil {
+			return fmt.Errorf("list the processes of service %s: %w", name, err)
+		}
+		known = stillRunning(list, known, s)
+		if s.State == ServiceStopped && len(known) == 0 {
+			return nil
+		}
+		if !requested && s.State != ServiceStopPending && s.State != ServiceStopped {
+			// Windows must not start a service again that ends with an error now. The settings
+			// are restored before it is started.
+			if s.Recovery != nil {
+				if err := a.System.SetRecovery(name, nil); err != nil {
+					return fmt.Errorf("turn off the recovery of service %s: %w", name, err)
+				}
+			}
 			// A service that is still starting refuses; the next try may succeed.
 			refused = a.System.StopService(name)
+			if errors.Is(refused, ErrNeeded) {
+				refused = fmt.Errorf("service %s cannot be stopped: %w; stop these services, or remove the dependency", name, refused)
+				return errors.Join(refused, a.System.SetRecovery(name, s.Recovery))
+			}
 			requested = refused == nil
 			if requested {
 				a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: "is being stopped"})
@@ -60,7 +85,7 @@ func (a *application) stop(ctx context.Context, name string) error {
 				return errors.Join(fmt.Errorf("service %s is %s and its process does not end", name, s.State), refused)
 			}
 			a.emit(api.Event{Item: "Service " + name, State: api.EventNote, Message: fmt.Sprintf("did not stop within %s: its process is terminated", a.deadlines.Stop)})
-			if err := a.System.KillService(name); err != nil {
+			if err := a.kill(known); err != nil {
 				return errors.Join(fmt.Errorf("service %s is %s and cannot be terminated: %w", name, s.State, err), refused)
 			}
 			killed, deadline = true, a.now().Add(a.deadlines.Kill)
@@ -182,10 +207,14 @@ func (a *application) start(ctx context.Context, s *config.Service) error {
 		case now.State == ServiceStopped && requested:
 			return fmt.Errorf("its program ended with code %d while it was being started", now.ExitCode)
 		case now.State == ServiceStopped:
+			// A process that was left behind holds its port, and answers for the new one.
+			if err := a.end(ctx, s.Name, false); err != nil {
+				return err
+			}
 			if err := a.System.StartService(s.Name); err != nil {
 				return fmt.Errorf("start it: %w", err)
 			}
-			requested = true
+			requested, deadline = true, a.now().Add(a.deadlines.Start)
 			continue
 		}
 		// Another process is starting or stopping it, or we are.

@@ -265,14 +265,25 @@ func (a *application) replace(path string, write func() error) error {
 	if !errors.Is(err, ErrInUse) {
 		return err
 	}
-	if err := a.discard(path); err != nil {
+	if err := a.moveAway(path); err != nil {
 		return err
 	}
 	return write()
 }
 
-// discard moves a file in use away from its path.
+// discard moves a file in use, which is removed, away from its path. When everything is removed,
+// one that cannot be moved either stays until the next boot.
 func (a *application) discard(path string) error {
+	err := a.moveAway(path)
+	if errors.Is(err, ErrInUse) && a.cleaningUp {
+		a.staying = append(a.staying, path)
+		return a.System.RemoveAtBoot(path)
+	}
+	return err
+}
+
+// moveAway moves a file in use away from its path.
+func (a *application) moveAway(path string) error {
 	if err := makeOwnDirectory(a.System, trashDirectory); err != nil {
 		return err
 	}
@@ -280,6 +291,8 @@ func (a *application) discard(path string) error {
 	if err := a.System.Rename(path, trash); err != nil {
 		return fmt.Errorf("move it away: %w", err)
 	}
+	makeMap(&a.discarded)
+	a.discarded[trash] = path
 	return a.System.RemoveAtBoot(trash)
 }
 
@@ -297,7 +310,9 @@ func (a *application) removeFile(ctx context.Context, s *step) error {
 	}
 	err := a.System.Remove(s.Name)
 	if errors.Is(err, ErrInUse) {
-		return a.discard(s.Name)
+		before := len(a.staying)
+		err = a.discard(s.Name)
+		a.result.AtBoot = append(a.result.AtBoot, a.staying[before:]...)
 	}
 	return err
 }

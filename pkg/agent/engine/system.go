@@ -23,6 +23,7 @@ type System interface {
 	FileSystem
 	LogFiles
 	ServiceManager
+	Processes
 	MachineSettings
 
 	// Boot is the identity of the current boot.
@@ -80,8 +81,13 @@ type FileSystem interface {
 	// Remove removes a file or an empty directory. A missing path is no error; a directory that
 	// is not empty is an error that wraps [ErrNotEmpty]. [ErrInUse] as in WriteFile.
 	Remove(path string) error
-	// RemoveAtBoot has a file removed when the host boots.
+	// RemoveLayer removes a directory that is a layer of containers, which no program may use any
+	// more. After an error some of it may be left.
+	RemoveLayer(path string) error
+	// RemoveAtBoot has a file, or a directory that is empty by then, removed when the host boots.
 	RemoveAtBoot(path string) error
+	// RemovedAtBoot returns the paths that are removed when the host boots.
+	RemovedAtBoot() ([]string, error)
 	// Volume returns the name of the volume of a path, which need not exist, and how many bytes
 	// this process can write to it.
 	Volume(path string) (name string, freeBytes int64, err error)
@@ -106,6 +112,8 @@ type Service struct {
 	// RecoveryUnknown: the system does not keep recovery actions.
 	RecoveryUnknown bool
 	State           ServiceState
+	// PID is the process that the service control manager knows. Zero: it does not run.
+	PID int
 	// ExitCode is that of the program. Zero while it runs.
 	ExitCode uint32
 }
@@ -120,10 +128,31 @@ type ServiceManager interface {
 	DeleteService(name string) error
 	// StartService requests the start and returns before it is complete.
 	StartService(name string) error
-	// StopService requests the stop and returns before it is complete.
+	// StopService requests the stop and returns before it is complete. [ErrNeeded] is wrapped
+	// while services that run depend on it; the error names them.
 	StopService(name string) error
-	// KillService terminates the process of a service.
-	KillService(name string) error
+	// SetRecovery changes what Windows does when the program ends by itself, whether it runs
+	// or not. Nil: nothing.
+	SetRecovery(name string, recovery *config.Recovery) error
+}
+
+// Process is a process of a host.
+type Process struct {
+	// PID is the number of the process, and Parent that of the one that started it.
+	PID, Parent int
+	// Started is when it was started, in a unit of the system. It tells processes apart that had
+	// one number after the other.
+	Started int64
+	// Path of its program.
+	Path string
+}
+
+// Processes are the programs that run.
+type Processes interface {
+	// Processes returns all processes that can be inspected.
+	Processes() ([]Process, error)
+	// KillProcess terminates a process. One that has ended is no error.
+	KillProcess(p Process) error
 }
 
 // FeatureState is the state of an optional feature.
@@ -182,6 +211,8 @@ var (
 	ErrInUse = errors.New("the file is in use")
 	// ErrNotEmpty means that a directory cannot be removed while something is in it.
 	ErrNotEmpty = errors.New("the directory is not empty")
+	// ErrNeeded means that a service cannot be stopped because others that run depend on it.
+	ErrNeeded = errors.New("other services depend on it")
 	// ErrNotYet means that a variable has no value yet.
 	ErrNotYet = errors.New("there is no value yet")
 )

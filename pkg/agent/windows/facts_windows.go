@@ -235,10 +235,9 @@ func userFacts(u *api.UserFacts) error {
 // pendingReboot reads where the parts of Windows record that a restart is needed.
 func pendingReboot(p *api.PendingReboot) error {
 	const (
-		servicing      = `SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`
-		windowsUpdate  = `SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
-		sessionManager = `SYSTEM\CurrentControlSet\Control\Session Manager`
-		netlogon       = `SYSTEM\CurrentControlSet\Services\Netlogon`
+		servicing     = `SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\`
+		windowsUpdate = `SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired`
+		netlogon      = `SYSTEM\CurrentControlSet\Services\Netlogon`
 	)
 	var errs []error
 	add := func(reason string, found bool, err error) {
@@ -255,11 +254,8 @@ func pendingReboot(p *api.PendingReboot) error {
 	}
 	found, err := keyExists(windowsUpdate)
 	add(api.RebootWindowsUpdate, found, err)
-	for _, value := range []string{"PendingFileRenameOperations", "PendingFileRenameOperations2"} {
-		names, err := readValue(sessionManager, value, registry.Key.GetStringsValue)
-		// Pairs of source and target; an empty target means deletion.
-		add(api.RebootFileRename, slices.ContainsFunc(names, func(s string) bool { return s != "" }), err)
-	}
+	renames, err := pendingRenames()
+	add(api.RebootFileRename, othersAtBoot(renames), err)
 	name, err := pendingName()
 	add(api.RebootComputerRename, name != "", err)
 	for _, value := range []string{"JoinDomain", "AvoidSpnSet"} {
@@ -268,6 +264,18 @@ func pendingReboot(p *api.PendingReboot) error {
 	}
 	p.Pending = len(p.Reasons) > 0
 	return errors.Join(errs...)
+}
+
+// pendingRenames returns what the session manager renames and removes at the next boot, as pairs
+// of a source and a target.
+func pendingRenames() (pairs []string, err error) {
+	const sessionManager = `SYSTEM\CurrentControlSet\Control\Session Manager`
+	for _, value := range []string{"PendingFileRenameOperations", "PendingFileRenameOperations2"} {
+		list, readErr := readValue(sessionManager, value, registry.Key.GetStringsValue)
+		err = errors.Join(err, notMissing(readErr))
+		pairs = append(pairs, list[:len(list)&^1]...)
+	}
+	return pairs, err
 }
 
 // proxyVariables returns those of the machine, which the agent's own environment need not

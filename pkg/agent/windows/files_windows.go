@@ -232,11 +232,51 @@ func (s *windowsSystem) Remove(path string) error {
 		if errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) {
 			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
 		}
+		if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+			err = removeDenied(name, err)
+		} else {
+			err = inUse(err)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return inUse(err)
+			return err
 		}
 	}
 	return nil
+}
+
+// removeDenied removes what could not be removed for want of access, as backup programs do: files
+// of the layers of containers have the owners and rights that they have in images. Windows also
+// denies access to a program that runs; that is in use, and nothing else is.
+func removeDenied(path string, denied error) error {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return err
+	}
+	for _, privilege := range []string{"SeBackupPrivilege", "SeRestorePrivilege"} {
+		if err := enablePrivilege(privilege); err != nil {
+			return errors.Join(denied, err)
+		}
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	h, err := windows.CreateFile(name, windows.DELETE, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return denied
+	}
+	if err != nil {
+		return inUse(&fs.PathError{Op: "remove", Path: path, Err: err})
+	}
+	flags := uint32(windows.FILE_DISPOSITION_DELETE | windows.FILE_DISPOSITION_POSIX_SEMANTICS | windows.FILE_DISPOSITION_IGNORE_READONLY_ATTRIBUTE)
+	err = windows.SetFileInformationByHandle(h, windows.FileDispositionInfoEx, (*byte)(unsafe.Pointer(&flags)), uint32(unsafe.Sizeof(flags)))
+	if err = errors.Join(err, windows.CloseHandle(h)); err != nil {
+		return fmt.Errorf("%w: %w", engine.ErrInUse, err)
+	}
+	return nil
+}
+
+// RemovedAtBoot implements [engine.System].
+func (s *windowsSystem) RemovedAtBoot() ([]string, error) {
+	values, err := pendingRenames()
+	return removedAtBoot(values), err
 }
 
 // RemoveAtBoot implements [engine.System].

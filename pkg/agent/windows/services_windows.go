@@ -68,7 +68,7 @@ func (s *windowsSystem) Service(name string) (*engine.Service, error) {
 		if err := readService(service, &read); err != nil {
 			return err
 		}
-		out.State = engineState(read.State)
+		out.State, out.PID = engineState(read.State), int(read.PID)
 		if out.State == engine.ServiceStopped {
 			out.ExitCode = read.ExitCode
 		}
@@ -201,6 +201,23 @@ func configureDetails(service *mgr.Service, settings config.ServiceSettings, rec
 	if err := windows.ChangeServiceConfig2(service.Handle, windows.SERVICE_CONFIG_DESCRIPTION, (*byte)(unsafe.Pointer(&description))); err != nil {
 		return fmt.Errorf("setting the description: %w", err)
 	}
+	if err := configureRecovery(service, recovery); err != nil {
+		return err
+	}
+	// Programs that end with an error have failed as well as those that crash.
+	if err := service.SetRecoveryActionsOnNonCrashFailures(true); err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
+		return fmt.Errorf("setting when to recover: %w", err)
+	}
+	return nil
+}
+
+// SetRecovery implements [engine.System].
+func (s *windowsSystem) SetRecovery(name string, recovery *config.Recovery) error {
+	return withService(name, serviceConfigAccess, func(service *mgr.Service) error { return configureRecovery(service, recovery) })
+}
+
+// configureRecovery sets the recovery actions, where the service control manager has some.
+func configureRecovery(service *mgr.Service, recovery *config.Recovery) (err error) {
 	if recovery == nil {
 		err = service.ResetRecoveryActions()
 	} else {
@@ -212,10 +229,6 @@ func configureDetails(service *mgr.Service, settings config.ServiceSettings, rec
 	}
 	if err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
 		return fmt.Errorf("setting the recovery actions: %w", err)
-	}
-	// Programs that end with an error have failed as well as those that crash.
-	if err := service.SetRecoveryActionsOnNonCrashFailures(true); err != nil && !errors.Is(err, windows.ERROR_INVALID_LEVEL) {
-		return fmt.Errorf("setting when to recover: %w", err)
 	}
 	return nil
 }
@@ -272,32 +285,15 @@ func (s *windowsSystem) StartService(name string) error {
 
 // StopService implements [engine.System].
 func (s *windowsSystem) StopService(name string) error {
-	return withService(name, windows.SERVICE_STOP, func(service *mgr.Service) error {
-		if _, err := service.Control(svc.Stop); !errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE) {
-			return err
-		}
-		return nil
-	})
-}
-
-// KillService implements [engine.System].
-func (s *windowsSystem) KillService(name string) error {
-	return withService(name, windows.SERVICE_QUERY_STATUS, func(service *mgr.Service) error {
-		status, err := service.Query()
-		if err != nil {
-			return fmt.Errorf("reading the state: %w", err)
-		}
-		if status.ProcessId == 0 {
+	return withService(name, windows.SERVICE_STOP|windows.SERVICE_ENUMERATE_DEPENDENTS, func(service *mgr.Service) error {
+		_, err := service.Control(svc.Stop)
+		switch {
+		case errors.Is(err, windows.ERROR_SERVICE_NOT_ACTIVE):
 			return nil
+		case errors.Is(err, windows.ERROR_DEPENDENT_SERVICES_RUNNING):
+			names, listErr := service.ListDependentServices(svc.Active)
+			return errors.Join(fmt.Errorf("%w: %s", engine.ErrNeeded, strings.Join(names, ", ")), listErr)
 		}
-		process, err := windows.OpenProcess(windows.PROCESS_TERMINATE, false, status.ProcessId)
-		if err != nil {
-			return fmt.Errorf("opening process %d: %w", status.ProcessId, err)
-		}
-		err = windows.TerminateProcess(process, 1)
-		if err != nil {
-			err = fmt.Errorf("terminating process %d: %w", status.ProcessId, err)
-		}
-		return errors.Join(err, windows.CloseHandle(process))
+		return err
 	})
 }

@@ -48,6 +48,8 @@ type configured struct {
 	onApplied func(is string)
 	// cleanupReboots has the removal need a restart.
 	cleanupReboots bool
+	// leaves is what is in use after the removal.
+	leaves []string
 	// agentThere: our agent is on the host.
 	agentThere bool
 	// changing is who changes the host now, most how many ever did.
@@ -206,6 +208,7 @@ func (h *scriptedHost) Cleanup(ctx context.Context, _ *v1alpha1.WindowsInstance,
 		if h.cleanupReboots {
 			done.Reboot = []string{"Update Environment PATH"}
 		}
+		done.AtBoot = h.leaves
 	}
 	h.is, h.agentThere = "", false
 	return done, nil

@@ -24,7 +24,7 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	r := result{message: "Nothing of ours is on the host any more. " + describeChanges(done.Changed)}
+	r := result{message: describeLeft(done.AtBoot) + " " + describeChanges(done.Changed)}
 	if len(done.Reboot) == 0 {
 		const needless = "Nothing needs a restart of Windows."
 		r.skips = map[string]string{v1alpha1.StepRestart: needless, v1alpha1.StepBoot: needless}
@@ -32,6 +32,21 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	}
 	r.message += " Windows has to be restarted: " + strings.Join(done.Reboot, "; ") + "."
 	return r, nil
+}
+
+// maxLeft is how much of what is still in use is named.
+const maxLeft = 5
+
+// describeLeft says what of ours is on the host after it was cleaned.
+func describeLeft(atBoot []string) string {
+	if len(atBoot) == 0 {
+		return "Nothing of ours is on the host any more."
+	}
+	named, more := atBoot, ""
+	if n := len(named) - maxLeft; n > 0 {
+		named, more = named[:maxLeft], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("Nothing of ours runs on the host any more. Still in use, and removed when Windows restarts the next time: %s%s.", strings.Join(named, ", "), more)
 }
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {
@@ -78,5 +93,5 @@ func (e *execution) deleteNode(ctx context.Context) (result, error) {
 // forget closes the connections to the host.
 func (e *execution) forget(context.Context) (result, error) {
 	e.Hosts.Forget(e.instance)
-	return result{message: "Nothing of ours is on the host any more, and all connections to it are closed."}, nil
+	return result{message: "All connections to the host are closed."}, nil
 }

@@ -25,12 +25,14 @@ func TestRemove(t *testing.T) {
 		failed    = v1alpha1.OperationFailed
 	)
 	tests := []struct {
-		name         string
-		change       change
-		set          func(*fixture)
-		want         v1alpha1.OperationPhase
-		wantSteps    string
-		wantMessage  []string
+		name        string
+		change      change
+		set         func(*fixture)
+		want        v1alpha1.OperationPhase
+		wantSteps   string
+		wantMessage []string
+		// wantStep is part of the message of the step Cleanup.
+		wantStep     string
 		wantRestarts int
 		// wantNode is the UID of the Node that is there in the end. Empty: there is none.
 		wantNode types.UID
@@ -63,6 +65,11 @@ func TestRemove(t *testing.T) {
 		{
 			name: "Windows is restarted", set: func(f *fixture) { f.host.cleanupReboots, f.host.down = true, 1 }, want: succeeded, wantRestarts: 1,
 			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Succeeded Boot=Succeeded DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
+			name: "something stays in use", set: func(f *fixture) { f.host.leaves = []string{`C:\k\shim.exe`, "a", "b", "c", "d", "e"} }, want: succeeded,
+			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+			wantStep:  `Still in use, and removed when Windows restarts the next time: C:\k\shim.exe, a, b, c, d and 1 more.`,
 		},
 		{
 			name: "the connection drops with the networks", set: func(f *fixture) { f.host.cuts = 2 }, want: succeeded,
@@ -125,6 +132,11 @@ func TestRemove(t *testing.T) {
 			for _, want := range tt.wantMessage {
 				if !strings.Contains(op.Message, want) {
 					t.Errorf("%q is missing in %q", want, op.Message)
+				}
+			}
+			for _, s := range op.Steps {
+				if s.Name == v1alpha1.StepCleanup && !strings.Contains(s.Message, tt.wantStep) {
+					t.Errorf("%q is missing in %q", tt.wantStep, s.Message)
 				}
 			}
 			var got types.UID

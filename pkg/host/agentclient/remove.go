@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -29,14 +32,22 @@ const (
 
 var (
 	// agentFile matches the names of the agent, of any release, and those that it has while it is sent.
-	agentFile = regexp.MustCompile(`^(upload-[0-9a-f]{8}-)?windows-node-agent-[0-9a-f]{16}(\.exe)?$`)
+	// owner.json is left by one that was terminated while it changed the host.
+	agentFile = regexp.MustCompile(`^((upload-[0-9a-f]{8}-)?windows-node-agent-[0-9a-f]{16}(\.exe)?|owner\.json)$`)
+	// stateFile matches what the agent leaves of its state: the directory of files in use.
+	stateFile = regexp.MustCompile(`^trash$`)
 	// payloadFile matches the names of files of the payload, and those that they have while
 	// they are sent or unpacked.
 	payloadFile = regexp.MustCompile(`^[0-9a-f]{64}(\.[0-9A-Za-z.-]+)?$`)
 )
 
+// stateDir is the directory of the agent's state. The agent removes it, but for files in use, which
+// Windows removes with it at the next restart.
+const stateDir = agentDir + `\state`
+
 // removeAgent removes the agent from the host, with what is left of sending files, and its
-// directory. What is not ours stays, and is an error: an administrator has to decide.
+// directory, unless that goes at the next restart. What is not ours stays, and is an error: an
+// administrator has to decide.
 func (a *Client) removeAgent(ctx context.Context, target ssh.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout+a.patience.removal)
 	defer cancel()
@@ -47,6 +58,7 @@ func (a *Client) removeAgent(ctx context.Context, target ssh.Target) error {
 	defer func() { _ = client.Close() }()
 	r := &remover{ctx: ctx, client: client, until: time.Now().Add(a.patience.removal)}
 	r.directory(api.PayloadDirectory, payloadFile)
+	r.inUse(stateDir)
 	r.directory(agentDir, agentFile)
 	if r.err != nil {
 		return &Error{Step: StepRemove, Err: r.err}
@@ -60,7 +72,24 @@ type remover struct {
 	client *ssh.SFTP
 	// until is how long what is in use is tried again.
 	until time.Time
+	// stays is a directory that goes at the next restart, with the one above it.
+	stays string
 	err   error
+}
+
+// inUse finds out whether a directory has files in use and nothing else.
+func (r *remover) inUse(hostPath string) {
+	if r.err != nil {
+		return
+	}
+	entries, err := r.client.ReadDir(overSFTP(hostPath))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		r.err = fmt.Errorf("reading the directory %s: %w", hostPath, err)
+	case !slices.ContainsFunc(entries, func(e os.FileInfo) bool { return !stateFile.MatchString(e.Name()) }):
+		r.stays = hostPath
+	}
 }
 
 // directory removes the files of a directory whose names match, and the directory as well.
@@ -79,6 +108,9 @@ func (r *remover) directory(hostPath string, ours *regexp.Regexp) {
 	}
 	var left []string
 	for _, e := range entries {
+		if hostPath+`\`+e.Name() == r.stays {
+			continue
+		}
 		if e.IsDir() || !ours.MatchString(e.Name()) {
 			left = append(left, answer.Line(e.Name(), answer.MaxName))
 			continue
@@ -94,6 +126,7 @@ func (r *remover) directory(hostPath string, ours *regexp.Regexp) {
 		r.err = fmt.Errorf("%s is kept because it contains %d other files or directories, among them %s", hostPath, len(left), strings.Join(left[:maxLeft], ", "))
 	case len(left) > 0:
 		r.err = fmt.Errorf("%s is kept because it contains other files: %s", hostPath, strings.Join(left, ", "))
+	case r.stays != "" && config.Below(r.stays, hostPath):
 	default:
 		if err := r.try(func() error { return r.client.RemoveDirectory(remote) }); err != nil {
 			r.err = fmt.Errorf("%s cannot be removed: %w", hostPath, err)

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// Paths of what containers leave on a host.
+const (
+	shimPath  = `C:\k\containerd\shim.exe`
+	snapshots = `C:\ProgramData\containerd\root\io.containerd.snapshotter.v1.windows\snapshots`
+)
+
+// containerBundle is a document whose programs run containers.
+func containerBundle(t *testing.T) config.Bundle {
+	t.Helper()
+	b := generatedBundle(t)
+	b.Document.Files = append(slices.Clone(b.Document.Files), program(shimPath, "1", config.OnChange{Impact: config.ImpactNone}))
+	b.Document.Generated = append(slices.Clone(b.Document.Generated), `C:\ProgramData\containerd`)
+	if err := b.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// runContainers does what a runtime does: the program that holds containers runs, and there are
+// layers, of which the second is based on the first.
+func (f *fake) runContainers() {
+	f.run()
+	for _, path := range slices.Backward(ancestors(snapshots + `\9\Files\x`)) {
+		if config.Below(path, `C:\ProgramData\containerd`) {
+			f.files[fold(path)] = fakeFile{Directory: true}
+		}
+	}
+	for _, path := range []string{`\10`, `\10\Files`} {
+		f.files[fold(snapshots+path)] = fakeFile{Directory: true}
+	}
+	f.files[fold(snapshots+`\9\Files\ntdll.dll`)] = fakeFile{Content: "theirs"}
+	f.files[fold(snapshots+`\10\sandbox.vhdx`)] = fakeFile{Content: "theirs"}
+	f.strays = append(f.strays, Process{PID: 5, Parent: 4, Path: shimPath})
+}
+
+// TestCleanupWithContainers: what still runs is ended, what stays in use is named and goes at
+// the next boot, and nothing keeps the host from being left.
+func TestCleanupWithContainers(t *testing.T) {
+	denied := errors.New("access is denied")
+	tests := []struct {
+		name   string
+		change func(f *fake)
+		atBoot []string
+	}{
+		{name: "they end", change: func(*fake) {}},
+		{name: "they do not end", change: func(f *fake) { f.failing["KillProcess "+shimPath] = denied }, atBoot: []string{shimPath}},
+		{name: "somebody reads a file", change: func(f *fake) {
+			f.held = map[string]bool{`c:\var\lib\kubelet\pki\kubelet-client-current.pem`: true}
+		}, atBoot: []string{`C:\var\lib\kubelet (1 files)`}},
+		{name: "somebody reads a file of the document", change: func(f *fake) {
+			f.held = map[string]bool{`c:\k\kubelet.conf`: true}
+		}, atBoot: []string{`C:\k\kubelet.conf`}},
+		{name: "Windows does not know the layers", change: func(f *fake) {
+			for _, layer := range []string{`\9`, `\10`} {
+				f.failing["RemoveLayer "+snapshots+layer] = denied
+				f.failing["RemoveLayer "+fold(snapshots+layer)] = denied
+			}
+		}},
+		{name: "files of a layer belong to Windows", change: func(f *fake) {
+			f.failing["Remove "+snapshots+`\9\files\ntdll.dll`] = denied
+		}},
+		{name: "a layer stays mounted", change: func(f *fake) {
+			f.failing["RemoveLayer "+snapshots+`\10`] = denied
+			f.held = map[string]bool{fold(snapshots + `\10\sandbox.vhdx`): true}
+		}, atBoot: []string{`C:\ProgramData\containerd (1 files)`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := containerBundle(t)
+			f := newFake()
+			converge(t, f, b)
+			f.runContainers()
+			tt.change(f)
+			r := engineOf(f).Cleanup(t.Context())
+			if r.Outcome != api.OutcomeRemoved || len(r.Reboot) > 0 {
+				t.Fatalf("cleanup: %+v", r)
+			}
+			if diff := cmp.Diff(tt.atBoot, r.AtBoot); diff != "" {
+				t.Errorf("at the next boot (-want +got):\n%s", diff)
+			}
+			if ends := !slices.Contains(tt.atBoot, shimPath); len(f.strays) == 0 != ends {
+				t.Errorf("containers run: %v", f.strays)
+			}
+			// An apply before that boot would lose its files then.
+			clear(f.failing)
+			p, err := engineOf(f).Plan(t.Context(), &b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inPlace := len(tt.atBoot) > 0 && tt.atBoot[0] != shimPath; len(p.Reboot) > 0 != inPlace {
+				t.Errorf("before that boot it needs a restart: %v, want %v", p.Reboot, inPlace)
+			}
+			f.boot()
+			left := f.left()
+			for path := range f.files {
+				if config.Below(path, `C:\ProgramData\containerd`) || config.Below(path, stateDirectory) {
+					left = append(left, path)
+				}
+			}
+			if diff := cmp.Diff([]string(nil), left); diff != "" {
+				t.Errorf("left (-want +got):\n%s\n%s", diff, strings.Join(f.log, "\n"))
+			}
+			mutations := f.mutations
+			if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved || f.mutations != mutations || len(r.AtBoot) > 0 {
+				t.Errorf("cleaned up again: %+v\n%s", r, strings.Join(f.log[mutations:], "\n"))
+			}
+		})
+	}
+}
+
+// Layers are removed before those that they are based on.
+func TestNewestFirst(t *testing.T) {
+	names := []string{"1", "10", "2", "9"}
+	if newestFirst(names); !slices.Equal(names, []string{"10", "9", "2", "1"}) {
+		t.Errorf("got %v", names)
+	}
+}
