@@ -546,9 +546,13 @@ func (b *builder) environment() {
 
 // trust adds the authorities that hosts trust in addition to their own.
 func (b *builder) trust() {
-	trusted, err := certificates(b.in.Cluster.TrustedCA)
-	if err != nil {
-		b.errs = append(b.errs, fmt.Errorf("trusted certificates: %w", err))
+	trusted, warnings := certificates(b.in.Cluster.TrustedCA)
+	for _, w := range warnings {
+		b.warnings = append(b.warnings, "trusted certificates: "+w)
+	}
+	if len(trusted) == 0 && len(warnings) > 0 {
+		// Hosts must not lose all that they trust to a mistake.
+		b.errs = append(b.errs, fmt.Errorf("trusted certificates: none of the bundle can be used: %s", warnings[0]))
 	}
 	b.document.Certificates = trusted
 }

@@ -8,8 +8,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"flag"
@@ -530,18 +532,27 @@ func TestTrust(t *testing.T) {
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	// Longer than the buffer of a scanner of lines.
 	comment := []byte("# " + strings.Repeat("x", 1<<17) + "\n")
+	// The serial number 1 becomes a negative one, which Go refuses.
+	block, _ := pem.Decode(authority(t, "c"))
+	block.Bytes = bytes.Replace(block.Bytes, []byte{2, 1, 1}, []byte{2, 1, 0xff}, 1)
+	negative := pem.EncodeToMemory(block)
+	sum := sha256.Sum256(block.Bytes)
+	fingerprint := hex.EncodeToString(sum[:])
 	tests := []struct {
 		name    string
 		bundle  []byte
 		wantErr bool
 		want    int
+		says    []string // one for each warning
 	}{
 		{name: "none"},
 		{name: "two", bundle: join(a, b), want: 2},
 		{name: "one twice", bundle: join(a, a), want: 1},
 		{name: "comments and space", bundle: join(comment, a, []byte("\n\n# b\n"), b, []byte(" \r\n\t")), want: 2},
-		{name: "cut off", bundle: join(a, b[:len(b)/2]), wantErr: true},
-		{name: "damaged in the middle", bundle: join(a[:len(a)/2], []byte("\n"), b), wantErr: true},
+		{name: "cut off", bundle: join(a, b[:len(b)/2]), want: 1, says: []string{"block 2 is left out: it is damaged"}},
+		{name: "damaged in the middle", bundle: join(a[:len(a)/2], []byte("\n"), b), want: 1, says: []string{"block 1 is left out: it is damaged"}},
+		{name: "one that cannot be read", bundle: join(a, negative, b), want: 2, says: []string{"block 2, the certificate with the SHA-256 fingerprint " + fingerprint + ", is left out: x509: "}},
+		{name: "a key among them", bundle: join(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), a), want: 1, says: []string{`block 1 is left out: it is a "PRIVATE KEY"`}},
 		{name: "a key", bundle: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}), wantErr: true},
 		{name: "no certificate", bundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), wantErr: true},
 	}
@@ -553,8 +564,16 @@ func TestTrust(t *testing.T) {
 			if (err != nil) != tt.wantErr {
 				t.Fatalf("got error %v, want one: %v", err, tt.wantErr)
 			}
-			if err == nil && len(r.Bundle.Document.Certificates) != tt.want {
-				t.Errorf("got %d certificates, want %d", len(r.Bundle.Document.Certificates), tt.want)
+			if err != nil {
+				return
+			}
+			if len(r.Bundle.Document.Certificates) != tt.want || len(r.Warnings) != len(tt.says) {
+				t.Fatalf("got %d certificates and the warnings %q, want %d and %q", len(r.Bundle.Document.Certificates), r.Warnings, tt.want, tt.says)
+			}
+			for i, w := range r.Warnings {
+				if !strings.HasPrefix(w, "trusted certificates: "+tt.says[i]) {
+					t.Errorf("got the warning %q, want %q", w, tt.says[i])
+				}
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,42 +15,47 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// certificates returns the certificates of a bundle in PEM, each once, by fingerprint.
-// Text between the blocks is a comment, as everywhere; a block that is not a certificate, or
-// is cut off, is an error.
-func certificates(bundle []byte) ([]config.Certificate, error) {
-	var found []config.Certificate
+// certificates returns the certificates of a bundle in PEM, each once, by fingerprint. Text between
+// the blocks is a comment, as everywhere. A block that cannot be used is left out, with a warning:
+// one certificate in a bundle of hundreds, which nobody wrote by hand, must not stop all hosts.
+func certificates(bundle []byte) (found []config.Certificate, warnings []string) {
 	for number := 1; ; number++ {
 		block, rest := pem.Decode(bundle)
+		skipped := strings.Count(string(bundle[:len(bundle)-len(rest)]), "-----BEGIN ")
+		if block == nil {
+			skipped = strings.Count(string(bundle), "-----BEGIN ")
+		} else {
+			skipped--
+		}
+		// The decoder skips blocks that it cannot decode.
+		for range skipped {
+			warnings = append(warnings, fmt.Sprintf("block %d is left out: it is damaged", number))
+			number++
+		}
 		if block == nil {
 			break
 		}
-		// The decoder skips a block that it cannot decode. No block may begin before the one that it
-		// found.
-		if skipped := bundle[:len(bundle)-len(rest)]; strings.Count(string(skipped), "-----BEGIN ") != 1 {
-			return nil, fmt.Errorf("block %d of the bundle is damaged", number)
-		}
 		bundle = rest
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("block %d of the bundle is a %q", number, block.Type)
-		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("block %d of the bundle: %w", number, err)
+			warnings = append(warnings, fmt.Sprintf("block %d is left out: it is a %q", number, block.Type))
+			continue
 		}
 		sum := sha256.Sum256(block.Bytes)
+		fingerprint := hex.EncodeToString(sum[:])
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			warnings = append(warnings, fmt.Sprintf("block %d, the certificate with the SHA-256 fingerprint %s, is left out: %v", number, fingerprint, err))
+			continue
+		}
 		found = append(found, config.Certificate{
 			Store:       config.StoreRoot,
-			Fingerprint: hex.EncodeToString(sum[:]),
+			Fingerprint: fingerprint,
 			Subject:     certificate.Subject.String(),
 			PEM:         string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})),
 			// Programs read the store for each verification.
 			OnChange: config.OnChange{Impact: config.ImpactNone},
 		})
 	}
-	if strings.Contains(string(bundle), "-----BEGIN ") {
-		return nil, errors.New("the last block of the bundle is damaged")
-	}
 	slices.SortFunc(found, func(a, b config.Certificate) int { return strings.Compare(a.Fingerprint, b.Fingerprint) })
-	return slices.CompactFunc(found, func(a, b config.Certificate) bool { return a.Fingerprint == b.Fingerprint }), nil
+	return slices.CompactFunc(found, func(a, b config.Certificate) bool { return a.Fingerprint == b.Fingerprint }), warnings
 }

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -20,8 +22,9 @@ type PullSecret struct {
 // NewPullSecret returns the pull secret with credentials, each "user:password", by registry.
 func NewPullSecret(credentials map[string]string) PullSecret {
 	p := PullSecret{credentials: map[string]string{}}
-	for registry, credential := range credentials {
-		p.credentials[registryKey(registry)] = credential
+	// If several entries mean one registry, the one that names it as images do counts.
+	for _, registry := range slices.Backward(slices.Sorted(maps.Keys(credentials))) {
+		p.credentials[registryKey(registry)] = credentials[registry]
 	}
 	return p
 }
@@ -58,17 +61,30 @@ func ParsePullSecret(text []byte) (PullSecret, error) {
 }
 
 // registryKey returns the registry of an entry, with its path and without the forms
-// that old clients write: a scheme, the version of the API.
+// that old clients write: a scheme, the version of the API, and another name of Docker Hub.
 func registryKey(registry string) string {
 	registry = strings.TrimPrefix(strings.TrimPrefix(registry, "https://"), "http://")
 	registry = strings.TrimSuffix(registry, "/")
 	registry = strings.TrimSuffix(strings.TrimSuffix(registry, "/v1"), "/v2")
-	return registry
+	return canonicalHub(registry)
+}
+
+// canonicalHub returns a location with the first name of Docker Hub in place of the others.
+func canonicalHub(location string) string {
+	host, rest, _ := strings.Cut(location, "/")
+	if !slices.Contains(dockerHubNames, host) && host != dockerHubRegistry {
+		return location
+	}
+	if rest == "" {
+		return dockerHubNames[0]
+	}
+	return dockerHubNames[0] + "/" + rest
 }
 
 // lookup returns the credentials of the longest entry that location is, or is below.
 // Empty: there are none.
 func (p PullSecret) lookup(location string) string {
+	location = canonicalHub(location)
 	for {
 		if credential, ok := p.credentials[location]; ok {
 			return credential

@@ -114,7 +114,7 @@ func RegistriesOf(byDigest []configv1.ImageDigestMirrors, byTag []configv1.Image
 			out.warnf("source %q is left out: it is not a location of images", source)
 			return
 		}
-		host := RegistryHost(source)
+		host := canonicalHub(RegistryHost(source))
 		r := registries[host]
 		if r == nil {
 			r = &registry{host: host}
@@ -233,9 +233,19 @@ func capabilityList(resolveTags bool) string {
 	return `["pull"]`
 }
 
+// Names of Docker Hub: those in references of images, and that of its registry. containerd only
+// replaces the former where no server is configured.
+var dockerHubNames = []string{"docker.io", "index.docker.io"}
+
+const dockerHubRegistry = "registry-1.docker.io"
+
 // endpoint returns the URL of the API of a registry for the repositories below location.
 func endpoint(location string) string {
-	url := "https://" + RegistryHost(location) + "/v2"
+	host := RegistryHost(location)
+	if slices.Contains(dockerHubNames, host) {
+		host = dockerHubRegistry
+	}
+	url := "https://" + host + "/v2"
 	if path := RegistryPath(location); path != "" {
 		url += "/" + path
 	}
