@@ -140,7 +140,9 @@ func (f *finder) visit(n ast.Node) bool {
 	case *ast.AssignStmt:
 		f.values(n.Rhs)
 	case *ast.ReturnStmt:
-		f.values(n.Results)
+		if !f.failure(n) {
+			f.values(n.Results)
+		}
 	case *ast.ValueSpec:
 		f.values(n.Values)
 	case *ast.KeyValueExpr:
@@ -169,6 +171,15 @@ func (f *finder) passesError(n *ast.IfStmt) bool {
 	}
 	ret, ok := n.Body.List[0].(*ast.ReturnStmt)
 	return ok && len(ret.Results) > 0
+}
+
+// failure says whether what is returned besides an error is nothing anybody uses.
+func (f *finder) failure(n *ast.ReturnStmt) bool {
+	last := len(n.Results) - 1
+	if last < 1 || !isError(f.info.TypeOf(n.Results[last])) || f.errorCall(n.Results[last]) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(n.Results[:last], func(e ast.Expr) bool { return f.info.Types[e].Value == nil })
 }
 
 // condition is what a guard asks: the guard is dropped, or always applies.
@@ -248,7 +259,7 @@ func (f *finder) value(e ast.Expr) bool {
 	if !ok {
 		return false
 	}
-	if basic.Info()&types.IsBoolean != 0 {
+	if _, named := t.Type.(*types.Named); basic.Info()&types.IsBoolean != 0 && !named {
 		b, ok := ast.Unparen(e).(*ast.BinaryExpr) // its operands are left out
 		return ok && (b.Op == token.LAND || b.Op == token.LOR) || f.wrap(e, "negate", "((", ") != mutate__(%d))")
 	}
@@ -272,6 +283,9 @@ func (f *finder) value(e ast.Expr) bool {
 // field is what a field or a key of a literal is set to.
 func (f *finder) field(e ast.Expr) {
 	t := f.info.Types[e]
+	if literal, ok := e.(*ast.CompositeLit); ok && literal.Type == nil {
+		return // its type is that of the elements around it
+	}
 	if _, function := t.Type.(*types.Signature); t.Type != nil && t.Value == nil && !t.IsNil() && !function {
 		f.wrap(e, "omit", "zero__(%d, ", ")")
 	}

@@ -35,7 +35,9 @@ func TestJoining(t *testing.T) {
 		// users are whom hosts may join as, by instance.
 		users  map[string]string
 		reason string // of the event; empty: there is none
-		want   bool   // whether it is approved
+		// message is a part of it.
+		message string
+		want    bool // whether it is approved
 	}{
 		{
 			name: "its own token", request: bootstrapping(renewal(t)), others: objects{host1(joining)},
@@ -66,7 +68,16 @@ func TestJoining(t *testing.T) {
 		},
 		{
 			name: "under the name of a node that is another host", request: bootstrapping(renewal(t)), others: objects{host1(joining), node(testNode)},
-			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeNameTaken",
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeNameTaken", message: "rename the host, or delete the Node if it is a left-over",
+		},
+		{
+			name: "under such a name, for something else", others: objects{host1(joining), node(testNode)},
+			request: func() *certificatesv1.CertificateSigningRequest {
+				r := bootstrapping(renewal(t))
+				r.Spec.Usages = append(r.Spec.Usages, certificatesv1.UsageServerAuth)
+				return r
+			}(),
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "UsagesMismatch",
 		},
 		{
 			name: "under such a name, without a token", request: bootstrapping(renewal(t)), others: objects{host1(joining), node(testNode)}, reason: "NotJoining",
@@ -94,6 +105,9 @@ func TestJoining(t *testing.T) {
 				_, after, _ := strings.Cut(event, "Warning ")
 				reason, _, _ := strings.Cut(after, ":")
 				reasons = append(reasons, reason)
+				if !strings.Contains(event, tt.message) {
+					t.Errorf("the event does not say %q: %s", tt.message, event)
+				}
 			}
 			if diff := cmp.Diff(tt.reason, strings.Join(reasons, " ")); diff != "" {
 				t.Errorf("reasons (-want +got)\n%s", diff)
@@ -104,7 +118,8 @@ func TestJoining(t *testing.T) {
 
 // Whom a host may join as is looked up only for requests that it matters to.
 func TestBootstrappersAreAskedRarely(t *testing.T) {
-	for _, request := range []*certificatesv1.CertificateSigningRequest{renewal(t), serving(t, "win-1")} {
+	disputed := host2(func(i *v1alpha1.WindowsInstance) { i.Name, i.Status.Node.Name = "disputed", testNode })
+	for _, request := range []*certificatesv1.CertificateSigningRequest{renewal(t), serving(t, "win-1"), bootstrapping(serving(t, "win-1"))} {
 		s := newSetup(t, host1(), host2(), request)
 		s.Bootstrappers = func(_ context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 			t.Errorf("instance %s is asked about for %s", instance.Name, request.Spec.SignerName)
@@ -112,7 +127,7 @@ func TestBootstrappersAreAskedRarely(t *testing.T) {
 		}
 		s.reconcile(t)
 	}
-	s := newSetup(t, host1(), host2(), bootstrapping(renewal(t)))
+	s := newSetup(t, host1(), host2(), disputed, bootstrapping(renewal(t)))
 	s.Bootstrappers = func(_ context.Context, instance *v1alpha1.WindowsInstance) ([]string, error) {
 		if instance.Name != "one" {
 			t.Errorf("instance %s is asked about", instance.Name)

@@ -352,7 +352,10 @@ func TestReconcile(t *testing.T) {
 		},
 		{
 			name: "two instances that can be the node", request: serving(t, "win-1"),
-			others: objects{host1(), host2(withoutNode, func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "WIN-1" })},
+			others: objects{
+				host1(), host2(withoutNode, func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "WIN-1" }),
+				host2(func(i *v1alpha1.WindowsInstance) { i.Name, i.Status.Node.Name = "three", testNode }), // only its kubelet says so
+			},
 			events: []string{
 				"windows-hosts/one: Warning AmbiguousInstance: " + stays + "instances windows-hosts/one and windows-hosts/two can both be node win-1.",
 				"windows-hosts/two: Warning AmbiguousInstance: " + stays + "instances windows-hosts/one and windows-hosts/two can both be node win-1.",
@@ -419,18 +422,26 @@ func TestReconcileLeavesWhatIsDecided(t *testing.T) {
 	}
 }
 
-// Somebody denies the request between the decision and the approval.
+// Somebody denies or deletes the request between the decision and the approval.
 func TestApprovalThatComesTooLate(t *testing.T) {
+	group := certificatesv1.Resource("certificatesigningrequests")
+	t.Run("denied", func(t *testing.T) {
+		approvalThatComesTooLate(t, apierrors.NewConflict(group, testRequest, errors.New("the object has been modified")))
+	})
+	t.Run("deleted", func(t *testing.T) { approvalThatComesTooLate(t, apierrors.NewNotFound(group, testRequest)) })
+}
+
+func approvalThatComesTooLate(t *testing.T, answer error) {
+	t.Helper()
 	request := renewal(t)
 	request.ResourceVersion = "7"
 	s := newSetup(t, host1(), request)
-	group := certificatesv1.Resource("certificatesigningrequests")
 	var sent string
 	s.kube.PrependReactor("update", "certificatesigningrequests", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if update, ok := a.(clienttesting.UpdateAction); ok && a.GetSubresource() == "approval" {
 			sent = update.GetObject().(*certificatesv1.CertificateSigningRequest).ResourceVersion //nolint:forcetypeassert // nothing else is updated
 		}
-		return true, nil, apierrors.NewConflict(group, testRequest, errors.New("the object has been modified"))
+		return true, nil, answer
 	})
 	if result := s.reconcile(t); result != (reconcile.Result{}) {
 		t.Errorf("it is tried again by itself: %v", result)
@@ -542,6 +553,74 @@ func TestRequestsAreForgotten(t *testing.T) {
 	}
 }
 
+// Nor than there is an instance that it is about.
+func TestRequestsOfNobodyAreForgotten(t *testing.T) {
+	instance := host1()
+	s := newSetup(t, instance, serving(t, "10.0.0.9"))
+	s.reconcile(t)
+	if len(s.told) != 1 {
+		t.Fatalf("%d requests are told of, want 1", len(s.told))
+	}
+	if err := s.client.Delete(t.Context(), instance); err != nil {
+		t.Fatal(err)
+	}
+	if result := s.reconcile(t); len(s.told) != 0 || result != (reconcile.Result{}) {
+		t.Errorf("%d requests are kept, and decided again: %v", len(s.told), result)
+	}
+}
+
+// Instances are read only for requests that they matter to; that they cannot be read is an error.
+func TestReconcileReadsInstances(t *testing.T) {
+	unreadable := renewal(t)
+	unreadable.Spec.Request = []byte("x")
+	for _, tt := range []struct {
+		name    string
+		request *certificatesv1.CertificateSigningRequest
+		want    bool
+	}{{"of a node", renewal(t), true}, {"unreadable", unreadable, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup(t, tt.request)
+			cause := errors.New("no cache")
+			s.client = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{ //nolint:forcetypeassert // the fake is one
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return cause },
+			})
+			_, err := s.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: testRequest}})
+			if errors.Is(err, cause) != tt.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestChangesOfRequestsThatMatter(t *testing.T) {
+	other, decided := renewal(t), renewal(t)
+	other.Spec.SignerName = "example.com/signer"
+	decided.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
+	for _, tt := range []struct {
+		name    string
+		request client.Object
+		want    bool
+	}{{"pending", renewal(t), true}, {"another signer", other, false}, {"decided", decided, false}, {"something else", node("n"), false}} {
+		if got := pending.Create(event.CreateEvent{Object: tt.request}); got != tt.want {
+			t.Errorf("%s: created: %v", tt.name, got)
+		}
+		if got := pending.Delete(event.DeleteEvent{Object: tt.request}); got != tt.want {
+			t.Errorf("%s: deleted: %v", tt.name, got)
+		}
+		if got := pending.Update(event.UpdateEvent{ObjectOld: tt.request, ObjectNew: decided}); got != tt.want {
+			t.Errorf("%s, and then decided: %v", tt.name, got)
+		}
+		if got := pending.Update(event.UpdateEvent{ObjectOld: decided, ObjectNew: tt.request}); got != tt.want {
+			t.Errorf("decided, and then %s: %v", tt.name, got)
+		}
+	}
+	for _, e := range []event.UpdateEvent{{ObjectOld: node("n"), ObjectNew: host1()}, {ObjectOld: host1(), ObjectNew: node("n")}} {
+		if identityChanged.Update(e) {
+			t.Error("something else is taken for an instance")
+		}
+	}
+}
+
 func TestChangesOfInstancesThatMatter(t *testing.T) {
 	tests := []struct {
 		name string
@@ -585,28 +664,42 @@ func TestPendingRequests(t *testing.T) {
 // The cache keeps of requests what they are decided by, and all of those that are
 // written back.
 func TestStrip(t *testing.T) {
-	pendingOne := renewal(t)
-	pendingOne.Annotations = map[string]string{"a": "b"}
-	pendingOne.Spec.Extra = map[string]certificatesv1.ExtraValue{"a": {"b"}}
-	approved, failed := pendingOne.DeepCopy(), pendingOne.DeepCopy()
-	approved.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}}
-	approved.Status.Certificate = []byte("certificate")
-	failed.Status.Certificate = []byte("certificate")
-	for name, request := range map[string]*certificatesv1.CertificateSigningRequest{"pending": pendingOne, "approved": approved, "issued without a condition": failed} {
-		t.Run(name, func(t *testing.T) {
-			given := request.DeepCopy()
+	full := renewal(t)
+	full.Annotations = map[string]string{"a": "b"}
+	full.Spec.Extra = map[string]certificatesv1.ExtraValue{"a": {"b"}}
+	bare := full.DeepCopy()
+	bare.Annotations, bare.Spec.Request, bare.Spec.Extra, bare.Spec.Groups = nil, nil, nil, nil
+	with := func(request *certificatesv1.CertificateSigningRequest, certificate string, conditions ...certificatesv1.CertificateSigningRequestCondition) *certificatesv1.CertificateSigningRequest {
+		out := request.DeepCopy()
+		out.Status.Conditions = conditions
+		if certificate != "" {
+			out.Status.Certificate = []byte(certificate)
+		}
+		return out
+	}
+	approved := certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue}
+	tests := []struct {
+		name        string
+		given, want *certificatesv1.CertificateSigningRequest
+	}{
+		{"pending", full, full},
+		{"approved", with(full, "certificate", approved), with(bare, "", approved)},
+		{"issued without a condition", with(full, "certificate"), with(bare, "certificate")},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			given := tt.given.DeepCopy()
 			given.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
 			got, err := strip(given)
 			if err != nil {
 				t.Fatal(err)
 			}
-			stripped := got.(*certificatesv1.CertificateSigningRequest) //nolint:forcetypeassert // it returns what it is given
-			if isPending(stripped) != isPending(request) {
-				t.Errorf("pending is %v, want %v", isPending(stripped), isPending(request))
-			}
-			if diff := cmp.Diff(request, stripped); (diff == "") != isPending(request) {
-				t.Errorf("stripped of (-given +kept)\n%s", diff)
+			if diff := cmp.Diff(any(tt.want), got); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+	if got, err := strip("a tombstone"); got != "a tombstone" || err != nil {
+		t.Errorf("something else became %v, %v", got, err)
 	}
 }

@@ -47,6 +47,9 @@ func TestNew(t *testing.T) {
 		{Type: corev1.NodeInternalDNS, Address: "ip-10-0-0-5.ec2.internal"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.5"},
 		{Type: corev1.NodeInternalIP, Address: "169.254.7.7"}, {Type: corev1.NodeInternalIP, Address: "fe80::1"},
 	}}}
+	if h := New(&v1alpha1.WindowsInstance{}, nil); h.Disputed("win-1") || len(h.Names) > 0 {
+		t.Errorf("of nothing is known %+v", h.Instance)
+	}
 	h := New(instance(), machine)
 	want := map[string]string{
 		"w1.example.com": "spec.address", "w1": "spec.address", "10.0.0.5": "status.addresses",
@@ -60,7 +63,7 @@ func TestNew(t *testing.T) {
 		t.Errorf("got %+v", h.Instance)
 	}
 	h.Drop("win-1")
-	if h.IsNamed("win-1") {
+	if _, known := h.Sources["win-1"]; known || h.IsNamed("win-1") {
 		t.Error("a name that was dropped counts")
 	}
 }
@@ -76,7 +79,7 @@ func TestNamesOfServices(t *testing.T) {
 }
 
 func TestNode(t *testing.T) {
-	resolver := dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5", "theirs.example.com.": "10.0.0.9", "short.": "10.0.0.5"}
+	resolver := dns{"ip-10-0-0-5.ec2.internal.": "10.0.0.5", "theirs.example.com.": "10.0.0.9", "short.": "10.0.0.5", "kubernetes.example.com.": "10.0.0.5"}
 	for _, tt := range []struct {
 		node      string
 		disputed  bool
@@ -87,8 +90,9 @@ func TestNode(t *testing.T) {
 		{node: "ip-10-0-0-5.ec2.internal", disputed: true, confirmed: true},
 		{node: "theirs.example.com", disputed: true},
 		{node: "nowhere.example.com", disputed: true},
-		{node: "short", disputed: true}, // it means something only with a search path
-		{node: "win", disputed: true},   // a part of a name is none
+		{node: "kubernetes.example.com", disputed: true}, // that of a Service
+		{node: "short", disputed: true},                  // it means something only with a search path
+		{node: "win", disputed: true},                    // a part of a name is none
 	} {
 		t.Run(tt.node, func(t *testing.T) {
 			h := New(instance(func(i *v1alpha1.WindowsInstance) {
@@ -106,6 +110,9 @@ func TestNode(t *testing.T) {
 			if got := h.Node == tt.node; got != tt.confirmed {
 				t.Errorf("confirmed: %t", got)
 			}
+			if source := h.Sources[tt.node]; tt.disputed && tt.confirmed && source != "DNS" {
+				t.Errorf("confirmed by %q", source)
+			}
 		})
 	}
 }
@@ -120,6 +127,12 @@ func TestChanged(t *testing.T) {
 		{name: "memory", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.CPUs = 8 }},
 		{name: "host name", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.Hostname = "w" }, want: true},
 		{name: "address", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = nil }, want: true},
+		{name: "where it is reached", edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "w2.example.com" }, want: true},
+		{name: "domain", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System.FQDN = "w.example.com" }, want: true},
+		{name: "no longer inspected", edit: func(i *v1alpha1.WindowsInstance) { i.Status.System = nil }, want: true},
+		{name: "its Node", edit: func(i *v1alpha1.WindowsInstance) { i.Status.Node = &v1alpha1.NodeReference{Name: "n"} }, want: true},
+		{name: "its Machine", edit: ofMachine, want: true},
+		{name: "being deleted", edit: beingDeleted, want: true},
 		{name: "made anew", edit: func(i *v1alpha1.WindowsInstance) { i.UID = "other" }, want: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,7 +110,8 @@ func TestIssue(t *testing.T) {
 	if got, want := string(secret.Data["expiration"]), "2026-05-04T02:02:01Z"; got != want {
 		t.Errorf("it is valid until %s, want %s", got, want)
 	}
-	if secret.Annotations["windows.openshift.io/instance"] != "hosts/one" || !strings.Contains(string(secret.Data["description"]), "hosts/one") {
+	if secret.Annotations["windows.openshift.io/instance"] != "hosts/one" || !strings.Contains(string(secret.Data["description"]), "hosts/one") ||
+		secret.Labels["app.kubernetes.io/managed-by"] != "windows-controller" {
 		t.Errorf("the Secret does not tell whose it is: %v", secret.ObjectMeta)
 	}
 	for key := range secret.Data {
@@ -323,6 +324,100 @@ func TestIssueFails(t *testing.T) {
 	}
 	if err := s.Revoke(t.Context(), i); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Only what another writer may have caused is tried again.
+func TestIssueTriesAgain(t *testing.T) {
+	secrets := corev1.Resource("secrets")
+	tests := []struct {
+		name  string
+		err   error
+		calls int
+	}{
+		{"somebody changed it", apierrors.NewConflict(secrets, "x", nil), tries},
+		{"somebody made it", apierrors.NewAlreadyExists(secrets, "x"), tries},
+		{"somebody deleted it", apierrors.NewNotFound(secrets, "x"), tries},
+		{"it is not allowed", apierrors.NewForbidden(secrets, "x", nil), 1},
+		{"no server", errors.New("connection refused"), 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSetup()
+			calls := 0
+			s.kube.PrependReactor("create", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+				calls++
+				return true, nil, tt.err
+			})
+			token, err := s.Issue(t.Context(), instance("u1"))
+			if !errors.Is(err, tt.err) || token != "" || calls != tt.calls {
+				t.Errorf("got %v after %d requests, want %d", err, calls, tt.calls)
+			}
+		})
+	}
+}
+
+// The Secret that is replaced is the very one that was read, and in that version.
+func TestIssueReplacesWhatItRead(t *testing.T) {
+	s := newSetup()
+	i := instance("u1")
+	old, err := newSecret(i, testNow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.UID, old.ResourceVersion = "s1", "41"
+	if err := s.kube.Tracker().Add(old); err != nil {
+		t.Fatal(err)
+	}
+	var sent *corev1.Secret
+	s.kube.PrependReactor("update", "secrets", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		sent = a.(clienttesting.UpdateAction).GetObject().(*corev1.Secret) //nolint:forcetypeassert // nothing else is updated
+		return true, sent, nil
+	})
+	s.issued(t, i)
+	if sent == nil || sent.UID != "s1" || sent.ResourceVersion != "41" {
+		t.Errorf("sent %+v", sent)
+	}
+}
+
+// A Secret that is being deleted lets nobody in, and is not written any more.
+func TestDeletedSecret(t *testing.T) {
+	s := newSetup()
+	i := instance("u1")
+	old, err := newSecret(i, testNow.Add(Lifetime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.DeletionTimestamp, old.Finalizers = &metav1.Time{Time: testNow}, []string{"example.com/f"}
+	if err := s.kube.Tracker().Add(old); err != nil {
+		t.Fatal(err)
+	}
+	if user, err := s.User(t.Context(), i); user != "" || err != nil {
+		t.Errorf("the bearer is %q, %v", user, err)
+	}
+	if token, err := s.Issue(t.Context(), i); token != "" || err == nil || !strings.Contains(err.Error(), "is still being deleted") {
+		t.Errorf("got %v", err)
+	}
+	for _, action := range s.kube.Actions() {
+		if action.GetVerb() != "get" {
+			t.Errorf("it is written: %v", action)
+		}
+	}
+}
+
+func TestRevokeFails(t *testing.T) {
+	secrets := corev1.Resource("secrets")
+	for _, tt := range []struct {
+		answer error
+		want   bool
+	}{{apierrors.NewNotFound(secrets, "x"), false}, {apierrors.NewConflict(secrets, "x", nil), false}, {apierrors.NewForbidden(secrets, "x", nil), true}} {
+		s := newSetup()
+		i := instance("u1")
+		s.issued(t, i)
+		s.kube.PrependReactor("delete", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tt.answer })
+		if err := s.Revoke(t.Context(), i); (err != nil) != tt.want {
+			t.Errorf("%v: got %v", tt.answer, err)
+		}
 	}
 }
 

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package identity
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+var testNow = metav1.NewTime(time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC))
+
+// newReader is a cache with the indexes that the controllers have.
+func newReader(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme, machinev1beta1.Install} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ctrlfake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Node{}, NodeIndex, func(o client.Object) []string {
+			return OfNode(o.(*corev1.Node)) //nolint:forcetypeassert // the index is of Nodes
+		}).
+		WithIndex(&v1alpha1.WindowsInstance{}, InstanceIndex, func(o client.Object) []string {
+			return OfInstance(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // the index is of instances
+		}).Build()
+}
+
+func newNode(name string, edit ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name)}}
+	n.Status.NodeInfo.OperatingSystem = "windows"
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}}
+	for _, e := range edit {
+		e(n)
+	}
+	return n
+}
+
+// newInstance is one whose host is a Node of ours.
+func newInstance(name string, edit ...func(*v1alpha1.WindowsInstance)) *v1alpha1.WindowsInstance {
+	i := &v1alpha1.WindowsInstance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), CreationTimestamp: testNow, Finalizers: []string{v1alpha1.HostFinalizer}},
+		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.5"},
+		Status:     v1alpha1.WindowsInstanceStatus{Node: &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-win-1"}},
+	}
+	for _, e := range edit {
+		e(i)
+	}
+	return i
+}
+
+type instanceEdit = func(*v1alpha1.WindowsInstance)
+
+func withoutNode(i *v1alpha1.WindowsInstance)  { i.Status.Node = nil }
+func beingDeleted(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = &testNow }
+func ofMachine(i *v1alpha1.WindowsInstance) {
+	i.OwnerReferences = []metav1.OwnerReference{{APIVersion: machinev1beta1.SchemeGroupVersion.String(), Kind: "Machine", Name: "m", UID: "m1", Controller: new(true)}}
+}
+
+// The Node of an instance is one that runs Windows on the same machine.
+func TestFindNode(t *testing.T) {
+	withProvider := func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "p://1" }
+	onProvider := func(id string) func(*corev1.Node) { return func(n *corev1.Node) { n.Spec.ProviderID = id } }
+	at := func(address string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Status.Addresses[0].Address = address }
+	}
+	running := func(system string) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Status.NodeInfo.OperatingSystem = system }
+	}
+	tests := []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		nodes    []client.Object
+		want     string // empty: none
+	}{
+		{"none", newInstance("i", withoutNode), nil, ""},
+		{"by address", newInstance("i", withoutNode), []client.Object{newNode("a", at("10.0.0.4")), newNode("b")}, "b"},
+		{"by an address that was resolved", newInstance("i", withoutNode, func(i *v1alpha1.WindowsInstance) {
+			i.Spec.Address, i.Status.Addresses = "win.example.com", []string{"::ffff:10.0.0.5"}
+		}), []client.Object{newNode("a")}, "a"},
+		{"by name, however it is spelled", newInstance("i", withoutNode, func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "WIN.example.com." }), []client.Object{newNode("a", at("win.example.com"))}, "a"},
+		{"a system that is not told yet", newInstance("i", withoutNode), []client.Object{newNode("a", running(""))}, "a"},
+		{"the control plane", newInstance("i", withoutNode), []client.Object{newNode("a", running("linux")), newNode("b")}, "b"},
+		{"by provider, at another address", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a"), newNode("b", onProvider("p://1"), at("10.0.0.9"))}, "b"},
+		{"another machine has the address now", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a", onProvider("p://2"))}, ""},
+		{"the provider is not told yet", newInstance("i", withoutNode, withProvider), []client.Object{newNode("a")}, "a"},
+		{"an instance without provider", newInstance("i", withoutNode), []client.Object{newNode("a", onProvider("p://2"))}, "a"},
+		{"two, none known", newInstance("i", withoutNode), []client.Object{newNode("b"), newNode("a")}, "a"},
+		{"two, one known", newInstance("i"), []client.Object{newNode("a"), newNode("win-1")}, "win-1"},
+		{"two, another one was known", newInstance("i", func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "gone" }), []client.Object{newNode("a"), newNode("win-1")}, "a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			node, owner, err := Nodes{Reader: newReader(t, tt.nodes...)}.Find(t.Context(), tt.instance)
+			got := ""
+			if node != nil {
+				got = node.Name
+			}
+			if got != tt.want || owner != nil || err != nil {
+				t.Errorf("got %q, owner %v, %v, want %q", got, owner, err, tt.want)
+			}
+		})
+	}
+}
+
+// The first by name is the answer, in whatever order the cache has them.
+func TestChooseNode(t *testing.T) {
+	for _, nodes := range [][]corev1.Node{{*newNode("a"), *newNode("b")}, {*newNode("b"), *newNode("a")}} {
+		if got := chooseNode(nodes, newInstance("i", withoutNode)); got == nil || got.Name != "a" {
+			t.Errorf("got %v", got)
+		}
+	}
+}
+
+func TestMachineIdentities(t *testing.T) {
+	node := newNode("a", func(n *corev1.Node) {
+		n.Spec.ProviderID = "p://1"
+		n.Status.Addresses = []corev1.NodeAddress{{Address: "WIN-1."}, {Address: "FD00::0:5"}, {Address: "::ffff:10.0.0.5"}, {Address: "win-1"}}
+	})
+	if diff := cmp.Diff([]string{"address/10.0.0.5", "address/fd00::5", "address/win-1", "provider/p://1"}, OfNode(node)); diff != "" {
+		t.Errorf("Node (-want +got)\n%s", diff)
+	}
+	i := newInstance("i", func(i *v1alpha1.WindowsInstance) {
+		i.Spec.ProviderID, i.Spec.Address, i.Status.Addresses = "p://1", "win-1", []string{"fd00::5", "10.0.0.5", "fd00:0::5"}
+	})
+	if diff := cmp.Diff([]string{"provider/p://1", "address/fd00::5", "address/10.0.0.5", "address/win-1"}, OfInstance(i)); diff != "" {
+		t.Errorf("instance (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"address/10.0.0.5"}, OfInstance(newInstance("i"))); diff != "" {
+		t.Errorf("instance without provider (-want +got)\n%s", diff)
+	}
+	if got := OfNode(newNode("b", func(n *corev1.Node) { n.Status.Addresses = nil })); len(got) != 0 {
+		t.Errorf("a Node that says nothing is %q", got)
+	}
+}
+
+// A Node that another instance has first is not ours.
+func TestFindOwner(t *testing.T) {
+	tests := []struct {
+		name  string
+		other *v1alpha1.WindowsInstance
+		want  bool
+	}{
+		{"older", newInstance("a", func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp.Time = testNow.Add(-time.Hour) }), true},
+		{"younger", newInstance("z", func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp.Time = testNow.Add(time.Hour) }), false},
+		{"older, of another Node", newInstance("a", func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "other" }), false},
+		{"older, of no Node", newInstance("a", withoutNode), false},
+		{"older, at another address", newInstance("a", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.0.0.6" }), false},
+		{"younger, where the operator is", newInstance("z", func(i *v1alpha1.WindowsInstance) { i.Namespace = "home" }), true},
+		{"itself", newInstance("i", func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp.Time = testNow.Add(-time.Hour) }), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			nodes := Nodes{Reader: newReader(t, newNode("win-1"), tt.other), Namespace: "home"}
+			node, owner, err := nodes.Find(t.Context(), newInstance("i"))
+			if err != nil || node == nil || (owner != nil) != tt.want {
+				t.Fatalf("got %v, %v, %v", node, owner, err)
+			}
+			if owner != nil && owner.Name != tt.other.Name {
+				t.Errorf("got %s", owner.Name)
+			}
+		})
+	}
+}
+
+func TestFindFails(t *testing.T) {
+	cause := errors.New("no cache")
+	for _, failing := range []string{"Nodes", "instances"} {
+		reader := interceptor.NewClient(newReader(t, newNode("win-1")), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+				if _, nodes := list.(*corev1.NodeList); nodes == (failing == "Nodes") {
+					return cause
+				}
+				return c.List(ctx, list, o...)
+			},
+		})
+		if node, owner, err := (Nodes{Reader: reader}).Find(t.Context(), newInstance("i")); !errors.Is(err, cause) || node != nil || owner != nil {
+			t.Errorf("%s: got %v, %v, %v", failing, node, owner, err)
+		}
+	}
+}
+
+// Before the Node of a host is used for something that its kubelet could profit from, somebody else must know the
+// host by that name, and no other instance may have the Node.
+func TestVerify(t *testing.T) {
+	known := func(i *v1alpha1.WindowsInstance) { i.Status.System = &v1alpha1.SystemStatus{Hostname: "WIN-1"} }
+	tests := []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		others   []client.Object
+		want     Verdict
+	}{
+		{"by the agent", newInstance("i", known), nil, Proven},
+		{"by the address of the Node alone", newInstance("i"), nil, Unconfirmed},
+		{"by the name of another Node", newInstance("i", known, func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "win-2" }), nil, Unconfirmed},
+		{"by DNS", newInstance("i", func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "win-1.example.com" }), nil, Proven},
+		{"by its Machine", newInstance("i", ofMachine), []client.Object{newMachine("m1")}, Proven},
+		{"by another Machine", newInstance("i", ofMachine), []client.Object{newMachine("m2")}, Unconfirmed},
+		{"by a Machine that is gone", newInstance("i", ofMachine), nil, Unconfirmed},
+		{"another instance has it", newInstance("i", known), []client.Object{newInstance("a")}, Shared},
+		{"another instance has another one", newInstance("i", known), []client.Object{newInstance("a", func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "win-2" })}, Proven},
+		{"another instance had it", newInstance("i", known), []client.Object{newInstance("a", beingDeleted)}, Proven},
+		{"another instance without a Node", newInstance("i", known), []client.Object{newInstance("a", withoutNode)}, Proven},
+		{"the same instance", newInstance("i", known), []client.Object{newInstance("i", known)}, Proven},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			nodes := Nodes{Reader: newReader(t, tt.others...), Resolver: dns{"win-1.example.com.": "10.0.0.5"}}
+			name := "win-1"
+			if tt.instance.Status.Node.Name == "win-1.example.com" {
+				name = tt.instance.Status.Node.Name
+			}
+			got, err := nodes.Verify(t.Context(), tt.instance, name)
+			if err != nil || got != tt.want {
+				t.Errorf("got %s, %v, want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func newMachine(uid types.UID) *machinev1beta1.Machine {
+	m := &machinev1beta1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: uid}}
+	m.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalDNS, Address: "win-1"}}
+	return m
+}
+
+func TestMachineOf(t *testing.T) {
+	edit := func(change func(*metav1.OwnerReference)) *v1alpha1.WindowsInstance {
+		return newInstance("i", ofMachine, func(i *v1alpha1.WindowsInstance) { change(&i.OwnerReferences[0]) })
+	}
+	tests := []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		want     bool
+	}{
+		{"a Machine", newInstance("i", ofMachine), true},
+		{"nothing", newInstance("i"), false},
+		{"another kind", edit(func(o *metav1.OwnerReference) { o.Kind = "MachineSet" }), false},
+		{"another group", edit(func(o *metav1.OwnerReference) { o.APIVersion = "cluster.x-k8s.io/v1beta1" }), false},
+		{"no controller", edit(func(o *metav1.OwnerReference) { o.Controller = nil }), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := MachineOf(tt.instance); (got != nil) != tt.want {
+				t.Errorf("got %v", got)
+			}
+			if got, err := Machine(t.Context(), newReader(t, newMachine("m1")), tt.instance); err != nil || (got != nil) != tt.want {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestWithoutMachineAPI(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Machine"}}, false}, {errors.New("no cache"), true}} {
+		reader := interceptor.NewClient(newReader(t), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return tt.err
+			},
+		})
+		if machine, err := Machine(t.Context(), reader, newInstance("i", ofMachine)); machine != nil || (err != nil) != tt.want {
+			t.Errorf("%v: got %v, %v", tt.err, machine, err)
+		}
+	}
+}
+
+func TestMayOwn(t *testing.T) {
+	tests := []struct {
+		name string
+		edit instanceEdit
+		want bool
+	}{
+		{"a host of ours", func(*v1alpha1.WindowsInstance) {}, true},
+		{"being deleted", beingDeleted, false},
+		{"paused", func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }, false},
+		{"without a Node", withoutNode, false},
+		{"never configured", func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"example.com/f"} }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := MayOwn(newInstance("i", tt.edit)); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// Of two instances exactly one precedes.
+func TestPrecedes(t *testing.T) {
+	at := func(namespace, name string, age time.Duration) *v1alpha1.WindowsInstance {
+		return newInstance(name, func(i *v1alpha1.WindowsInstance) {
+			i.Namespace, i.CreationTimestamp = namespace, metav1.NewTime(testNow.Add(-age))
+		})
+	}
+	tests := []struct {
+		name          string
+		first, second *v1alpha1.WindowsInstance
+	}{
+		{"home before age", at("home", "z", 0), at("a", "a", time.Hour)},
+		{"age before name", at("z", "z", time.Hour), at("a", "a", 0)},
+		{"name before namespace", at("z", "a", 0), at("a", "b", 0)},
+		{"namespace", at("a", "a", 0), at("b", "a", 0)},
+		{"age at home", at("home", "z", time.Hour), at("home", "a", 0)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if !Precedes(tt.first, tt.second, "home") || Precedes(tt.second, tt.first, "home") || Precedes(tt.first, tt.first, "home") {
+				t.Error("the wrong one precedes")
+			}
+		})
+	}
+}
+
+// One that is being deleted stands for its host until that is clean.
+func TestStandsFor(t *testing.T) {
+	resolved := func(reason string) instanceEdit {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionResolved, Status: metav1.ConditionFalse, Reason: reason}}
+		}
+	}
+	without := func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"example.com/f"} }
+	tests := []struct {
+		name  string
+		other *v1alpha1.WindowsInstance
+		want  bool
+	}{
+		{"it precedes", newInstance("a"), true},
+		{"it does not", newInstance("z"), false},
+		{"deleted, not yet clean", newInstance("z", beingDeleted), true},
+		{"deleted, and found", newInstance("z", beingDeleted, resolved("Found")), true},
+		{"deleted, and never in charge", newInstance("a", beingDeleted, resolved(v1alpha1.ReasonDuplicateHost)), false},
+		{"deleted, and clean", newInstance("a", beingDeleted, without), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := StandsFor(tt.other, newInstance("i"), "home"); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestUseful(t *testing.T) {
+	for address, want := range map[string]bool{"10.0.0.5": true, "fd00::5": true, "win-1": true, "169.254.7.7": false, "fe80::1": false, "127.0.0.1": false} {
+		if got := useful(corev1.NodeAddress{Address: address}); got != want {
+			t.Errorf("%s: got %v", address, got)
+		}
+	}
+}
+
+// DNS is asked only where nothing else knows the host by the name.
+func TestHostAsksDNSRarely(t *testing.T) {
+	i := newInstance("i", func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node.Name, i.Status.System = "win-1.example.com", &v1alpha1.SystemStatus{FQDN: "win-1.example.com"}
+	})
+	for _, name := range []string{"win-1.example.com", "win-2.example.com"} {
+		h, err := Nodes{Reader: newReader(t), Resolver: silent{t}}.Host(t.Context(), i, name)
+		if err != nil || h.Node != "win-1.example.com" {
+			t.Errorf("%s: got %+v, %v", name, h, err)
+		}
+	}
+}
+
+type silent struct{ t *testing.T }
+
+func (s silent) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	s.t.Errorf("DNS is asked for %s", host)
+	return nil, nil
+}
+
+// An answer of DNS that is an error confirms nothing, whatever comes with it.
+func TestLookUpFails(t *testing.T) {
+	h := New(newInstance("i", func(i *v1alpha1.WindowsInstance) { i.Status.Node.Name = "win-1.example.com" }), nil)
+	h.lookUp(t.Context(), halfAnswer{t}, "win-1.example.com")
+	if h.Node != "" {
+		t.Error("it is confirmed")
+	}
+}
+
+type halfAnswer struct{ t *testing.T }
+
+func (h halfAnswer) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if _, limited := ctx.Deadline(); !limited || network != "ip" || host != "win-1.example.com." {
+		h.t.Errorf("asked for %s of %s", network, host)
+	}
+	return []netip.Addr{netip.MustParseAddr("10.0.0.5")}, errors.New("it was cut off")
+}
