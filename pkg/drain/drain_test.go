@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -359,5 +360,115 @@ func TestRunAbandonsPodsOfADeadKubelet(t *testing.T) {
 	}
 	if got := f.last(); got.Abandoned != 1 || got.Left() != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// Only the pods of the Node are read, and of them those that are to leave.
+func TestRunReadsTheNode(t *testing.T) {
+	f := newFixture(t, newPod("web"), newPod("db"), newPod("daemon", owned("Job", "batch/v1")))
+	if err := f.run(t.Context(), Options{PodSelector: "app in (web,db)"})(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(f.asked)
+	if diff := cmp.Diff([]string{"db", "web"}, f.asked); diff != "" {
+		t.Errorf("asked to leave (-want +got)\n%s", diff)
+	}
+	reads, selected := 0, 0
+	for _, action := range f.client.Actions() {
+		var fields, labels string
+		switch action := action.(type) {
+		case clienttesting.ListActionImpl:
+			fields, labels = action.ListRestrictions.Fields.String(), action.ListRestrictions.Labels.String()
+		case clienttesting.WatchActionImpl:
+			fields, labels = action.WatchRestrictions.Fields.String(), action.WatchRestrictions.Labels.String()
+		default:
+			continue
+		}
+		if reads++; action.GetResource().Resource != "pods" || fields != "spec.nodeName=win-1" {
+			t.Errorf("%s of %s with %q", action.GetVerb(), action.GetResource().Resource, fields)
+		}
+		if labels == "app in (db,web)" {
+			selected++
+		}
+	}
+	// Twice the pods and those of DaemonSets, before and after; and the informer.
+	if reads < 5 || selected != 4 {
+		t.Errorf("%d reads, %d of them with the selector", reads, selected)
+	}
+}
+
+// A pod of a DaemonSet that cannot stay is named once, whether its DaemonSet is there or not.
+func TestDaemonPods(t *testing.T) {
+	orphan := newPod("orphan", owned("DaemonSet", "apps/v1"))
+	f := newFixture(t, newPod("web"), newPod("daemon", owned("DaemonSet", "apps/v1")), orphan)
+	got, err := f.d.daemonPods(t.Context(), testNode, Options{}, []corev1.Pod{*orphan})
+	if err != nil || len(got) != 1 || got[0].Name != "daemon" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestRunFails(t *testing.T) {
+	cause := errors.New("no server")
+	f := newFixture(t, newPod("web"))
+	f.client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, kruntime.Object, error) { return true, nil, cause })
+	if err := f.run(t.Context(), Options{IgnoreDaemonSets: true})(); !errors.Is(err, cause) || len(f.asked) > 0 {
+		t.Errorf("got %v, asked %q", err, f.asked)
+	}
+}
+
+// With a context that has ended nobody is asked.
+func TestRunAfterItsEnd(t *testing.T) {
+	f := newFixture(t, newPod("web"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("this process does not lead any more")
+	cancel(cause)
+	if err := f.run(ctx, Options{IgnoreDaemonSets: true})(); !errors.Is(err, cause) || len(f.asked) > 0 {
+		t.Errorf("got %v, asked %q", err, f.asked)
+	}
+}
+
+// Of pods the cache keeps what a drain needs.
+func TestPodsOf(t *testing.T) {
+	pod := newPod("web", func(pod *corev1.Pod) { pod.ResourceVersion = "41" }, deletedAt(testNow), func(pod *corev1.Pod) { pod.Finalizers = []string{"example.com/f"} })
+	f := newFixture(t, pod)
+	changed := make(chan struct{}, 1)
+	informer := f.d.podsOf(testNode, changed)
+	go informer.RunWithContext(t.Context())
+	eventually(t, "the pod", func() bool { return len(informer.GetStore().List()) == 1 })
+	select {
+	case <-changed:
+	case <-t.Context().Done():
+	}
+	want := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web", UID: "uid-of-web", ResourceVersion: "41", DeletionTimestamp: pod.DeletionTimestamp,
+	}}
+	if diff := cmp.Diff(any(want), informer.GetStore().List()[0]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestAlarm(t *testing.T) {
+	f := newFixture(t)
+	for _, tt := range []struct {
+		at   time.Time
+		step time.Duration
+	}{{testNow.Add(time.Minute), time.Minute}, {testNow, 0}, {testNow.Add(-time.Hour), 0}, {time.Time{}, 24 * time.Hour}} {
+		f.clock.SetTime(testNow)
+		timer := f.d.alarm(tt.at, testNow)
+		if tt.step > 0 {
+			f.clock.Step(tt.step - time.Second)
+			select {
+			case <-timer.C():
+				t.Errorf("%s: it goes off too early", tt.at)
+			default:
+			}
+			f.clock.Step(time.Second)
+		}
+		f.clock.Step(0)
+		select {
+		case <-timer.C():
+		default:
+			t.Errorf("%s: it does not go off", tt.at)
+		}
 	}
 }

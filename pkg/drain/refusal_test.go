@@ -33,6 +33,22 @@ func inDyingNamespace() error {
 	return err
 }
 
+// otherwise is the answer with another code and reason.
+func otherwise(err error, code int32, reason metav1.StatusReason) error {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		status.ErrStatus.Code, status.ErrStatus.Reason = code, reason
+	}
+	return err
+}
+
+// unnamed is the refusal of a server that words it in another way.
+func unnamed() error {
+	err := apierrors.NewTooManyRequests("no", 0)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "no"}}
+	return err
+}
+
 func TestJudge(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -50,6 +66,13 @@ func TestJudge(t *testing.T) {
 		{name: "dying namespace", err: inDyingNamespace(), want: stageWaiting, wantMessage: "its namespace is being deleted, but the pod is not yet"},
 		{name: "dying with its namespace", err: inDyingNamespace(), terminating: true, want: stageLeaving},
 		{name: "not permitted", err: apierrors.NewForbidden(podsResource, "p", errors.New("no")), want: stageRefused, wantMessage: `pods "p" is forbidden: no`},
+		{name: "invalid", err: apierrors.NewInvalid(schema.GroupKind{Kind: "Eviction"}, "p", nil), want: stageRefused, wantMessage: `Eviction "p" is invalid`},
+		{name: "not understood", err: apierrors.NewBadRequest("what?"), want: stageRefused, wantMessage: "what?"},
+		{name: "no evictions there", err: apierrors.NewMethodNotSupported(podsResource, "create"), want: stageRefused, wantMessage: "create is not supported on resources of kind \"pods\""},
+		{name: "the namespace is the cause of something else", err: otherwise(inDyingNamespace(), 409, metav1.StatusReasonConflict), want: stageWaiting, wantMessage: inDyingNamespace().Error()},
+		{name: "busy for another cause", err: otherwise(inDyingNamespace(), 429, metav1.StatusReasonTooManyRequests), want: stageWaiting, wantMessage: inDyingNamespace().Error()},
+		{name: "budget without a name", err: unnamed(), want: stageWaiting, wantMessage: "no"},
+		{name: "without details", err: &apierrors.StatusError{ErrStatus: metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "later"}}, want: stageWaiting, wantMessage: "later"},
 		{name: "server in trouble", err: apierrors.NewInternalError(errors.New("etcd")), want: stageWaiting, wantMessage: "Internal error occurred: etcd"},
 		{name: "no server", err: errors.New("connection refused"), want: stageWaiting, wantMessage: "connection refused"},
 	}
@@ -68,6 +91,8 @@ func TestBudgetOf(t *testing.T) {
 		return policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: selector}}}
 	}
 	web, db, all := budget("web", map[string]string{"app": "web"}), budget("db", map[string]string{"app": "db"}), budget("all", nil)
+	unreadable := budget("unreadable", nil)
+	unreadable.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
 	tests := []struct {
 		name    string
 		budgets []policyv1.PodDisruptionBudget
@@ -76,6 +101,7 @@ func TestBudgetOf(t *testing.T) {
 		{"none", nil, ""},
 		{"one of two", []policyv1.PodDisruptionBudget{db, web}, "web"},
 		{"no selector selects nothing", []policyv1.PodDisruptionBudget{{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, web}, "web"},
+		{"a selector that cannot be read", []policyv1.PodDisruptionBudget{unreadable, web}, "web"},
 		{"it cannot be told", []policyv1.PodDisruptionBudget{web, all}, ""},
 	}
 	for _, tt := range tests {
