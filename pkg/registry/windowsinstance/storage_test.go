@@ -1,0 +1,545 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
+)
+
+const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
+
+// memory keeps instances as etcd does, as far as a store needs it here.
+type memory struct {
+	storage.Interface // nil: nothing else is expected to be called
+
+	objects map[string]*windows.WindowsInstance
+	version int
+	writes  int
+}
+
+func (*memory) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
+
+func (*memory) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
+
+func (m *memory) write(key string, obj, out runtime.Object) {
+	m.version++
+	m.writes++
+	instance := obj.DeepCopyObject().(*windows.WindowsInstance) //nolint:forcetypeassert // nothing else is kept here
+	instance.ResourceVersion = strconv.Itoa(m.version)
+	m.objects[key] = instance
+	assign(out, instance)
+}
+
+func assign(out runtime.Object, instance *windows.WindowsInstance) {
+	reflect.ValueOf(out).Elem().Set(reflect.ValueOf(instance.DeepCopy()).Elem())
+}
+
+func (m *memory) Create(_ context.Context, key string, obj, out runtime.Object, _ uint64) error {
+	if m.objects[key] != nil {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	m.write(key, obj, out)
+	return nil
+}
+
+func (m *memory) Get(_ context.Context, key string, o storage.GetOptions, out runtime.Object) error {
+	instance := m.objects[key]
+	if instance == nil {
+		if o.IgnoreNotFound {
+			return nil
+		}
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	assign(out, instance)
+	return nil
+}
+
+func (m *memory) GetList(_ context.Context, key string, o storage.ListOptions, out runtime.Object) error {
+	list := out.(*windows.WindowsInstanceList) //nolint:forcetypeassert // nothing else is kept here
+	for at, instance := range m.objects {
+		if matches, err := o.Predicate.Matches(instance); err != nil {
+			return err
+		} else if matches && strings.HasPrefix(at, key) {
+			list.Items = append(list.Items, *instance.DeepCopy())
+		}
+	}
+	return nil
+}
+
+func (m *memory) GuaranteedUpdate(_ context.Context, key string, out runtime.Object, ignoreNotFound bool, p *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
+	current := m.objects[key]
+	if current == nil {
+		if !ignoreNotFound {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		current = &windows.WindowsInstance{}
+	}
+	if err := p.Check(key, current); err != nil {
+		return err
+	}
+	version, _ := strconv.ParseUint(current.ResourceVersion, 10, 64)
+	changed, _, err := update(current.DeepCopy(), storage.ResponseMeta{ResourceVersion: version})
+	if err != nil {
+		return err
+	}
+	m.write(key, changed, out)
+	return nil
+}
+
+func (m *memory) Delete(ctx context.Context, key string, out runtime.Object, p *storage.Preconditions, validate storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions) error {
+	current := m.objects[key]
+	if current == nil {
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+	if err := errors.Join(p.Check(key, current), validate(ctx, current)); err != nil {
+		return err
+	}
+	m.writes++
+	delete(m.objects, key)
+	assign(out, current)
+	return nil
+}
+
+// hosts is a way to hosts that only plans.
+type hosts struct {
+	Hosts // nil: nothing else is expected to be called
+
+	planned *v1alpha1.WindowsInstance
+	err     error
+}
+
+func (h *hosts) Plan(_ context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
+	h.planned = instance
+	return []v1alpha1.PlannedChange{{}}, h.err
+}
+
+// fixture is the storage with what it keeps, asks and reaches.
+type fixture struct {
+	*Storage
+	memory *memory
+	asked  *recordingAuthorizer
+	hosts  *hosts
+}
+
+func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.WindowsInstance) *fixture {
+	t.Helper()
+	s := &fixture{memory: &memory{objects: map[string]*windows.WindowsInstance{}, version: 40}, asked: &recordingAuthorizer{}, hosts: &hosts{}}
+	for _, instance := range instances {
+		s.memory.write("/windowsinstances/"+instance.Namespace+"/"+instance.Name, instance, &windows.WindowsInstance{})
+	}
+	s.memory.writes = 0
+	scheme := newScheme()
+	config := &storagebackend.Config{Codec: serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)}
+	var err error
+	s.Storage, err = NewStorage(Options{
+		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts,
+		RESTOptionsGetter: generic.RESTOptions{
+			ResourcePrefix: "windowsinstances", DeleteCollectionWorkers: 1, StorageConfig: config.ForResource(windows.Resource("windowsinstances")),
+			Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
+				storage.AttrFunc, storage.IndexerFuncs, *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+				return s.memory, func() {}, nil
+			},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stored is the instance as it is kept, nil if it is not.
+func (s *fixture) stored(name string) *windows.WindowsInstance {
+	return s.memory.objects["/windowsinstances/default/"+name]
+}
+
+// rights are those that were asked for besides the verb of the request.
+func (s *fixture) rights() []string {
+	var out []string
+	for _, a := range s.asked.asked {
+		out = append(out, a.GetVerb()+" "+a.GetResource()+"/"+a.GetName())
+	}
+	return out
+}
+
+func requestAs(name, subresource string) context.Context {
+	return genericapirequest.WithUser(requestContext(subresource), &user.DefaultInfo{Name: name})
+}
+
+func newInstance(edit ...func(*windows.WindowsInstance)) *windows.WindowsInstance {
+	instance := validInstance()
+	instance.ResourceVersion, instance.Generation = "", 1
+	for _, e := range edit {
+		e(instance)
+	}
+	return instance
+}
+
+func heldByHost(i *windows.WindowsInstance) { i.Finalizers = []string{v1alpha1.HostFinalizer} }
+func abandoned(i *windows.WindowsInstance) {
+	i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalAbandon}
+}
+
+func info(change func(*windows.WindowsInstance)) rest.UpdatedObjectInfo {
+	return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		instance := old.DeepCopyObject().(*windows.WindowsInstance) //nolint:forcetypeassert // nothing else is updated
+		change(instance)
+		return instance, nil
+	})
+}
+
+// Whoever creates, applies or updates an instance is asked for each right that it takes, and without it nothing is written.
+func TestStorageAsksForRights(t *testing.T) {
+	credentials, abandon, trust := "use windowscredentials/cluster", "abandon windowshosts/win-1", "trust windowshostkeys/win-1"
+	created := func(i *windows.WindowsInstance) { *i = *newInstance(); i.UID = "" }
+	rekeyed := func(i *windows.WindowsInstance) { i.Spec.HostKeys = []string{testHostKey} }
+	both := func(a, b func(*windows.WindowsInstance)) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) { a(i); b(i) }
+	}
+	tests := []struct {
+		name   string
+		verb   string // create, apply or update
+		before *windows.WindowsInstance
+		change func(*windows.WindowsInstance)
+		want   []string
+	}{
+		{"create", "create", nil, created, []string{credentials}},
+		{"create an abandoned one", "create", nil, both(created, abandoned), []string{credentials, abandon}},
+		{"apply a new one", "apply", nil, created, []string{credentials}},
+		{"apply a new abandoned one", "apply", nil, both(created, abandoned), []string{credentials, abandon}},
+		{"apply an abandoned one", "apply", newInstance(), abandoned, []string{abandon}},
+		{"update nothing", "update", newInstance(), func(i *windows.WindowsInstance) { i.Spec.Paused = true }, nil},
+		{"abandon", "update", newInstance(), abandoned, []string{abandon}},
+		{"let go", "update", newInstance(heldByHost), func(i *windows.WindowsInstance) { i.Finalizers = nil }, []string{abandon}},
+		{"another address", "update", newInstance(), func(i *windows.WindowsInstance) { i.Spec.Address = "10.0.0.2" }, []string{credentials}},
+		{"other keys", "update", newInstance(), rekeyed, []string{trust}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, decision := range []authorizer.Decision{authorizer.DecisionAllow, authorizer.DecisionDeny} {
+				var before []*windows.WindowsInstance
+				if tt.before != nil {
+					before = append(before, tt.before)
+				}
+				s := newStorage(t, base.Deleters{}, before...)
+				s.asked.decision = decision
+				var err error
+				if tt.verb == "create" {
+					instance := &windows.WindowsInstance{}
+					tt.change(instance)
+					_, err = s.Instance.Create(requestAs("jane", ""), instance, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+				} else {
+					_, _, err = s.Instance.Update(requestAs("jane", ""), "win-1", info(tt.change), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, tt.verb == "apply", &metav1.UpdateOptions{})
+				}
+				allowed := decision == authorizer.DecisionAllow || tt.want == nil
+				if allowed != (err == nil) || !allowed && !apierrors.IsForbidden(err) || (s.memory.writes > 0) != allowed {
+					t.Errorf("decision %v: got %v after %d writes", decision, err, s.memory.writes)
+				}
+				want := tt.want
+				if !allowed {
+					want = want[:1]
+				}
+				if diff := cmp.Diff(want, s.rights()); diff != "" {
+					t.Errorf("decision %v: asked for (-want +got)\n%s", decision, diff)
+				}
+			}
+		})
+	}
+}
+
+// An update without the version that was read is refused: it would undo what others wrote meanwhile.
+func TestStorageUpdatesWhatWasRead(t *testing.T) {
+	s := newStorage(t, base.Deleters{}, newInstance())
+	stale := func(i *windows.WindowsInstance) { i.ResourceVersion, i.Spec.Paused = "3", true }
+	if _, _, err := s.Instance.Update(requestAs("jane", ""), "win-1", info(stale), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := s.Instance.Update(requestAs("jane", ""), "win-2", info(abandoned), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+	if s.memory.writes > 0 {
+		t.Errorf("%d writes", s.memory.writes)
+	}
+}
+
+// An instance that its source still has is not deleted, one by one or all at once.
+func TestStorageDeletes(t *testing.T) {
+	requested := func(i *windows.WindowsInstance) {
+		i.Annotations = map[string]string{v1alpha1.SourceAnnotation: "ConfigMap windows-instances"}
+	}
+	for _, tt := range []struct {
+		name string
+		edit func(*windows.WindowsInstance)
+		want bool
+	}{{"nobody's", func(*windows.WindowsInstance) {}, true}, {"requested", requested, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStorage(t, base.Deleters{}, newInstance(tt.edit))
+			_, _, err := s.Instance.Delete(requestAs("jane", ""), "win-1", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+			if (err == nil) != tt.want || !tt.want && !apierrors.IsConflict(err) || (s.stored("win-1") == nil) != tt.want {
+				t.Errorf("got %v", err)
+			}
+			s = newStorage(t, base.Deleters{}, newInstance(tt.edit))
+			_, err = s.Instance.DeleteCollection(requestAs("jane", ""), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
+			if (err == nil) != tt.want || (s.stored("win-1") == nil) != tt.want {
+				t.Errorf("all at once: got %v", err)
+			}
+		})
+	}
+}
+
+// The deletion of a namespace does not wait for hosts, but for the operation that runs on one, for a while.
+func TestNamespaceDeletionReleasesHosts(t *testing.T) {
+	since := time.Now().Add(-time.Minute)
+	working := func(i *windows.WindowsInstance) {
+		i.Status.Operation = operation("op", windows.OperationRunning)
+		i.Status.Operation.StartedAt = new(metav1.NewTime(since))
+	}
+	finished := func(i *windows.WindowsInstance) {
+		working(i)
+		i.Status.Operation.FinishedAt = new(metav1.NewTime(since))
+	}
+	pendingOne := func(i *windows.WindowsInstance) { i.Status.Operation = operation("op", "Pending") }
+	invalid := func(i *windows.WindowsInstance) { i.Spec.Address = "" }
+	tests := []struct {
+		name  string
+		user  string
+		since time.Time
+		edit  func(*windows.WindowsInstance)
+		dry   bool
+		want  bool // released, and so gone
+	}{
+		{"idle", namespaceController, since, func(*windows.WindowsInstance) {}, false, true},
+		{"an object of an older release, which is not valid any more", namespaceController, since, invalid, false, true},
+		{"by a person", "jane", since, func(*windows.WindowsInstance) {}, false, false},
+		{"of a namespace that stays", namespaceController, time.Time{}, func(*windows.WindowsInstance) {}, false, false},
+		{"tried only", namespaceController, since, func(*windows.WindowsInstance) {}, true, false},
+		{"while an operation runs", namespaceController, since, working, false, false},
+		{"while an operation runs for long", namespaceController, since.Add(-operationGrace), working, false, true},
+		{"while an operation waits", namespaceController, since, pendingOne, false, true},
+		{"after an operation", namespaceController, since, finished, false, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			deleters := base.Deleters{NamespaceDeleted: func(_ context.Context, namespace string) (time.Time, error) {
+				if namespace != "default" {
+					t.Errorf("asked for namespace %q", namespace)
+				}
+				return tt.since, nil
+			}}
+			other := newInstance(heldByHost, func(i *windows.WindowsInstance) {
+				i.Name, i.Finalizers = "win-2", []string{v1alpha1.HostFinalizer, "example.com/f"}
+			})
+			s := newStorage(t, deleters, newInstance(heldByHost, tt.edit), other)
+			options := &metav1.DeleteOptions{}
+			if tt.dry {
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			if _, _, err := s.Instance.Delete(requestAs(tt.user, ""), "win-1", rest.ValidateAllObjectFunc, options); err != nil {
+				t.Fatal(err)
+			}
+			if gone := s.stored("win-1") == nil; gone != tt.want {
+				t.Errorf("released: %v, want %v", gone, tt.want)
+			}
+			if got := s.stored("win-2"); !slices.Contains(got.Finalizers, v1alpha1.HostFinalizer) {
+				t.Error("another host was released")
+			}
+			if _, err := s.Instance.DeleteCollection(requestAs(tt.user, ""), rest.ValidateAllObjectFunc, options, &metainternalversion.ListOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			released := tt.user == namespaceController && !tt.since.IsZero() && !tt.dry
+			if got := s.stored("win-2"); slices.Contains(got.Finalizers, v1alpha1.HostFinalizer) == released || !slices.Contains(got.Finalizers, "example.com/f") {
+				t.Errorf("with all others: the finalizers are %q", got.Finalizers)
+			}
+		})
+	}
+}
+
+// Nothing is released, or deleted, while it is not known whether the namespace goes.
+func TestReleaseFailsClosed(t *testing.T) {
+	cause := errors.New("no server")
+	s := newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), cause }}, newInstance(heldByHost))
+	if _, _, err := s.Instance.Delete(requestAs(namespaceController, ""), "win-1", rest.ValidateAllObjectFunc, nil); !errors.Is(err, cause) && !apierrors.IsInternalError(err) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Instance.DeleteCollection(requestAs(namespaceController, ""), rest.ValidateAllObjectFunc, nil, &metainternalversion.ListOptions{}); err == nil {
+		t.Error("all at once: no error")
+	}
+	if s.memory.writes > 0 {
+		t.Errorf("%d writes", s.memory.writes)
+	}
+}
+
+func TestInstancesOfAPool(t *testing.T) {
+	inPool := func(name, pool string) *windows.WindowsInstance {
+		return newInstance(func(i *windows.WindowsInstance) { i.Name, i.Spec.PoolRef = name, &windows.PoolReference{Name: pool} })
+	}
+	s := newStorage(t, base.Deleters{}, inPool("a", "p"), inPool("b", "q"), newInstance())
+	if got, err := s.Instance.OfPool(requestAs("jane", ""), "p"); err != nil || !slices.Equal(got, []string{"a"}) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// An action is recorded with who wanted it, if its preconditions hold, and nothing else of the instance changes.
+func TestActions(t *testing.T) {
+	uid := func(u types.UID) *metav1.Preconditions { return &metav1.Preconditions{UID: &u} }
+	drain := func(p *metav1.Preconditions) runtime.Object {
+		return &windows.WindowsInstanceDrain{Spec: windows.WindowsInstanceDrainSpec{DrainOptions: windows.DrainOptions{Force: true}, Preconditions: p}}
+	}
+	tests := []struct {
+		name string
+		do   func(*Storage) *ActionREST
+		body runtime.Object
+		want v1alpha1.OperationType // empty: it is refused
+	}{
+		{"drain", func(s *Storage) *ActionREST { return s.Drain }, drain(uid("u")), v1alpha1.OperationDrain},
+		{"drain another one", func(s *Storage) *ActionREST { return s.Drain }, drain(uid("v")), ""},
+		{"uncordon", func(s *Storage) *ActionREST { return s.Uncordon }, &windows.WindowsInstanceUncordon{}, v1alpha1.OperationUncordon},
+		{"uncordon another one", func(s *Storage) *ActionREST { return s.Uncordon }, &windows.WindowsInstanceUncordon{Spec: windows.WindowsInstanceUncordonSpec{Preconditions: uid("v")}}, ""},
+		{"reboot", func(s *Storage) *ActionREST { return s.Reboot }, &windows.WindowsInstanceReboot{Spec: windows.WindowsInstanceRebootSpec{Drain: &windows.DrainOptions{}, RebootOptions: windows.RebootOptions{Mode: "Graceful"}}}, v1alpha1.OperationReboot},
+		{"reboot another one", func(s *Storage) *ActionREST { return s.Reboot }, &windows.WindowsInstanceReboot{Spec: windows.WindowsInstanceRebootSpec{Drain: &windows.DrainOptions{}, Preconditions: uid("v")}}, ""},
+		{"reconfigure", func(s *Storage) *ActionREST { return s.Reconfigure }, &windows.WindowsInstanceReconfigure{}, v1alpha1.OperationReconfigure},
+		{"reconfigure another one", func(s *Storage) *ActionREST { return s.Reconfigure }, &windows.WindowsInstanceReconfigure{Spec: windows.WindowsInstanceReconfigureSpec{Preconditions: uid("v")}}, ""},
+		{"drain with the right to uncordon", func(s *Storage) *ActionREST { return s.Uncordon }, drain(nil), ""},
+		{"reboot with the right to drain", func(s *Storage) *ActionREST { return s.Drain }, &windows.WindowsInstanceReboot{}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, dry := range []bool{false, true} {
+				s := newStorage(t, base.Deleters{}, newInstance(heldByHost))
+				options := &metav1.CreateOptions{}
+				if dry {
+					options.DryRun = []string{metav1.DryRunAll}
+				}
+				answer, err := tt.do(s.Storage).Create(requestAs("jane", "drain"), "win-1", tt.body.DeepCopyObject(), rest.ValidateAllObjectFunc, options)
+				if (err == nil) != (tt.want != "") {
+					t.Fatalf("dry run %v: got %v", dry, err)
+				}
+				got := s.stored("win-1")
+				if err != nil || dry {
+					if got.Status.Operation != nil || s.memory.writes > 0 {
+						t.Errorf("dry run %v: it was recorded", dry)
+					}
+				} else {
+					if op := got.Status.Operation; op == nil || string(op.Type) != string(tt.want) || op.RequestedBy != "jane" || op.ID == "" {
+						t.Errorf("recorded %+v", op)
+					}
+					if want := newInstance(heldByHost); !reflect.DeepEqual(got.Spec, want.Spec) || !slices.Equal(got.Finalizers, want.Finalizers) || got.Generation != want.Generation {
+						t.Errorf("it became %+v", got)
+					}
+				}
+				if planned := dry && tt.want == v1alpha1.OperationReconfigure; planned != (s.hosts.planned != nil) {
+					t.Errorf("dry run %v: planned for %v", dry, s.hosts.planned)
+				}
+				if err == nil {
+					checkAnswer(t, answer, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// checkAnswer wants the operation in the answer, under the name of the instance.
+func checkAnswer(t *testing.T, answer runtime.Object, want v1alpha1.OperationType) {
+	t.Helper()
+	var op *v1alpha1.Operation
+	switch body := answer.(type) {
+	case *v1alpha1.WindowsInstanceDrain:
+		op = body.Status.Operation
+		if op == nil || op.Drain == nil || !op.Drain.Force {
+			t.Errorf("the options are lost: %+v", op)
+		}
+	case *v1alpha1.WindowsInstanceUncordon:
+		op = body.Status.Operation
+	case *v1alpha1.WindowsInstanceReboot:
+		op = body.Status.Operation
+		if op == nil || op.Drain == nil || op.Reboot == nil || op.Reboot.Mode != "Graceful" {
+			t.Errorf("the options are lost: %+v", op)
+		}
+	case *v1alpha1.WindowsInstanceReconfigure:
+		op = body.Status.Operation
+	default:
+		t.Fatalf("the answer is a %T", answer)
+	}
+	if op == nil || op.Type != want {
+		t.Errorf("the answer has %+v", op)
+	}
+	object := answer.(metav1.Object) //nolint:forcetypeassert // all bodies are
+	if object.GetName() != "win-1" || object.GetNamespace() != "default" {
+		t.Errorf("the answer is that of %s/%s", object.GetNamespace(), object.GetName())
+	}
+}
+
+// What is refused before anything is read or written.
+func TestActionsRefuse(t *testing.T) {
+	refused := errors.New("admission says no")
+	badSelector := &windows.WindowsInstanceDrain{Spec: windows.WindowsInstanceDrainSpec{DrainOptions: windows.DrainOptions{PodSelector: "a in"}}}
+	elsewhere := &windows.WindowsInstanceDrain{ObjectMeta: metav1.ObjectMeta{Name: "win-2"}}
+	tests := []struct {
+		name     string
+		ctx      context.Context //nolint:containedctx // a row of a table
+		instance string
+		body     runtime.Object
+		validate rest.ValidateObjectFunc
+		want     func(error) bool
+	}{
+		{"options that are not valid", requestAs("jane", "drain"), "win-1", badSelector, nil, apierrors.IsInvalid},
+		{"the body of another request", requestAs("jane", "drain"), "win-1", elsewhere, nil, apierrors.IsInvalid},
+		{"admission", requestAs("jane", "drain"), "win-1", &windows.WindowsInstanceDrain{}, func(context.Context, runtime.Object) error { return refused }, func(err error) bool { return errors.Is(err, refused) }},
+		{"nobody", requestContext("drain"), "win-1", &windows.WindowsInstanceDrain{}, nil, apierrors.IsUnauthorized},
+		{"somebody without a name", requestAs("", "drain"), "win-1", &windows.WindowsInstanceDrain{}, nil, apierrors.IsUnauthorized},
+		{"an instance that is not there", requestAs("jane", "drain"), "win-3", &windows.WindowsInstanceDrain{}, nil, apierrors.IsNotFound},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStorage(t, base.Deleters{}, newInstance())
+			_, err := s.Drain.Create(tt.ctx, tt.instance, tt.body, tt.validate, &metav1.CreateOptions{})
+			if !tt.want(err) || s.memory.writes > 0 {
+				t.Errorf("got %v after %d writes", err, s.memory.writes)
+			}
+		})
+	}
+}
+
+// Only the operation that was meant is canceled.
+func TestCancel(t *testing.T) {
+	running := newInstance(func(i *windows.WindowsInstance) { i.Status.Operation = operation("drain-1", windows.OperationRunning) })
+	for _, tt := range []struct {
+		id   string
+		want string
+	}{{"drain-1", "jane"}, {"drain-2", ""}} {
+		s := newStorage(t, base.Deleters{}, running)
+		body := &windows.WindowsInstanceCancel{Spec: windows.WindowsInstanceCancelSpec{OperationID: tt.id}}
+		_, err := s.Cancel.Create(requestAs("jane", "cancel"), "win-1", body, nil, &metav1.CreateOptions{})
+		if got := s.stored("win-1").Status.Operation.CancelRequestedBy; got != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s: canceled by %q, %v", tt.id, got, err)
+		}
+	}
+}
