@@ -138,10 +138,10 @@ type application struct {
 	*store
 	deadlines Deadlines
 	result    *api.Result
-	// bundle is the desired configuration.
-	bundle *config.Bundle
-	plan   *plan
-	seen   *observation
+	// desired is the desired configuration, and bundle the part of it that is not waiting.
+	desired, bundle *config.Bundle
+	plan            *plan
+	seen            *observation
 	// except is a service that is not touched: the one that this process is.
 	except string
 	// cleaningUp: everything is removed, so nothing has to wait for a restart.
@@ -186,14 +186,18 @@ func (a *application) apply(ctx context.Context, r *api.ApplyRequest) error {
 
 // prepare inspects the host and makes the plan.
 func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error) {
-	a.bundle = b
+	a.desired, a.bundle = b, &config.Bundle{Document: present(&b.Document, a.inventory), Secrets: b.Secrets}
+	b = a.bundle
 	if a.seen, err = a.observe(ctx, &b.Document, a.inventory); err != nil {
 		return err
 	}
 	if a.Reboot != nil && a.Reboot.Boot != a.seen.boot {
 		a.Reboot = nil
 	}
-	a.plan, err = a.planner().diff()
+	if a.plan, err = a.planner().diff(); err != nil {
+		return err
+	}
+	a.plan.Revision, err = a.desired.Document.Revision()
 	return err
 }
 
@@ -206,7 +210,8 @@ func (a *application) finish() error {
 	a.prune()
 	a.pruneGenerated()
 	a.refresh()
-	content, err := a.bundle.Encode()
+	a.keepValues()
+	content, err := a.desired.Encode()
 	if err != nil {
 		return err
 	}

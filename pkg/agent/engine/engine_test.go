@@ -448,6 +448,12 @@ func TestPlanShowsNoSecrets(t *testing.T) {
 // watch inspects a host as the service does, n times.
 func watch(t *testing.T, f *fake, n int) []api.Drift {
 	t.Helper()
+	return watchAs(t, f, n, "kube-proxy")
+}
+
+// watchAs is watch as a service, which is not touched.
+func watchAs(t *testing.T, f *fake, n int, service string) []api.Drift {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var drifts []api.Drift
 	e := engineOf(f)
@@ -460,7 +466,7 @@ func watch(t *testing.T, f *fake, n int) []api.Drift {
 		}
 		return f.sleep(ctx, d)
 	}
-	if err := e.Run(ctx, RunOptions{Service: "kube-proxy", Every: every, Report: func(d api.Drift) { drifts = append(drifts, d) }}); err != nil {
+	if err := e.Run(ctx, RunOptions{Service: service, Every: every, Report: func(d api.Drift) { drifts = append(drifts, d) }}); err != nil {
 		t.Fatal(err)
 	}
 	return drifts

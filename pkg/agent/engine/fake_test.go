@@ -215,8 +215,10 @@ func (f *fake) Lock(o Owner) (release func() error, err error) {
 }
 
 func (f *fake) Value(_ context.Context, v config.Variable) (value string, err error) {
-	err = f.call("Value", false, func() error {
+	err = f.call("Value "+string(v.Source), false, func() error {
 		switch {
+		case v.Source == config.SourceAWSLocalHostname:
+			value = "ip-10-0-0-7"
 		case v.Source == config.SourceDefaultRouteAddress:
 			value = "10.0.0.7"
 		case v.Source == config.SourceHNSSubnet && f.networks[v.Network]:

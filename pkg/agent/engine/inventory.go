@@ -41,6 +41,8 @@ type inventory struct {
 	Exclusions  map[string]string              `json:"antivirusExclusions"`
 	Networks    []string                       `json:"hnsNetworks,omitempty"`
 	Endpoints   map[string]config.HNSEndpoint  `json:"hnsEndpoints"`
+	// Values of variables that another document, or a look at another time, may not know.
+	Values map[string]string `json:"values,omitempty"`
 }
 
 // pendingReboot is a restart that the host needs.

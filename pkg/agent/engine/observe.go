@@ -107,7 +107,7 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 	if err := o.hns(ctx, seen, d, inv); err != nil {
 		return nil, err
 	}
-	seen.values, err = o.values(ctx, d)
+	seen.values, err = o.values(ctx, d, inv)
 	return seen, err
 }
 
@@ -275,11 +275,18 @@ func (o *observer) hns(ctx context.Context, seen *observation, d *config.Documen
 }
 
 // values returns the values of the variables that have one.
-func (o *observer) values(ctx context.Context, d *config.Document) (map[string]string, error) {
+func (o *observer) values(ctx context.Context, d *config.Document, inv *inventory) (map[string]string, error) {
 	values := map[string]string{}
 	for _, v := range d.Variables {
 		if v.Source == config.SourceValue {
 			values[v.Name] = v.Value
+			continue
+		}
+		kept, known := keptValue(v, inv)
+		if v.Source == config.SourceKept {
+			if known {
+				values[v.Name] = kept
+			}
 			continue
 		}
 		var value string
@@ -291,6 +298,9 @@ func (o *observer) values(ctx context.Context, d *config.Document) (map[string]s
 		}
 		if errors.Is(err, ErrNotYet) {
 			continue
+		}
+		if err != nil && known {
+			value, err = kept, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the value of %s: %w", v.Name, err)

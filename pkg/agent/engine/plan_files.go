@@ -116,6 +116,8 @@ func (p *planner) file(w *wantedFile) {
 	seen := p.seen.files[fold(w.Path)]
 	action, reason := api.ActionUpdate, ""
 	switch {
+	case w.waits != "" && w.Waiting:
+		return
 	case seen.Kind == FileMissing:
 		action, reason = api.ActionCreate, "is missing"
 	case seen.Kind != FileRegular:

@@ -70,6 +70,9 @@ func (p *planner) service(s *config.Service) {
 		p.conflicts = append(p.conflicts, fmt.Errorf("service %s exists and was not created by this agent", s.Name))
 		return
 	}
+	if waits != "" && s.Waiting {
+		return
+	}
 	if waits != "" {
 		p.add(step{service: s, notNow: true}, api.ActionUpdate, api.KindService, s.Name, "$("+waits+") has no value yet", s.OnChange)
 		return

@@ -31,11 +31,7 @@ type planner struct {
 
 // diff returns the plan. It changes neither the observation nor the inventory.
 func (p *planner) diff() (*plan, error) {
-	revision, err := p.bundle.Document.Revision()
-	if err != nil {
-		return nil, err
-	}
-	p.plan.Revision, p.plan.Impact, p.plan.Items = revision, config.ImpactNone, []api.Item{}
+	p.plan.Impact, p.plan.Items = config.ImpactNone, []api.Item{}
 	// What may need a restart of the host.
 	p.hostname()
 	p.features()

@@ -116,7 +116,7 @@ func (a *application) runServices(ctx context.Context) error {
 	}
 	for i := range a.bundle.Document.Services {
 		s := &a.bundle.Document.Services[i]
-		if strings.EqualFold(s.Name, a.except) || a.repairing && missingValue(a.seen.values, s.Arguments...) != "" {
+		if strings.EqualFold(s.Name, a.except) || (a.repairing || s.Waiting) && missingValue(a.seen.values, s.Arguments...) != "" {
 			continue
 		}
 		if i := slices.IndexFunc(a.plan.steps, func(step step) bool { return step.service == s }); i >= 0 {
@@ -264,7 +264,7 @@ func (a *application) waitForValues(ctx context.Context, texts ...string) (map[s
 		return a.seen.values, nil
 	}
 	err := a.poll(ctx, a.deadlines.Value, func() (pending, err error) {
-		if a.seen.values, err = a.values(ctx, &a.bundle.Document); err != nil {
+		if a.seen.values, err = a.values(ctx, &a.bundle.Document, a.inventory); err != nil {
 			return nil, err
 		}
 		if missing = missingValue(a.seen.values, texts...); missing != "" {

@@ -148,7 +148,7 @@ func TestHost(t *testing.T) {
 	if diff := cmp.Diff(want, variables(cluster.Host{Instance: instance(), Node: node})); diff != "" {
 		t.Errorf("variables (-want +got):\n%s", diff)
 	}
-	if _, there := variables(cluster.Host{Instance: instance()})["NODE_NAME"]; there {
+	if variables(cluster.Host{Instance: instance()})["NODE_NAME"] != "" {
 		t.Error("a host that is no node has the name of one")
 	}
 	again := build(t, in, cluster.Host{Instance: instance()})

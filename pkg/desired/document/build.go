@@ -34,15 +34,15 @@ type Result struct {
 	Bundle config.Bundle
 	// Revision identifies the document.
 	Revision string
-	// Waiting lists the services that are not in the document yet, and what they wait for. All of
-	// them come without further action. A service is not waited for if its program is not in the
+	// Waiting lists the services that a host does not get yet, and what they wait for. All of
+	// them come without further action. A host that has them keeps them. A service is not waited for if its program is not in the
 	// payload or something else that it needs was not provided; so are those that depend on it.
 	Waiting []Waiting
 	// Warnings describe inputs that cannot be used as they are.
 	Warnings []string
 }
 
-// Waiting is a service that is not in a document until something exists.
+// Waiting is a service that a host does not get until something exists.
 type Waiting struct {
 	// Service is its name.
 	Service string
@@ -153,6 +153,11 @@ func (b *builder) has(name string) bool {
 	return slices.ContainsFunc(b.document.Services, func(s config.Service) bool { return s.Name == name })
 }
 
+// waits reports whether the service is in the document and waits.
+func (b *builder) waits(name string) bool {
+	return slices.ContainsFunc(b.waiting, func(w Waiting) bool { return w.Service == name })
+}
+
 // digest returns the digest of a secret content.
 func (b *builder) digest(content []byte) string {
 	mac := hmac.New(sha256.New, b.in.DigestKey)
@@ -246,25 +251,32 @@ func (b *builder) variables() {
 	if source, _ := hostname(b.in.Cluster.Platform); source != "" {
 		add(config.Variable{Name: variableHostnameOverride, Source: source})
 	}
-	if b.in.Node == nil {
-		return
+	// A host whose Node or its annotation is away for a while keeps what it has.
+	ofNode := func(name, value string) {
+		v := config.Variable{Name: name, Source: config.SourceKept}
+		if value != "" {
+			v.Source, v.Value = config.SourceValue, value
+		}
+		add(v)
 	}
-	add(config.Variable{Name: variableNodeName, Source: config.SourceValue, Value: b.in.Node.Name})
-	if b.in.Node.Subnet != "" {
-		add(config.Variable{Name: variableNodeSubnet, Source: config.SourceValue, Value: b.in.Node.Subnet})
+	var node Node
+	if b.in.Node != nil {
+		node = *b.in.Node
 	}
+	ofNode(variableNodeName, node.Name)
+	ofNode(variableNodeSubnet, node.Subnet)
 }
 
-// services adds the services that can run, in the order in which they are started. A service
-// waits if it depends on one that waits, and is left out if it depends on one that is absent.
+// services adds the services, in the order in which they are started. A service waits if it
+// depends on one that waits, and is left out if it depends on one that is absent.
 func (b *builder) services() {
 	known := map[string]bool{}
 	for _, v := range b.document.Variables {
-		known[v.Name] = true
+		known[v.Name] = v.Source != config.SourceKept
 	}
 	absent, waits := map[string]bool{}, map[string]bool{}
 	is := func(set map[string]bool) func(string) bool { return func(name string) bool { return set[name] } }
-	var ready []config.Service
+	var all []config.Service
 	list := services(b.in.Cluster.ServiceOptions)
 	if path := b.in.AgentPath; path != "" {
 		list = append(list, agentService(path))
@@ -281,11 +293,12 @@ func (b *builder) services() {
 		if what != "" {
 			waits[s.name] = true
 			b.waiting = append(b.waiting, Waiting{Service: s.name, For: what})
-			continue
 		}
-		ready = append(ready, s.document())
+		d := s.document()
+		d.Waiting = waits[s.name]
+		all = append(all, d)
 	}
-	ordered, err := config.StartOrder(ready)
+	ordered, err := config.StartOrder(all)
 	if err != nil {
 		b.errs = append(b.errs, err)
 	}
@@ -467,7 +480,7 @@ func (b *builder) credentials() {
 	}
 	if b.has(wmco.CloudNodeManagerService) {
 		if kubeconfig, ok := b.kubeconfig(cluster.NodeManager, wmco.CloudNodeManagerService); ok {
-			b.secret(wmco.WICDKubeconfigPath, kubeconfig, b.change(config.ImpactRestart, wmco.CloudNodeManagerService))
+			b.secret(wmco.WICDKubeconfigPath, kubeconfig, b.change(config.ImpactRestart, wmco.CloudNodeManagerService)).Waiting = b.waits(wmco.CloudNodeManagerService)
 		}
 	}
 }
@@ -486,11 +499,11 @@ func (b *builder) network() {
 	if !b.has(wmco.HybridOverlayService) {
 		return
 	}
-	b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}}
+	b.document.HNS = &config.HNS{Networks: []string{wmco.BaseOverlayNetwork, wmco.OverlayNetwork}, Waiting: b.waits(wmco.HybridOverlayService)}
 	if !b.has(wmco.KubeProxyService) {
 		return
 	}
-	b.document.HNS.Endpoint = &config.HNSEndpoint{Name: wmco.VIPEndpoint, Network: wmco.OverlayNetwork}
+	b.document.HNS.Endpoint = &config.HNSEndpoint{Name: wmco.VIPEndpoint, Network: wmco.OverlayNetwork, Waiting: b.waits(wmco.KubeProxyService)}
 	for name, source := range map[string]config.VariableSource{
 		variableHNSSubnet:  config.SourceHNSSubnet,
 		variableHNSAddress: config.SourceHNSManagementAddress,
@@ -513,6 +526,7 @@ func (b *builder) expanded(path, content string, onChange config.OnChange) {
 	f := &b.document.Files[len(b.document.Files)-1]
 	f.Source.Expand = true
 	f.AfterService = wmco.HybridOverlayService
+	f.Waiting = b.waits(wmco.KubeProxyService)
 }
 
 // registries adds the mirrors of registries. containerd reads them for each pull.

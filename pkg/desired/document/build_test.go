@@ -266,12 +266,32 @@ func TestWaiting(t *testing.T) {
 			in.AgentPath = ""
 			tt.change(&in)
 			r := build(t, in)
-			if diff := cmp.Diff(tt.services, names(r.Bundle.Document)); diff != "" {
+			var ready, kept []string
+			for _, s := range r.Bundle.Document.Services {
+				if s.Waiting {
+					kept = append(kept, s.Name)
+				} else {
+					ready = append(ready, s.Name)
+				}
+			}
+			if diff := cmp.Diff(tt.services, ready); diff != "" {
 				t.Errorf("services (-want +got):\n%s", diff)
 			}
-			var waiting []string
+			var waiting, keeps []string
 			for _, w := range r.Waiting {
 				waiting = append(waiting, w.Service+" for "+w.For)
+				keeps = append(keeps, w.Service)
+			}
+			if diff := cmp.Diff(keeps, kept); diff != "" {
+				t.Errorf("services that a host which has them keeps (-want +got):\n%s", diff)
+			}
+			for _, path := range []string{`C:\k\cni\config\cni.conf`, `C:\k\kube-proxy.conf`} {
+				at := slices.IndexFunc(r.Bundle.Document.Files, func(f config.File) bool { return f.Path == path })
+				if want := slices.Contains(append(ready, kept...), "kube-proxy"); at >= 0 != want {
+					t.Errorf("%s is in the document: %v, want %v", path, at >= 0, want)
+				} else if want && r.Bundle.Document.Files[at].Waiting != slices.Contains(kept, "kube-proxy") {
+					t.Errorf("%s waits: %v", path, r.Bundle.Document.Files[at].Waiting)
+				}
 			}
 			if len(r.Warnings) != tt.warnings {
 				t.Errorf("warned of %q, want %d", r.Warnings, tt.warnings)

@@ -118,6 +118,13 @@ func TestValidate(t *testing.T) {
 		{name: "variable of an unknown network", change: func(d *config.Document) { d.Variables[1].Network = "x" }, want: `network "x"`},
 		{name: "variable with a value from two places", change: func(d *config.Document) { d.Variables[0].Value = "1" }, want: "comes from the host"},
 		{name: "service after what needs it", change: func(d *config.Document) { slices.Reverse(d.Services) }, want: "is before containerd, which it depends on"},
+		{name: "service whose dependency waits", change: func(d *config.Document) { d.Services[1].Waiting = true }, want: "kube-proxy does not wait, and depends on kubelet"},
+		{name: "kept variable with a value", change: func(d *config.Document) {
+			d.Variables = append(d.Variables, config.Variable{Name: "X", Source: config.SourceKept, Value: "1"})
+		}, want: "comes from the host"},
+		{name: "kept variable", change: func(d *config.Document) {
+			d.Variables = append(d.Variables, config.Variable{Name: "X", Source: config.SourceKept})
+		}},
 		{name: "service that depends on itself", change: func(d *config.Document) { d.Services[0].Dependencies = []string{"containerd"} }, want: "depends on"},
 		{name: "service of Windows that is depended on", change: func(d *config.Document) { d.Services[0].Dependencies = []string{"RpcSs"} }},
 		{name: "bootstrap service that needs a node", change: func(d *config.Document) { d.Services[1].Bootstrap = true }, want: "cannot depend on containerd"},

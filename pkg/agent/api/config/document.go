@@ -141,6 +141,8 @@ type File struct {
 	// because it makes what the values of variables are taken from. Empty: the file is
 	// written before any service is started.
 	AfterService string `json:"afterService,omitempty"`
+	// Waiting is as in [Service].
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // Source says where the content of a file comes from. Exactly one of Payload, Text
@@ -214,6 +216,8 @@ type HNS struct {
 	Networks []string `json:"networks,omitempty"`
 	// Endpoint is made when it is missing, and attached to the host itself. Nil: none.
 	Endpoint *HNSEndpoint `json:"endpoint,omitempty"`
+	// Waiting is as in [Service], for the networks and the endpoint.
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // HNSEndpoint is an address of the host in a network of its containers.
@@ -221,6 +225,8 @@ type HNSEndpoint struct {
 	Name string `json:"name"`
 	// Network is one of the networks.
 	Network string `json:"network"`
+	// Waiting is as in [Service].
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // Component is a program and its version.

@@ -50,6 +50,9 @@ type Service struct {
 	Health *Health `json:"health,omitempty"`
 	// OnChange is what follows when the service itself changes.
 	OnChange OnChange `json:"onChange"`
+	// Waiting: what the service needs is not known at present, its Node for example. A host that
+	// has the service keeps it, with the values that it had; another does not get it yet.
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // MinRestartDelay is the shortest delay before a restart, in milliseconds. A shorter

@@ -325,7 +325,7 @@ func (v *validator) variables() {
 			if x.Value == "" || strings.ContainsAny(x.Value, "\x00\r\n") {
 				v.errorf("variable %s has no value of one line", x.Name)
 			}
-		case SourceDefaultRouteAddress, SourceFQDN, SourceAWSLocalHostname, SourceGCPHostname:
+		case SourceKept, SourceDefaultRouteAddress, SourceFQDN, SourceAWSLocalHostname, SourceGCPHostname:
 		case SourceHNSSubnet, SourceHNSManagementAddress, SourceHNSEndpointAddress:
 			if v.document.HNS == nil || !slices.Contains(v.document.HNS.Networks, x.Network) {
 				v.errorf("variable %s: network %q is not in the document", x.Name, x.Network)
@@ -375,6 +375,8 @@ func (v *validator) services() {
 			at, ours := position[dependency]
 			switch {
 			case !ours:
+			case v.document.Services[at].Waiting && !s.Waiting:
+				v.errorf("%s does not wait, and depends on %s, which does", what, dependency)
 			case at >= i:
 				v.errorf("%s is before %s, which it depends on", what, dependency)
 			case s.Bootstrap && !v.document.Services[at].Bootstrap:

@@ -14,6 +14,9 @@ type VariableSource string
 const (
 	// SourceValue is the document itself.
 	SourceValue VariableSource = "Value"
+	// SourceKept is the document before: the variable keeps the value that it had on the host. It
+	// has none on a host where it never had one.
+	SourceKept VariableSource = "Kept"
 	// SourceDefaultRouteAddress is the IPv4 address of the interface with the best
 	// default route. There is exactly one, also on a host with several such routes.
 	SourceDefaultRouteAddress VariableSource = "DefaultRouteAddress"

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+// nodeBundles are a document for a host whose Node is known, and the one when it is not.
+func nodeBundles(t *testing.T) (known, waiting config.Bundle) {
+	t.Helper()
+	known, _ = bundles(t)
+	d := &known.Document
+	d.Services = slices.Clone(d.Services)
+	d.Services[1].Arguments = append(d.Services[1].Arguments, "--hostname-override=$(HOSTNAME)")
+	d.Services[2].Arguments = []string{"--node", "$(NODE_NAME)"}
+	d.Variables = append(d.Variables, config.Variable{Name: "HOSTNAME", Source: config.SourceAWSLocalHostname})
+	waiting = known
+	w := &waiting.Document
+	d.Variables = append(slices.Clone(d.Variables), config.Variable{Name: "NODE_NAME", Source: config.SourceValue, Value: "win-1"})
+	w.Variables = append(slices.Clone(w.Variables), config.Variable{Name: "NODE_NAME", Source: config.SourceKept})
+	w.Services = slices.Clone(w.Services)
+	w.Services[2].Waiting, w.Services[3].Waiting = true, true
+	w.Files = slices.Clone(w.Files)
+	for i := range w.Files {
+		w.Files[i].Waiting = w.Files[i].AfterService != ""
+	}
+	hns := *w.HNS
+	hns.Waiting = true
+	w.HNS = &hns
+	for _, b := range []config.Bundle{known, waiting} {
+		if err := b.Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return known, waiting
+}
+
+// TestWaiting: what waits for a Node is not made before, and is kept as it is when the Node is
+// away: the network of pods that run depends on it.
+func TestWaiting(t *testing.T) {
+	known, waiting := nodeBundles(t)
+	pods := func(f *fake) map[string]string {
+		picture := f.picture()
+		for key := range picture {
+			if !slices.Contains([]string{"service overlay", "service kube-proxy", `file c:\k\kube-proxy.conf`, "network net", "endpoint VIPEndpoint"}, key) {
+				delete(picture, key)
+			}
+		}
+		return picture
+	}
+	f := usedHost(t, known)
+	before := f.picture()
+	converge(t, f, waiting)
+	if got := pods(f); len(got) > 0 {
+		t.Errorf("it was made already: %v", got)
+	}
+	if drifts := watchAs(t, f, 1, "none"); len(drifts) > 0 || len(pods(f)) > 0 {
+		t.Errorf("the service finds %+v, and there is %v", drifts, pods(f))
+	}
+	converge(t, f, known)
+	f.check(t, known)
+	want := pods(f)
+	if len(want) != 5 {
+		t.Fatalf("there is only %v", want)
+	}
+
+	began := f.services["overlay"].started
+	r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Bundle: waiting})
+	if r.Outcome != api.OutcomeUnchanged || len(r.Changed) > 0 {
+		t.Errorf("the Node is away: %+v", r)
+	}
+	if diff := cmp.Diff(want, pods(f)); diff != "" || f.services["overlay"].started != began {
+		t.Errorf("the Node is away (-want +got):\n%s", diff)
+	}
+	// It is repaired meanwhile, and restarted for what it depends on.
+	delete(f.files, `c:\k\kube-proxy.conf`)
+	watch(t, f, 1)
+	next := waiting
+	next.Document.Files = slices.Clone(waiting.Document.Files)
+	next.Document.Files[2] = program(`C:\k\overlay.exe`, "2", restarts("overlay"))
+	send(t, f, next)
+	f.files[fold(api.PayloadPath(next.Document.Files[2].Digest))] = fakeFile{Content: `C:\k\overlay.exe2`}
+	converge(t, f, next)
+	f.check(t, next)
+	if diff := cmp.Diff(want, pods(f)); diff != "" || f.services["overlay"].started == began {
+		t.Errorf("after a restart (-want +got):\n%s", diff)
+	}
+	converge(t, f, known)
+	f.check(t, known)
+	converge(t, f, waiting)
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	f.checkClean(t, before)
+}
+
+// TestMetadataServiceIsAway: the name of a host in its cloud never changes, and its metadata
+// service may be out of reach after a restart. The host is repaired all the same.
+func TestMetadataServiceIsAway(t *testing.T) {
+	known, _ := nodeBundles(t)
+	f := usedHost(t, known)
+	f.failing["Value AWSLocalHostname"] = errors.New("no route to host")
+	if r := engineOf(f).Apply(t.Context(), &api.ApplyRequest{Allow: config.ImpactReboot, Bundle: known}); r.Outcome != api.OutcomeFailed {
+		t.Errorf("a host that never had a name: %+v", r)
+	}
+	clear(f.failing)
+	converge(t, f, known)
+	f.failing["Value AWSLocalHostname"] = errors.New("no route to host")
+	s := f.services["kube-proxy"]
+	s.state, s.pid = ServiceStopped, 0
+	f.services["kube-proxy"] = s
+	drifts := watchAs(t, f, 1, "none")
+	if len(drifts) != 1 || drifts[0].Error != "" || len(drifts[0].Repaired) != 1 {
+		t.Errorf("got %+v", drifts)
+	}
+	f.check(t, known)
+}
