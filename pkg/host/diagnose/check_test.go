@@ -159,6 +159,7 @@ func TestCheckFails(t *testing.T) {
 		{name: "no Secret", change: func(s *site) { delete(s.Secrets, "operator/cloud-private-key") }, want: "Authenticate CredentialsMissing", says: "operator/cloud-private-key"},
 		{name: "no name", change: func(s *site) { s.Instance.Spec.Address = "nowhere.invalid" }, want: "Resolve NameNotResolved", says: "nowhere.invalid"},
 		{name: "agent that is another one", change: func(s *site) { truncateAgent(t, s) }, want: "Agent AgentNotInstalled", says: "bytes on the host"},
+		{name: "agent of the same size with another digest", change: func(s *site) { tamperWithAgent(t, s) }, want: "Agent AgentNotInstalled", says: "it has the digest "},
 		{name: "agent that fails", fault: winhost.Fault{ExecMatch: "facts$", ExecExit: 3}, want: "Preflight AgentFailed", says: "3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,6 +188,19 @@ func TestCheckFails(t *testing.T) {
 func truncateAgent(t *testing.T, s *site) {
 	t.Helper()
 	if err := os.Truncate(s.agentPath(t), 100); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tamperWithAgent changes a byte of the agent on the host.
+func tamperWithAgent(t *testing.T, s *site) {
+	t.Helper()
+	content, err := os.ReadFile(s.agentPath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)-1] ^= 1
+	if err := os.WriteFile(s.agentPath(t), content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -129,30 +129,32 @@ func (m *memory) Delete(ctx context.Context, key string, out runtime.Object, p *
 	return nil
 }
 
-// hosts is a way to hosts that only plans.
+// hosts is a way to hosts that notes what is wanted there.
 type hosts struct {
 	Hosts // nil: nothing else is expected to be called
 
 	planned *v1alpha1.WindowsInstance
-	err     error
+	opened  []string
+	events  int
 }
 
 func (h *hosts) Plan(_ context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
 	h.planned = instance
-	return []v1alpha1.PlannedChange{{}}, h.err
+	return []v1alpha1.PlannedChange{{}}, nil
 }
 
 // fixture is the storage with what it keeps, asks and reaches.
 type fixture struct {
 	*Storage
-	memory *memory
-	asked  *recordingAuthorizer
-	hosts  *hosts
+	memory  *memory
+	asked   *recordingAuthorizer
+	hosts   *hosts
+	streams *Streams
 }
 
 func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.WindowsInstance) *fixture {
 	t.Helper()
-	s := &fixture{memory: &memory{objects: map[string]*windows.WindowsInstance{}, version: 40}, asked: &recordingAuthorizer{}, hosts: &hosts{}}
+	s := &fixture{memory: &memory{objects: map[string]*windows.WindowsInstance{}, version: 40}, asked: &recordingAuthorizer{}, hosts: &hosts{}, streams: NewStreams(nil)}
 	for _, instance := range instances {
 		s.memory.write("/windowsinstances/"+instance.Namespace+"/"+instance.Name, instance, &windows.WindowsInstance{})
 	}
@@ -161,7 +163,7 @@ func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.Wind
 	config := &storagebackend.Config{Codec: serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)}
 	var err error
 	s.Storage, err = NewStorage(Options{
-		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts,
+		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, SessionEvents: s.hosts, PortForwardPorts: []int{3389},
 		RESTOptionsGetter: generic.RESTOptions{
 			ResourcePrefix: "windowsinstances", DeleteCollectionWorkers: 1, StorageConfig: config.ForResource(windows.Resource("windowsinstances")),
 			Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
@@ -232,6 +234,7 @@ func TestStorageAsksForRights(t *testing.T) {
 		want   []string
 	}{
 		{"create", "create", nil, created, []string{credentials}},
+		{"create in a pool", "create", nil, both(created, func(i *windows.WindowsInstance) { i.Spec.PoolRef = &windows.PoolReference{Name: "with"} }), []string{"get secrets/of-pool"}},
 		{"create an abandoned one", "create", nil, both(created, abandoned), []string{credentials, abandon}},
 		{"apply a new one", "apply", nil, created, []string{credentials}},
 		{"apply a new abandoned one", "apply", nil, both(created, abandoned), []string{credentials, abandon}},
@@ -297,17 +300,19 @@ func TestStorageDeletes(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
+		user string
 		edit func(*windows.WindowsInstance)
 		want bool
-	}{{"nobody's", func(*windows.WindowsInstance) {}, true}, {"requested", requested, false}} {
+	}{{"nobody's", "jane", func(*windows.WindowsInstance) {}, true}, {"requested", "jane", requested, false}, {"requested, by the controller", controllerUser, requested, true}} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newStorage(t, base.Deleters{}, newInstance(tt.edit))
-			_, _, err := s.Instance.Delete(requestAs("jane", ""), "win-1", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
+			deleters := base.Deleters{Controllers: []string{controllerUser}}
+			s := newStorage(t, deleters, newInstance(tt.edit))
+			_, _, err := s.Instance.Delete(requestAs(tt.user, ""), "win-1", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{})
 			if (err == nil) != tt.want || !tt.want && !apierrors.IsConflict(err) || (s.stored("win-1") == nil) != tt.want {
 				t.Errorf("got %v", err)
 			}
-			s = newStorage(t, base.Deleters{}, newInstance(tt.edit))
-			_, err = s.Instance.DeleteCollection(requestAs("jane", ""), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
+			s = newStorage(t, deleters, newInstance(tt.edit))
+			_, err = s.Instance.DeleteCollection(requestAs(tt.user, ""), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
 			if (err == nil) != tt.want || (s.stored("win-1") == nil) != tt.want {
 				t.Errorf("all at once: got %v", err)
 			}
@@ -379,6 +384,17 @@ func TestNamespaceDeletionReleasesHosts(t *testing.T) {
 				t.Errorf("with all others: the finalizers are %q", got.Finalizers)
 			}
 		})
+	}
+}
+
+// What no host holds is not written before it is deleted, and one that is gone meanwhile is no error.
+func TestReleaseOfNothing(t *testing.T) {
+	s := newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, newInstance())
+	if _, _, err := s.Instance.Delete(requestAs(namespaceController, ""), "win-1", rest.ValidateAllObjectFunc, nil); err != nil || s.memory.writes != 1 {
+		t.Errorf("got %v after %d writes", err, s.memory.writes)
+	}
+	if err := s.Instance.releases.release(requestAs(namespaceController, ""), "win-1"); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v", err)
 	}
 }
 
