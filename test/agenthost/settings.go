@@ -68,9 +68,19 @@ func (s *System) SetEnvironment(name string, value *string) error {
 	})
 }
 
-// HasCertificate implements [engine.System].
-func (s *System) HasCertificate(store, fingerprint string) (bool, error) {
-	return s.has(certificates, strings.ToLower(store+"/"+fingerprint))
+// Certificates implements [engine.System].
+func (s *System) Certificates(store string) ([]string, error) {
+	state, err := s.read()
+	if err != nil {
+		return nil, err
+	}
+	var fingerprints []string
+	for key := range state.Certificates {
+		if in, fingerprint, _ := strings.Cut(key, "/"); strings.EqualFold(in, store) {
+			fingerprints = append(fingerprints, fingerprint)
+		}
+	}
+	return fingerprints, nil
 }
 
 // AddCertificate implements [engine.System].

@@ -52,6 +52,7 @@ func Checks() []Check {
 
 		{Name: "reconfigure services", Run: reconfigure},
 		{Name: "replace a program that runs", Run: replaceProgram},
+		{Name: "what was replaced needs no restart", Run: replacedNeedsNoRestart},
 		{Name: "firewall rule", Run: openFirewall},
 		{Name: "firewall rule, as netsh has it", Needs: apiNetsh, Run: firewallIsOpen},
 		{Name: "what others change is seen", Run: driftIsSeen},
@@ -63,6 +64,7 @@ func Checks() []Check {
 		{Name: "drift is in the event log", Needs: apiEvents, Run: driftIsLogged},
 		{Name: "logs are rotated without losing lines", Needs: apiSparse, Run: logIsRotated},
 
+		{Name: "a file that administrators may not touch is made", Needs: apiSecurity, Run: protectFile},
 		{Name: "clean up", Essential: true, Run: cleanUp},
 		{Name: "nothing is left", Run: nothingIsLeft},
 		{Name: "what was there before is there again", Run: restored},

@@ -12,6 +12,27 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
+// protectFile makes a file as the layers of containers have: nobody but the installer of Windows
+// has access. It goes all the same when the host is cleaned.
+func protectFile(ctx context.Context, h *Host) error {
+	if err := h.upload(ctx, protectedPath, []byte("theirs")); err != nil {
+		return err
+	}
+	const account = `"NT SERVICE\TrustedInstaller"`
+	for _, line := range []string{
+		`icacls.exe "` + protectedPath + `" /inheritance:r /grant:r ` + account + `:F`,
+		`icacls.exe "` + protectedPath + `" /setowner ` + account,
+	} {
+		if out, err := h.run(ctx, line, nil); err != nil {
+			return fmt.Errorf("%s: %w\n%s", line, err, out)
+		}
+	}
+	if _, ok, err := h.content(ctx, protectedPath); err == nil && ok {
+		return errors.New("it can be read")
+	}
+	return nil
+}
+
 // cleanUp takes everything away, once.
 func cleanUp(ctx context.Context, h *Host) error {
 	result, err := h.change(ctx, api.CommandCleanup, nil, nil)
@@ -30,7 +51,7 @@ func cleanUp(ctx context.Context, h *Host) error {
 // nothingIsLeft looks for everything that was there, by what else can find it.
 func nothingIsLeft(ctx context.Context, h *Host) error {
 	var errs []error
-	for _, name := range []string{programPath, configPath, secrets, slowPath, api.Root + `\state`, api.PayloadDirectory} {
+	for _, name := range []string{programPath, configPath, secrets, slowPath, generatedDirectory, api.Root + `\state`, api.PayloadDirectory} {
 		if found, err := h.exists(ctx, name); found || err != nil {
 			errs = append(errs, fmt.Errorf("%s is left: %w", name, orElse(err, errors.New("it exists"))))
 		}

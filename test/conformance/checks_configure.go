@@ -269,6 +269,24 @@ func replaceProgram(ctx context.Context, h *Host) error {
 	return errors.Join(err, h.serviceRuns(ctx, serviceBase), h.expect(ctx, programPath, string(content)))
 }
 
+// replacedNeedsNoRestart: what the agent has Windows remove at the next boot is no reason to restart.
+func replacedNeedsNoRestart(ctx context.Context, h *Host) error {
+	facts, err := h.facts(ctx)
+	if err != nil || !slices.Contains(facts.PendingReboot.Reasons, api.RebootFileRename) {
+		return err
+	}
+	pending, err := h.registry(ctx, `SYSTEM\CurrentControlSet\Control\Session Manager`, "PendingFileRenameOperations")
+	if err != nil {
+		return err
+	}
+	for path := range strings.SplitSeq(pending, `\0`) {
+		if path != "" && !strings.Contains(strings.ToLower(path), strings.ToLower(api.Root)) {
+			return nil // somebody else has Windows do something
+		}
+	}
+	return fmt.Errorf("the host waits for a restart because of %s", pending)
+}
+
 func openFirewall(ctx context.Context, h *Host) error {
 	return h.applied(ctx, h.changed(func(d *config.Document) {
 		d.Firewall = []config.FirewallRule{{Name: firewallRule, Protocol: config.ProtocolTCP, Port: 10250}}

@@ -48,6 +48,10 @@ const (
 	startedBase  = logDirectory + `\base`
 	startedAbove = logDirectory + `\above`
 
+	// generatedDirectory is made by programs.
+	generatedDirectory = directory + `\generated`
+	protectedPath      = generatedDirectory + `\protected`
+
 	// variable is what test/winhost/winservice writes down when it starts.
 	variable = "WINSERVICE"
 
@@ -149,6 +153,7 @@ func (h *Host) document() (config.Bundle, error) {
 					Digest: "hmac-sha256:" + strings.Repeat("0", 64), OnChange: none(),
 				},
 			},
+			Generated:           []string{generatedDirectory},
 			Environment:         []config.EnvironmentVariable{{Name: variable, Value: "one", OnChange: none()}},
 			Certificates:        []config.Certificate{certificate},
 			AntivirusExclusions: []string{programPath},

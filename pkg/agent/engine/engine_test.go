@@ -502,6 +502,11 @@ func TestRun(t *testing.T) {
 			s.Settings.CommandLine = "else"
 			f.services["kubelet"] = s
 		}, repaired: []string{"Update Service kubelet"}},
+		{name: "recovery actions of a service were changed", change: func(f *fake) {
+			s := f.services["containerd"]
+			s.Recovery = nil
+			f.services["containerd"] = s
+		}, repaired: []string{"Update Service containerd"}},
 		{name: "what needs a restart of the host, and what does not", change: func(f *fake) {
 			f.next = "ELSE"
 			delete(f.files, `c:\k\was-there.conf`)

@@ -600,9 +600,16 @@ func (f *fake) SetEnvironment(name string, value *string) error {
 	})
 }
 
-func (f *fake) HasCertificate(store, fingerprint string) (there bool, err error) {
-	err = f.call("HasCertificate", false, func() error { there = f.certs[certificateKey(store, fingerprint)]; return nil })
-	return there, err
+func (f *fake) Certificates(store string) (fingerprints []string, err error) {
+	err = f.call("Certificates", false, func() error {
+		for key := range f.certs {
+			if in, fingerprint, _ := strings.Cut(key, "/"); in == fold(store) {
+				fingerprints = append(fingerprints, fingerprint)
+			}
+		}
+		return nil
+	})
+	return fingerprints, err
 }
 
 func (f *fake) AddCertificate(store string, der []byte) error {

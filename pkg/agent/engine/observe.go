@@ -55,6 +55,9 @@ type fileObservation struct {
 type observer struct {
 	system  System
 	digests map[string]fileObservation // nil: nothing is kept
+	// noFeatures: features of Windows are not inspected, which takes the servicing stack seconds,
+	// and is refused while it installs an update.
+	noFeatures bool
 }
 
 // observe reads what the document and the inventory name.
@@ -79,16 +82,20 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 			seen.environment[strings.ToUpper(name)] = value
 		}
 	}
-	seen.features = inspect(&err, "feature", names(d.Features, func(f config.Feature) string { return f.Name }),
-		func(name string) (FeatureState, error) { return o.system.Feature(ctx, name) })
-	certs := names(d.Certificates, func(c config.Certificate) string { return c.Store + "/" + c.Fingerprint })
-	for _, c := range inv.Certs {
-		certs = append(certs, c.Store+"/"+c.Fingerprint)
+	if !o.noFeatures {
+		seen.features = inspect(&err, "feature", names(d.Features, func(f config.Feature) string { return f.Name }),
+			func(name string) (FeatureState, error) { return o.system.Feature(ctx, name) })
 	}
-	seen.certs = inspect(&err, "certificate", certs, func(name string) (bool, error) {
-		store, fingerprint, _ := strings.Cut(name, "/")
-		return o.system.HasCertificate(store, fingerprint)
-	})
+	stores := names(d.Certificates, func(c config.Certificate) string { return c.Store })
+	for _, c := range inv.Certs {
+		stores = append(stores, c.Store)
+	}
+	seen.certs = map[string]bool{}
+	for store, fingerprints := range inspect(&err, "certificate store", stores, o.system.Certificates) {
+		for _, f := range fingerprints {
+			seen.certs[certificateKey(store, f)] = true
+		}
+	}
 	rules := names(slices.AppendSeq(slices.Clone(d.Firewall), maps.Values(inv.Firewall)), func(r config.FirewallRule) string { return r.Name })
 	seen.firewall = inspect(&err, "firewall rule", rules, o.system.FirewallRule)
 	seen.exclusions = inspect(&err, "antivirus exclusion", slices.AppendSeq(slices.Clone(d.AntivirusExclusions), maps.Values(inv.Exclusions)), o.system.AntivirusExclusion)

@@ -77,12 +77,18 @@ func (p *planner) service(s *config.Service) {
 		p.add(step{service: s, notNow: true}, api.ActionUpdate, api.KindService, s.Name, "$("+waits+") has no value yet", s.OnChange)
 		return
 	}
-	if reason := serviceDifference(s, seen, p.seen.values); reason != "" {
+	if reason := serviceDifference(s, seen, p.seen.values); reason == recoveryDiffers {
+		// They can be changed while it runs.
+		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, reason, config.OnChange{})
+	} else if reason != "" {
 		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, reason, s.OnChange)
 	} else if seen.State != ServiceRunning {
 		p.add(step{service: s}, api.ActionUpdate, api.KindService, s.Name, "is not running", config.OnChange{})
 	}
 }
+
+// recoveryDiffers is the difference of a service whose settings are the desired ones.
+const recoveryDiffers = "the recovery actions differ"
 
 // serviceDifference describes how a service differs from its document. Empty: it does not. The
 // values of its variables must be known.
@@ -97,7 +103,7 @@ func serviceDifference(s *config.Service, seen *Service, values map[string]strin
 	case !seen.Settings.Equal(want):
 		return "the settings differ"
 	case !seen.RecoveryUnknown && !sameRecovery(s.Recovery, seen.Recovery):
-		return "the recovery actions differ"
+		return recoveryDiffers
 	}
 	return ""
 }

@@ -24,7 +24,11 @@ func (p *planner) hostname() {
 	p.add(step{}, api.ActionUpdate, api.KindHostname, want, "the host is called "+p.seen.nextHostname, config.OnChange{Impact: config.ImpactReboot})
 }
 
+// features are not repaired: that would need a restart of the host.
 func (p *planner) features() {
+	if p.repairing {
+		return
+	}
 	for _, f := range p.bundle.Document.Features {
 		switch p.seen.features[fold(f.Name)] {
 		case FeatureEnabled:

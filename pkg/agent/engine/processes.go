@@ -16,8 +16,8 @@ import (
 
 // stillRunning returns those of the processes that a service was seen with before, and those
 // that it has now, which still run.
-func stillRunning(list, known []Process, s *Service) []Process {
-	now := processesOf(s, list)
+func stillRunning(list, known []Process, s *Service, alone bool) []Process {
+	now := processesOf(s, list, alone)
 	return slices.DeleteFunc(slices.Clone(list), func(p Process) bool {
 		same := func(o Process) bool { return o.PID == p.PID && o.Started == p.Started }
 		return !slices.ContainsFunc(known, same) && !slices.ContainsFunc(now, same)
@@ -25,13 +25,12 @@ func stillRunning(list, known []Process, s *Service) []Process {
 }
 
 // processesOf returns the processes of a service: the one that the service control manager knows,
-// and those of its program. If another program like kube-log-runner runs it, which other services
-// use as well, these are the programs in the arguments and what runs them. What they start besides
-// is not among them: the containers of a runtime outlive it.
-func processesOf(s *Service, list []Process) []Process {
+// and those of its program, if it is alone in using that. If another program like kube-log-runner
+// runs it, these are the programs in the arguments and what runs them. What they start besides is
+// not among them: the containers of a runtime outlive it.
+func processesOf(s *Service, list []Process, alone bool) []Process {
 	program, inner := programsOf(s.Settings.CommandLine)
-	// The agent runs for each request that it gets, too.
-	if len(inner) == 0 && !config.Below(program, api.Root) {
+	if len(inner) == 0 && alone {
 		inner = []string{program}
 	}
 	var found []Process
@@ -49,11 +48,33 @@ func processesOf(s *Service, list []Process) []Process {
 	return found
 }
 
-// programsOf returns the program of a command line, and those that are arguments of it. Paths of
-// a document have no spaces.
+// alone reports whether no other service, and no request to the agent, runs the program of a
+// service.
+func (a *application) alone(name, commandLine string) bool {
+	program, _ := programsOf(commandLine)
+	for other, s := range a.seen.services {
+		if s == nil || other == fold(name) {
+			continue
+		}
+		if theirs, _ := programsOf(s.Settings.CommandLine); strings.EqualFold(theirs, program) {
+			return false
+		}
+	}
+	return !config.Below(program, api.Root) && !slices.ContainsFunc(a.bundle.Document.Services, func(s config.Service) bool {
+		return !strings.EqualFold(s.Name, name) && strings.EqualFold(s.BinaryPath, program)
+	})
+}
+
+// programsOf returns the program of a command line, and those that are arguments of it.
 func programsOf(commandLine string) (program string, inner []string) {
-	for i, word := range strings.Fields(commandLine) {
-		word = strings.Trim(word, `"`)
+	quoted := false
+	words := strings.FieldsFunc(commandLine, func(c rune) bool {
+		if c == '"' {
+			quoted = !quoted
+		}
+		return c == '"' || c == ' ' && !quoted
+	})
+	for i, word := range words {
 		if i == 0 {
 			program = word
 		} else if len(word) > 2 && word[1] == ':' && strings.HasSuffix(strings.ToLower(word), ".exe") {

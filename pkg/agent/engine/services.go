@@ -56,7 +56,7 @@ func (a *application) end(ctx context.Context, name string, request bool) error 
 		if err != nil {
 			return fmt.Errorf("list the processes of service %s: %w", name, err)
 		}
-		known = stillRunning(list, known, s)
+		known = stillRunning(list, known, s, a.alone(name, s.Settings.CommandLine))
 		if s.State == ServiceStopped && len(known) == 0 {
 			return nil
 		}
@@ -162,8 +162,12 @@ func (a *application) configure(ctx context.Context, s *config.Service) error {
 		a.recordService(s)
 		return a.recordThen(func() error { return a.System.CreateService(s.Name, settings, s.Recovery) })
 	}
-	if serviceDifference(s, now, values) == "" {
+	switch serviceDifference(s, now, values) {
+	case "":
 		return nil
+	case recoveryDiffers:
+		a.recordService(s)
+		return a.recordThen(func() error { return a.System.SetRecovery(s.Name, s.Recovery) })
 	}
 	if err := a.stopFor(ctx, []string{s.Name}); err != nil {
 		return err

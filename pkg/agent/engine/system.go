@@ -182,8 +182,9 @@ type MachineSettings interface {
 	// SetEnvironment sets a variable of the machine; nil removes it.
 	SetEnvironment(name string, value *string) error
 
-	// HasCertificate finds a certificate by the SHA-256 of its DER in hexadecimal digits.
-	HasCertificate(store, fingerprint string) (bool, error)
+	// Certificates returns the fingerprints of the certificates in a store: the SHA-256 of their
+	// DER in hexadecimal digits.
+	Certificates(store string) ([]string, error)
 	AddCertificate(store string, der []byte) error
 	RemoveCertificate(store, fingerprint string) error
 

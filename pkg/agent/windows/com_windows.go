@@ -4,7 +4,6 @@
 package windows
 
 import (
-	"fmt"
 	"syscall"
 	"unsafe"
 
@@ -88,7 +87,7 @@ func hresult(r uintptr) error {
 	if code := windows.Errno(r & 0xffff); uint32(r)>>16 == 0x8007 {
 		return code
 	}
-	return fmt.Errorf("HRESULT %#x", uint32(r))
+	return hresultError(r)
 }
 
 // release releases the interface.

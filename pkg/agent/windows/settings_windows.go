@@ -203,8 +203,9 @@ func commitStore(store windows.Handle) error {
 	return nil
 }
 
-// findCertificate calls use with a certificate, and reports whether there is one. use frees it.
-func findCertificate(store windows.Handle, fingerprint string, use func(*windows.CertContext) error) (bool, error) {
+// eachCertificate calls use with each certificate of a store and its fingerprint, until it returns
+// false. Then use frees the certificate.
+func eachCertificate(store windows.Handle, use func(c *windows.CertContext, fingerprint string) bool) error {
 	var c *windows.CertContext
 	for {
 		// Each call frees what the one before returned.
@@ -212,25 +213,27 @@ func findCertificate(store windows.Handle, fingerprint string, use func(*windows
 		if next == nil {
 			const notFound = windows.Errno(windows.CRYPT_E_NOT_FOUND)
 			if err == nil || errors.Is(err, notFound) || errors.Is(err, windows.ERROR_NO_MORE_FILES) {
-				return false, nil
+				return nil
 			}
-			return false, fmt.Errorf("listing the certificates: %w", err)
+			return fmt.Errorf("listing the certificates: %w", err)
 		}
 		c = next
 		sum := sha256.Sum256(unsafe.Slice(c.EncodedCert, c.Length))
-		if strings.EqualFold(hex.EncodeToString(sum[:]), fingerprint) {
-			return true, use(c)
+		if !use(c, hex.EncodeToString(sum[:])) {
+			return nil
 		}
 	}
 }
 
-// HasCertificate implements [engine.System].
-func (s *windowsSystem) HasCertificate(store, fingerprint string) (there bool, err error) {
-	err = withStore(store, func(h windows.Handle) (err error) {
-		there, err = findCertificate(h, fingerprint, windows.CertFreeCertificateContext)
-		return err
+// Certificates implements [engine.System].
+func (s *windowsSystem) Certificates(store string) (fingerprints []string, err error) {
+	err = withStore(store, func(h windows.Handle) error {
+		return eachCertificate(h, func(_ *windows.CertContext, fingerprint string) bool {
+			fingerprints = append(fingerprints, fingerprint)
+			return true
+		})
 	})
-	return there, err
+	return fingerprints, err
 }
 
 // AddCertificate implements [engine.System].
@@ -251,8 +254,15 @@ func (s *windowsSystem) AddCertificate(store string, der []byte) error {
 // RemoveCertificate implements [engine.System].
 func (s *windowsSystem) RemoveCertificate(store, fingerprint string) error {
 	return withStore(store, func(h windows.Handle) error {
-		there, err := findCertificate(h, fingerprint, windows.CertDeleteCertificateFromStore)
-		if err != nil {
+		var there bool
+		var removed error
+		err := eachCertificate(h, func(c *windows.CertContext, found string) bool {
+			if there = strings.EqualFold(found, fingerprint); there {
+				removed = windows.CertDeleteCertificateFromStore(c) // frees it
+			}
+			return !there
+		})
+		if err = errors.Join(err, removed); err != nil {
 			return fmt.Errorf("removing the certificate: %w", err)
 		}
 		if !there {

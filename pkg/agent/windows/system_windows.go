@@ -4,6 +4,7 @@
 package windows
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/svc"
@@ -64,7 +67,16 @@ func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err erro
 	if err := <-taken; err != nil {
 		return nil, err
 	}
-	release = func() error {
+	if owner.Command == api.CommandRun {
+		// The service takes the lock each minute. It leaves the file, which nobody reads while
+		// nobody has the lock.
+		if readOwner().PID != owner.PID {
+			writeOwner(owner)
+		}
+		return func() error { close(done); return <-ended }, nil
+	}
+	writeOwner(owner)
+	return func() error {
 		// The next owner of the mutex must not find the file of this one.
 		err := os.Remove(ownerFile)
 		if errors.Is(err, os.ErrNotExist) {
@@ -72,12 +84,22 @@ func (s *windowsSystem) Lock(owner engine.Owner) (release func() error, err erro
 		}
 		close(done)
 		return errors.Join(err, <-ended)
-	}
-	// The file helps people only: it is no failure if it cannot be written.
+	}, nil
+}
+
+// writeOwner says who has the lock. It helps people only, so that it is no failure if it cannot.
+func writeOwner(owner engine.Owner) {
 	if text, err := json.Marshal(owner); err == nil {
-		_ = os.WriteFile(ownerFile, text, 0o600)
+		_ = writeWhole(ownerFile, bytes.NewReader(text), config.AccessAdministrators)
 	}
-	return release, nil
+}
+
+// readOwner returns the zero value where there is no file, or half of one.
+func readOwner() (owner engine.Owner) {
+	if text, err := os.ReadFile(ownerFile); err == nil {
+		_ = json.Unmarshal(text, &owner)
+	}
+	return owner
 }
 
 // takeMutex does not wait.
@@ -102,11 +124,7 @@ func takeMutex() (windows.Handle, error) {
 	case event == windows.WAIT_OBJECT_0 || event == windows.WAIT_ABANDONED:
 		return mutex, nil
 	default:
-		locked := &engine.LockedError{}
-		if text, err := os.ReadFile(ownerFile); err == nil {
-			_ = json.Unmarshal(text, &locked.Owner) // half a file says nothing
-		}
-		err = locked
+		err = &engine.LockedError{Owner: readOwner()}
 	}
 	return 0, errors.Join(err, windows.CloseHandle(mutex))
 }
@@ -118,7 +136,7 @@ const metadataAddress = "http://169.254.169.254"
 func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, error) {
 	switch v.Source {
 	case config.SourceDefaultRouteAddress:
-		return defaultRouteAddress()
+		return nodeIP(v.Preferred)
 	case config.SourceFQDN:
 		return computerName(windows.ComputerNamePhysicalDnsFullyQualified)
 	case config.SourceAWSLocalHostname:
@@ -127,13 +145,13 @@ func (s *windowsSystem) Value(ctx context.Context, v config.Variable) (string, e
 		return gcpHostname(ctx, metadataAddress)
 	case config.SourceHNSSubnet, config.SourceHNSManagementAddress:
 		return hnsValue(v)
-	case config.SourceValue, config.SourceHNSEndpointAddress:
+	case config.SourceValue, config.SourceKept, config.SourceHNSEndpointAddress:
 	}
 	return "", fmt.Errorf("source %q is not known", v.Source)
 }
 
-// defaultRouteAddress returns the first IPv4 address of the adapter with the best default route.
-func defaultRouteAddress() (string, error) {
+// nodeIP returns the IPv4 address of the node, see [nodeAddress].
+func nodeIP(preferred []string) (string, error) {
 	any4 := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	_, entries, err := routeEntries(any4.Addr())
 	if err != nil {
@@ -147,17 +165,32 @@ func defaultRouteAddress() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, i := range list {
-		if i.Index != best.index {
-			continue
-		}
-		for _, a := range i.Addresses {
-			if prefix, err := netip.ParsePrefix(a); err == nil && prefix.Addr().Is4() && !prefix.Addr().IsLinkLocalUnicast() {
-				return prefix.Addr().String(), nil
-			}
-		}
+	unusable, err := unusableAddresses()
+	if err != nil {
+		return "", err
+	}
+	if address := nodeAddress(list, best.index, unusable, preferred); address != "" {
+		return address, nil
 	}
 	return "", fmt.Errorf("no adapter with an IPv4 address has a default route: %w", engine.ErrNotYet)
+}
+
+// unusableAddresses returns the IPv4 addresses that the host may not send from: those of
+// clusters, which go from host to host, and those that are not known to be its own yet.
+func unusableAddresses() (map[string]bool, error) {
+	var table *windows.MibUnicastIpAddressTable
+	if err := windows.GetUnicastIpAddressTable(windows.AF_INET, &table); err != nil {
+		return nil, fmt.Errorf("listing the addresses: %w", err)
+	}
+	defer windows.FreeMibTable(unsafe.Pointer(table))
+	unusable := map[string]bool{}
+	for _, row := range unsafe.Slice(&table.Table[0], table.NumEntries) {
+		if row.SkipAsSource != 0 || row.DadState == windows.IpDadStateTentative || row.DadState == windows.IpDadStateDuplicate {
+			address := (*windows.RawSockaddrInet4)(unsafe.Pointer(&row.Address)).Addr
+			unusable[netip.AddrFrom4(address).String()] = true
+		}
+	}
+	return unusable, nil
 }
 
 // Probe implements [engine.System].
@@ -193,6 +226,9 @@ func (h *Host) Serve(ctx context.Context, run func(context.Context) error) error
 	return service.err
 }
 
+// stopProgress is how often the service says that it is still stopping.
+const stopProgress = 5 * time.Second
+
 // serviceHandler implements [svc.Handler].
 type serviceHandler struct {
 	ctx context.Context //nolint:containedctx // the interface has no other way in
@@ -206,6 +242,10 @@ func (s *serviceHandler) Execute(_ []string, requests <-chan svc.ChangeRequest, 
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()
+	// The service control manager is told that the stop makes progress: what the host is in the
+	// middle of ends first, which may take minutes.
+	stopping := svc.Status{State: svc.StopPending, WaitHint: uint32((2 * stopProgress).Milliseconds())}
+	var progress <-chan time.Time
 	running := svc.Status{State: svc.Running, Accepts: svc.AcceptStop | svc.AcceptShutdown}
 	status <- running
 	for {
@@ -221,10 +261,18 @@ func (s *serviceHandler) Execute(_ []string, requests <-chan svc.ChangeRequest, 
 			case svc.Interrogate:
 				status <- r.CurrentStatus
 			case svc.Stop, svc.Shutdown:
-				status <- svc.Status{State: svc.StopPending}
+				status <- stopping
 				cancel()
+				if progress == nil {
+					ticker := time.NewTicker(stopProgress)
+					defer ticker.Stop()
+					progress = ticker.C
+				}
 			default:
 			}
+		case <-progress:
+			stopping.CheckPoint++
+			status <- stopping
 		}
 	}
 }

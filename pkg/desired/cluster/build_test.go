@@ -4,6 +4,7 @@
 package cluster_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -150,6 +151,13 @@ func TestHost(t *testing.T) {
 	}
 	if variables(cluster.Host{Instance: instance()})["NODE_NAME"] != "" {
 		t.Error("a host that is no node has the name of one")
+	}
+	known := instance()
+	known.Status.Addresses = []string{"fd00::5", "10.0.0.5"}
+	for _, v := range build(t, in, cluster.Host{Instance: known}).Bundle.Document.Variables {
+		if v.Name == "NODE_IP" && !slices.Equal(v.Preferred, []string{"10.0.0.5"}) {
+			t.Errorf("the host is told to prefer the addresses %q", v.Preferred)
+		}
 	}
 	again := build(t, in, cluster.Host{Instance: instance()})
 	if diff := cmp.Diff(plain, again); diff != "" {

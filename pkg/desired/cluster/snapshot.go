@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,11 @@ type Host struct {
 func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	inputs := s.common
 	inputs.Instance.Hostname = h.Instance.Spec.NodeName
+	for _, text := range h.Instance.Status.Addresses {
+		if address, err := netip.ParseAddr(text); err == nil {
+			inputs.Instance.Addresses = append(inputs.Instance.Addresses, address)
+		}
+	}
 	if h.JoinToken != nil {
 		inputs.Instance.Bootstrap = &document.TokenCredentials{CA: inputs.Cluster.APIServerCA, Token: string(h.JoinToken)}
 	}

@@ -114,8 +114,6 @@ func (in *Inputs) validate() error {
 		in.Cluster.Platform == configv1.AWSPlatformType && len(in.Cluster.CredentialProviderConfig) == 0)
 	missing(fmt.Sprintf("the pause image %q is not a reference of an image", in.Cluster.PauseImage),
 		in.Cluster.PauseImage != "" && !pauseImage.MatchString(in.Cluster.PauseImage))
-	missing(fmt.Sprintf("the address %s of the node is not an IPv4 address", in.Instance.NodeIP),
-		in.Instance.NodeIP.IsValid() && !in.Instance.NodeIP.Unmap().Is4())
 	if in.Node != nil && in.Node.Subnet != "" {
 		if _, err := netip.ParsePrefix(in.Node.Subnet); err != nil {
 			errs = append(errs, fmt.Errorf("the subnet of node %s: %w", in.Node.Name, err))
@@ -243,11 +241,15 @@ func generated() []string {
 // variables adds the variables whose values are known, or can be found on the host.
 func (b *builder) variables() {
 	add := func(v config.Variable) { b.document.Variables = append(b.document.Variables, v) }
-	if ip := b.in.Instance.NodeIP; ip.IsValid() {
-		add(config.Variable{Name: variableNodeIP, Source: config.SourceValue, Value: ip.Unmap().String()})
-	} else {
-		add(config.Variable{Name: variableNodeIP, Source: config.SourceDefaultRouteAddress})
+	var known []string
+	for _, a := range b.in.Instance.Addresses {
+		if a = a.Unmap(); a.Is4() {
+			known = append(known, a.String())
+		}
 	}
+	// A name server may give them in another order each time.
+	slices.Sort(known)
+	add(config.Variable{Name: variableNodeIP, Source: config.SourceDefaultRouteAddress, Preferred: slices.Compact(known)})
 	if source, _ := hostname(b.in.Cluster.Platform); source != "" {
 		add(config.Variable{Name: variableHostnameOverride, Source: source})
 	}

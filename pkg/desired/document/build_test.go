@@ -84,7 +84,7 @@ func inputs(platform configv1.PlatformType) document.Inputs {
 			ExporterCertificate: []byte("a certificate"),
 			ExporterKey:         []byte("a private key"),
 		},
-		Instance:  document.Instance{NodeIP: netip.MustParseAddr("10.0.0.5")},
+		Instance:  document.Instance{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.5")}},
 		Node:      &document.Node{Name: "win-1", Subnet: "10.132.0.0/24"},
 		DigestKey: bytes.Repeat([]byte("k"), 32),
 		AgentPath: agentPath,
@@ -229,6 +229,22 @@ func names(d config.Document) []string {
 		list = append(list, s.Name)
 	}
 	return list
+}
+
+// TestNodeAddress: the host is told the IPv4 addresses by which it is known, in an order that
+// does not depend on a name server.
+func TestNodeAddress(t *testing.T) {
+	in := inputs(configv1.NonePlatformType)
+	in.Instance.Addresses = nil
+	for _, text := range []string{"10.1.0.7", "fd00::7", "::ffff:10.0.0.7", "10.1.0.7"} {
+		in.Instance.Addresses = append(in.Instance.Addresses, netip.MustParseAddr(text))
+	}
+	want := config.Variable{Name: "NODE_IP", Source: config.SourceDefaultRouteAddress, Preferred: []string{"10.0.0.7", "10.1.0.7"}}
+	variables := build(t, in).Bundle.Document.Variables
+	at := slices.IndexFunc(variables, func(v config.Variable) bool { return v.Name == want.Name })
+	if diff := cmp.Diff(want, variables[at]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 }
 
 func TestWaiting(t *testing.T) {
@@ -518,7 +534,6 @@ func TestBuildErrors(t *testing.T) {
 			in.Cluster.TrustedCA = []byte("-----BEGIN CERTIFICATE-----\nAAAA\n")
 		}, want: "trusted certificates"},
 		{name: "subnet that is none", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Node.Subnet = "x" }, want: "subnet of node"},
-		{name: "IPv6 address of the node", platform: configv1.NonePlatformType, change: func(in *document.Inputs) { in.Instance.NodeIP = netip.MustParseAddr("fd00::1") }, want: "not an IPv4"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -96,9 +96,10 @@ type Cluster struct {
 type Instance struct {
 	// Hostname is the desired name of the host. Empty: it keeps its own.
 	Hostname string
-	// NodeIP is the IPv4 address of the node. Not valid: that of the interface with the best
-	// default route.
-	NodeIP netip.Addr
+	// Addresses are those by which the instance is known. The IPv4 address of the node is the one
+	// that the host has, and else that of the interface with the best default route: the host may
+	// be behind an address translation.
+	Addresses []netip.Addr
 	// Bootstrap are the credentials by which the kubelet requests its first
 	// certificate. Nil: it has one.
 	Bootstrap *TokenCredentials

@@ -122,6 +122,8 @@ func TestValidate(t *testing.T) {
 		{name: "kept variable with a value", change: func(d *config.Document) {
 			d.Variables = append(d.Variables, config.Variable{Name: "X", Source: config.SourceKept, Value: "1"})
 		}, want: "comes from the host"},
+		{name: "preferred address that is none", change: func(d *config.Document) { d.Variables[0].Preferred = []string{"10.0.0.7", "fd00::7"} }, want: `"fd00::7" cannot be preferred`},
+		{name: "preferred addresses", change: func(d *config.Document) { d.Variables[0].Preferred = []string{"10.0.0.7"} }},
 		{name: "kept variable", change: func(d *config.Document) {
 			d.Variables = append(d.Variables, config.Variable{Name: "X", Source: config.SourceKept})
 		}},

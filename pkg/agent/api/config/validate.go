@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path"
 	"regexp"
 	"slices"
@@ -319,6 +320,11 @@ func (v *validator) variables() {
 		}
 		if x.Value != "" && x.Source != SourceValue {
 			v.errorf("variable %s: its value comes from the host", x.Name)
+		}
+		for _, a := range x.Preferred {
+			if address, err := netip.ParseAddr(a); err != nil || !address.Is4() || x.Source != SourceDefaultRouteAddress {
+				v.errorf("variable %s: %q cannot be preferred", x.Name, a)
+			}
 		}
 		switch x.Source {
 		case SourceValue:

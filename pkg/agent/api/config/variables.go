@@ -17,8 +17,9 @@ const (
 	// SourceKept is the document before: the variable keeps the value that it had on the host. It
 	// has none on a host where it never had one.
 	SourceKept VariableSource = "Kept"
-	// SourceDefaultRouteAddress is the IPv4 address of the interface with the best
-	// default route. There is exactly one, also on a host with several such routes.
+	// SourceDefaultRouteAddress is that of the preferred addresses which the host has, and else
+	// the first IPv4 address of the interface with the best default route. There is exactly one,
+	// also on a host with several such routes. Addresses that the host may not send from are none.
 	SourceDefaultRouteAddress VariableSource = "DefaultRouteAddress"
 	// SourceFQDN is the host name with the primary DNS suffix.
 	SourceFQDN VariableSource = "FQDN"
@@ -44,6 +45,8 @@ type Variable struct {
 	Source VariableSource `json:"source"`
 	// Value of the variable. Set for SourceValue only.
 	Value string `json:"value,omitempty"`
+	// Preferred are IPv4 addresses for SourceDefaultRouteAddress, those by which the host is known.
+	Preferred []string `json:"preferred,omitempty"`
 	// Network is the network of HNS that the value is about, for the sources that
 	// need one. If it does not exist yet, it is waited for: a service creates it.
 	Network string `json:"network,omitempty"`
