@@ -48,6 +48,8 @@ func TestServer(t *testing.T) {
 		{"logs", testLogs},
 		{"follow", testFollow},
 		{"pools", testPools},
+		{"no taints", testNoTaints},
+		{"durations", testDurations},
 		{"scale", testScale},
 		{"credentials", testCredentials},
 		{"exec", testExec},

@@ -189,8 +189,8 @@ func removalOf(removal *v1alpha1.RemovalOptions) string {
 	switch {
 	case removal.Policy == v1alpha1.RemovalAbandon:
 		return "the host is left as it is, services and credentials included"
-	case removal.After != nil:
-		return "the host is cleaned; given up if it cannot be reached for " + duration.HumanDuration(removal.After.Duration)
+	case removal.AfterSeconds != nil:
+		return "the host is cleaned; given up if it cannot be reached for " + duration.HumanDuration(time.Duration(*removal.AfterSeconds)*time.Second)
 	default:
 		return "the host is cleaned"
 	}

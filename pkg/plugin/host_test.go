@@ -123,7 +123,7 @@ func TestDescribeConfiguration(t *testing.T) {
 			i.Spec.Removal = &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon}
 		}, []string{"Removal:       the host is left as it is"}, nil},
 		{"is to be given up", func(i *v1alpha1.WindowsInstance) {
-			i.Spec.Removal = &v1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 3 * time.Hour}}
+			i.Spec.Removal = &v1alpha1.RemovalOptions{AfterSeconds: new(int64(3 * 3600))}
 		}, []string{"Removal:       the host is cleaned; given up if it cannot be reached for 3h\n"}, nil},
 		{"is being set up", func(i *v1alpha1.WindowsInstance) {
 			i.Status.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReconfigure, Phase: running, Revision: strings.Repeat("c", 64), Impact: v1alpha1.ImpactDrain}

@@ -204,7 +204,7 @@ func (c *capture) configure(t *testing.T) {
 				SystemReserved: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
 			},
 			Containerd:  &v1alpha1.ContainerdTemplate{LogLevel: v1alpha1.ContainerdLogWarn},
-			LogRotation: &v1alpha1.LogRotationTemplate{MaxSize: new(resource.MustParse("20Mi")), MaxAge: &metav1.Duration{Duration: 72 * time.Hour}},
+			LogRotation: &v1alpha1.LogRotationTemplate{MaxSize: new(resource.MustParse("20Mi")), MaxAgeSeconds: new(int64(72 * 3600))},
 		},
 		poolChanging: {}, poolHalf: {},
 	} {

@@ -16,11 +16,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -123,9 +125,36 @@ func (r *restored) served(t *testing.T) {
 		if err := errors.Join(json.Unmarshal(content, &want), json.Unmarshal(raw, &got)); err != nil {
 			t.Fatal(err)
 		}
+		renameDeprecated(t, want)
 		for _, missing := range lost("", want, got) {
 			t.Errorf("%s %s: %s", kind, name, missing)
 		}
+	}
+}
+
+// renameDeprecated gives the fields of earlier releases in an object the names and values of
+// those that have replaced them.
+func renameDeprecated(t *testing.T, object any) {
+	t.Helper()
+	for _, field := range []struct {
+		parent    []string
+		old, name string
+	}{
+		{[]string{"spec", "removal"}, "after", "afterSeconds"},
+		{[]string{"spec", "template", "logRotation"}, "maxAge", "maxAgeSeconds"},
+	} {
+		parent, _, _ := unstructured.NestedFieldNoCopy(object.(map[string]any), field.parent...)
+		fields, _ := parent.(map[string]any)
+		old, ok := fields[field.old].(string)
+		if !ok {
+			continue
+		}
+		d, err := time.ParseDuration(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(fields, field.old)
+		fields[field.name] = d.Seconds()
 	}
 }
 

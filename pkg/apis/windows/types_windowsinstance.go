@@ -46,8 +46,8 @@ const RemovalAbandon RemovalPolicy = "Abandon"
 
 // RemovalOptions describe what happens to a host whose WindowsInstance is deleted.
 type RemovalOptions struct {
-	Policy RemovalPolicy
-	After  *metav1.Duration
+	Policy       RemovalPolicy
+	AfterSeconds *int64
 }
 
 // SecretReference names a Secret in the namespace of the object that refers to it.

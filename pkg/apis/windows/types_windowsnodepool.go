@@ -100,8 +100,8 @@ type ContainerdTemplate struct {
 
 // LogRotationTemplate describes when the logs of the services of a host are rotated.
 type LogRotationTemplate struct {
-	MaxSize *resource.Quantity
-	MaxAge  *metav1.Duration
+	MaxSize       *resource.Quantity
+	MaxAgeSeconds *int64
 }
 
 // WindowsNodePoolPhase is a one-word summary of a pool for people.

@@ -86,7 +86,7 @@ func removal(policy v1alpha1.RemovalPolicy, after time.Duration) change {
 	return func(i *v1alpha1.WindowsInstance) {
 		i.Spec.Removal = &v1alpha1.RemovalOptions{Policy: policy}
 		if after != 0 {
-			i.Spec.Removal.After = &metav1.Duration{Duration: after}
+			i.Spec.Removal.AfterSeconds = new(int64(after / time.Second))
 		}
 	}
 }
@@ -353,7 +353,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"unreachable, time is left", was(removal(clean, time.Hour), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending",
 			[]string{"If the host has not been reached by 2026-03-14T16:08:26Z, it is given up."}},
 		{"unreachable, time ends before the next attempt", was(removal(clean, 70*time.Second), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 10s, Removed=False/RemovalFailed, pending", nil},
-		{"unreachable, time is over", was(removal(clean, time.Minute), ops(unreached)), snapshot{}, "Abandon, tell Abandoned", []string{"within the 1m0s of spec.removal.after"}},
+		{"unreachable, time is over", was(removal(clean, time.Minute), ops(unreached)), snapshot{}, "Abandon, tell Abandoned", []string{"within the 60 seconds of spec.removal.afterSeconds."}},
 		{"reachable and not clean, time is over", was(removal(clean, time.Minute), ops(dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
 		{"time is over before the first attempt", was(removal(clean, time.Second)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 

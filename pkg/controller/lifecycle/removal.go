@@ -57,7 +57,7 @@ func (s snapshot) remove() action {
 	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
 		return action{do: doRelease, event: cleaned()}
 	case s.overdue() && (s.paused != "" || unreached(removal)):
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because it could not be cleaned within the %s of spec.removal.after. %s", s.instance.Spec.Removal.After.Duration, left)}
+		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because it could not be cleaned within the %d seconds of spec.removal.afterSeconds. %s", *s.instance.Spec.Removal.AfterSeconds, left)}
 	case s.paused != "":
 		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends.", s.paused), time.Time{})
 	case removal == nil:
@@ -139,10 +139,10 @@ func (s snapshot) policy() v1alpha1.RemovalPolicy {
 
 // deadline is when a host that cannot be reached is given up. Zero: never.
 func (s snapshot) deadline() time.Time {
-	if s.instance.Spec.Removal == nil || s.instance.Spec.Removal.After == nil {
+	if s.instance.Spec.Removal == nil || s.instance.Spec.Removal.AfterSeconds == nil {
 		return time.Time{}
 	}
-	return s.instance.DeletionTimestamp.Add(s.instance.Spec.Removal.After.Duration)
+	return s.instance.DeletionTimestamp.Add(time.Duration(*s.instance.Spec.Removal.AfterSeconds) * time.Second)
 }
 
 func (s snapshot) overdue() bool {

@@ -73,7 +73,7 @@ func withSpec(instance *v1alpha1.WindowsInstance, template *v1alpha1.PoolTemplat
 	// Once a Node has an ID, it can never get another one.
 	named := node.Spec.ProviderID != "" || instance.Spec.ProviderID == ""
 	same := func(a, b corev1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }
-	if named && node.Annotations[ManagedTaintsAnnotation] == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
+	if noted, ok := node.Annotations[ManagedTaintsAnnotation]; named && ok && noted == note && slices.EqualFunc(node.Spec.Taints, taints, same) {
 		return node, false
 	}
 	changed := node.DeepCopy()

@@ -23,7 +23,7 @@ var defaultTaint = corev1.Taint{Key: "os", Value: "Windows", Effect: corev1.Tain
 
 // templateTaints are the taints that a template asks for, in the order of their keys.
 func templateTaints(template *v1alpha1.PoolTemplate) []corev1.Taint {
-	if template == nil || len(template.NodeTaints) == 0 {
+	if template == nil || template.NodeTaints == nil {
 		return []corev1.Taint{defaultTaint}
 	}
 	taints := make([]corev1.Taint, len(template.NodeTaints))

@@ -57,6 +57,7 @@ func TestTemplateTaints(t *testing.T) {
 	}{
 		{name: "no pool", want: "os=Windows:NoSchedule"},
 		{name: "a pool that says nothing", template: &v1alpha1.PoolTemplate{}, want: "os=Windows:NoSchedule"},
+		{name: "a pool that wants none", template: &v1alpha1.PoolTemplate{NodeTaints: []v1alpha1.NodeTaint{}}, want: ""},
 		{
 			name: "sorted, and nothing besides", want: "a:NoExecute,b=1:NoSchedule,b=2:NoExecute",
 			template: &v1alpha1.PoolTemplate{NodeTaints: []v1alpha1.NodeTaint{

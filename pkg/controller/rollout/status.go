@@ -87,7 +87,7 @@ func degradedCondition(synced *metav1.Condition, failed []string) metav1.Conditi
 		messages = append(messages, "Instances that need attention: "+message.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+". See their conditions.")
 	}
 	if len(messages) > 0 {
-		condition.Message = strings.Join(messages, "\n")
+		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))
 	}
 	return condition
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +49,8 @@ func TestTemplate(t *testing.T) {
 		template v1alpha1.PoolTemplate
 		// has says what is found where: in a file, or in the command of a service.
 		has map[string][]string
+		// lacks says what is not found there.
+		lacks map[string]string
 	}{
 		{
 			name: "nothing",
@@ -76,7 +77,7 @@ func TestTemplate(t *testing.T) {
 				},
 				Containerd: &v1alpha1.ContainerdTemplate{SandboxImage: "registry.example.com/pause:1", LogLevel: v1alpha1.ContainerdLogError},
 				LogRotation: &v1alpha1.LogRotationTemplate{
-					MaxSize: new(resource.MustParse("5Mi")), MaxAge: &metav1.Duration{Duration: time.Hour},
+					MaxSize: new(resource.MustParse("5Mi")), MaxAgeSeconds: new(int64(3600)),
 				},
 			},
 			has: map[string][]string{
@@ -90,8 +91,13 @@ func TestTemplate(t *testing.T) {
 			},
 		},
 		{
+			name:     "no taints",
+			template: v1alpha1.PoolTemplate{NodeTaints: []v1alpha1.NodeTaint{}},
+			lacks:    map[string]string{kubelet: "registerWithTaints"},
+		},
+		{
 			name:     "logs for ever",
-			template: v1alpha1.PoolTemplate{LogRotation: &v1alpha1.LogRotationTemplate{MaxAge: &metav1.Duration{}}},
+			template: v1alpha1.PoolTemplate{LogRotation: &v1alpha1.LogRotationTemplate{MaxAgeSeconds: new(int64(0))}},
 			has:      map[string][]string{"service kubelet": {`-log-file-size=100Mi C:\k\kubelet.exe`}},
 		},
 		{
@@ -104,12 +110,20 @@ func TestTemplate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			pool := &v1alpha1.WindowsNodePool{Spec: v1alpha1.WindowsNodePoolSpec{Template: tt.template}}
 			s := summarize(t, in, cluster.Host{Instance: instance(), Pool: pool})
-			for where, parts := range tt.has {
+			content := func(where string) string {
 				kind, name, _ := strings.Cut(where, " ")
-				text := s.Services[name]
 				if kind == "file" {
-					text = s.Files[name]
+					return s.Files[name]
 				}
+				return s.Services[name]
+			}
+			for where, part := range tt.lacks {
+				if text := content(where); text == "" || strings.Contains(text, part) {
+					t.Errorf("%s has %s: %s", where, part, text)
+				}
+			}
+			for where, parts := range tt.has {
+				text := content(where)
 				for _, part := range parts {
 					if !strings.Contains(text, part) {
 						t.Errorf("%s has no %s: %s", where, part, text)

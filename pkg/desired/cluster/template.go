@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -32,9 +34,13 @@ func applyTemplate(inputs *document.Inputs, template *v1alpha1.PoolTemplate) {
 	inputs.Cluster.LogRotation = logRotation(template.LogRotation)
 }
 
-// taints returns the taints of a pool as Nodes have them. None: nil.
+// taints returns the taints of a pool as Nodes have them. Nil, which leaves it to the
+// default, stays nil.
 func taints(of []v1alpha1.NodeTaint) []corev1.Taint {
-	var list []corev1.Taint
+	if of == nil {
+		return nil
+	}
+	list := make([]corev1.Taint, 0, len(of))
 	for _, t := range of {
 		list = append(list, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
@@ -56,8 +62,8 @@ func logRotation(t *v1alpha1.LogRotationTemplate) document.LogRotation {
 	if t != nil && t.MaxSize != nil {
 		size = t.MaxSize.Value()
 	}
-	if t != nil && t.MaxAge != nil {
-		age = t.MaxAge.Duration
+	if t != nil && t.MaxAgeSeconds != nil {
+		age = time.Duration(*t.MaxAgeSeconds) * time.Second
 	}
 	return document.NewLogRotation(size, age)
 }

@@ -72,14 +72,14 @@ type KubeletOptions struct {
 	// imagefs.available 15%.
 	EvictionHard map[string]string
 	// Taints are those with which the Node is registered; the kubelet does not change those of an
-	// existing Node. Empty: os=Windows:NoSchedule, which repels pods of Linux.
+	// existing Node. Nil: os=Windows:NoSchedule, which repels pods of Linux. Empty: none.
 	Taints []corev1.Taint
 }
 
 // KubeletConfiguration returns the configuration of the kubelet of a host.
 func KubeletConfiguration(clusterDNS netip.Addr, o KubeletOptions) *kubeletv1beta1.KubeletConfiguration {
 	taints := o.Taints
-	if len(taints) == 0 {
+	if taints == nil {
 		taints = slices.Clone(defaultTaints)
 	}
 	return &kubeletv1beta1.KubeletConfiguration{

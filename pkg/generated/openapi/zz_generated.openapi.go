@@ -1074,9 +1074,16 @@ func schema_pkg_apis_windows_v1alpha1_LogRotationTemplate(ref common.ReferenceCa
 							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
 						},
 					},
+					"maxAgeSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Age in seconds at which a rotated log is removed. 0: never. Default 604800, a week.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"maxAge": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Age at which a rotated log is removed. 0: never. Default 168h.",
+							Description: "Deprecated: the same as a duration, for example 72h. It is accepted in place of maxAgeSeconds, which it replaces, and not returned.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -1278,7 +1285,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that a user ended the operation; the message describes in what state the host was left.\n - `\"Failed\"` means that the operation ended without success; the message explains why and what to do.\n - `\"Pending\"` means that the operation is recorded and has not started.\n - `\"Running\"` means that the operation is running.\n - `\"Succeeded\"` means that the operation did what was requested.",
+							Description: "How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have others: it has ended when it has finishedAt.\n\nPossible enum values:\n - `\"Canceled\"` means that a user ended the operation; the message describes in what state the host was left.\n - `\"Failed\"` means that the operation ended without success; the message explains why and what to do.\n - `\"Pending\"` means that the operation is recorded and has not started.\n - `\"Running\"` means that the operation is running.\n - `\"Succeeded\"` means that the operation did what was requested.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1532,7 +1539,7 @@ func schema_pkg_apis_windows_v1alpha1_OperationStep(ref common.ReferenceCallback
 					},
 					"state": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was interrupted because a user requested the end of the operation.\n - `\"Failed\"` means that the step failed; the message explains why.\n - `\"Pending\"` means that the step has not started.\n - `\"Running\"` means that the step is running.\n - `\"Skipped\"` means that the step was not needed; the message explains why.\n - `\"Succeeded\"` means that the step is done.",
+							Description: "How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled. Later releases may have others.\n\nPossible enum values:\n - `\"Canceled\"` means that the step was interrupted because a user requested the end of the operation.\n - `\"Failed\"` means that the step failed; the message explains why.\n - `\"Pending\"` means that the step has not started.\n - `\"Running\"` means that the step is running.\n - `\"Skipped\"` means that the step was not needed; the message explains why.\n - `\"Succeeded\"` means that the step is done.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1687,6 +1694,11 @@ func schema_pkg_apis_windows_v1alpha1_PoolReference(ref common.ReferenceCallback
 				},
 				Required: []string{"name"},
 			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
+			},
 		},
 	}
 }
@@ -1798,15 +1810,11 @@ func schema_pkg_apis_windows_v1alpha1_PoolTemplate(ref common.ReferenceCallback)
 					"nodeTaints": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
-								"x-kubernetes-list-map-keys": []interface{}{
-									"key",
-									"effect",
-								},
-								"x-kubernetes-list-type": "map",
+								"x-kubernetes-list-type": "atomic",
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Taints that the Nodes of the hosts have. A taint that is removed here is removed from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.",
+							Description: "Taints that the Nodes of the hosts have, each pair of key and effect once. A taint that is removed here is removed from the Nodes too; those that others set stay. An empty list: none. Not set, or null: os=Windows:NoSchedule, which keeps pods for Linux away. Whoever sets the list sets all of it.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1949,9 +1957,16 @@ func schema_pkg_apis_windows_v1alpha1_RemovalOptions(ref common.ReferenceCallbac
 							Enum:        []interface{}{"Abandon", "Clean"},
 						},
 					},
+					"afterSeconds": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Seconds for which cleaning an unreachable host is tried after deletion. Then it is abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
 					"after": {
 						SchemaProps: spec.SchemaProps{
-							Description: "How long to keep trying to clean an unreachable host after deletion. Then it is abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.",
+							Description: "Deprecated: the same as a duration, for example 5m. It is accepted in place of afterSeconds, which it replaces, and not returned.",
 							Ref:         ref(metav1.Duration{}.OpenAPIModelName()),
 						},
 					},
@@ -1980,6 +1995,11 @@ func schema_pkg_apis_windows_v1alpha1_SecretReference(ref common.ReferenceCallba
 					},
 				},
 				Required: []string{"name"},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
 			},
 		},
 	}
@@ -2060,6 +2080,11 @@ func schema_pkg_apis_windows_v1alpha1_SourceReference(ref common.ReferenceCallba
 					},
 				},
 				Required: []string{"name"},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
 			},
 		},
 	}
@@ -3461,7 +3486,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceStatus(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host.\n - `\"Connected\"` means that the login works and the host is fit to be a node. It is not a node yet, or it is only watched and its Node is not ready.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or the instance or its pool is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
+							Description: "One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting, Configuring, Joining, Removing, Unreachable or Failed. Later releases may have others: programs should read the conditions.\n\nPossible enum values:\n - `\"Configuring\"` means that an operation configures the host.\n - `\"Connected\"` means that the login works and the host is fit to be a node. It is not a node yet, or it is only watched and its Node is not ready.\n - `\"Connecting\"` means that the controller connects to the host or inspects it.\n - `\"Draining\"` means that pods are leaving the Node of the host, by an operation.\n - `\"Failed\"` means that a person has to act: see the conditions.\n - `\"Joining\"` means that the host is configured, and that its Node is not ready yet.\n - `\"Pending\"` means that the controller has not tried the host yet, or the instance or its pool is paused.\n - `\"Ready\"` means that the host is logged in to and its Node is ready.\n - `\"Rebooting\"` means that the host is being restarted, by an operation.\n - `\"Removing\"` means that the object was deleted, and the host is being cleaned.\n - `\"Unreachable\"` means that no SSH connection can be made.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Configuring", "Connected", "Connecting", "Draining", "Failed", "Joining", "Pending", "Ready", "Rebooting", "Removing", "Unreachable"},
@@ -3830,7 +3855,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "One word for people: Pending, Ready, Progressing, Paused or Degraded.\n\nPossible enum values:\n - `\"Degraded\"` means that a person has to act: see the conditions.\n - `\"Paused\"` means that the hosts of the pool are not changed.\n - `\"Pending\"` means that the controller has not seen the pool yet.\n - `\"Progressing\"` means that some hosts are not ready.\n - `\"Ready\"` means that every host of the source is ready.",
+							Description: "One word for people: Pending, Ready, Progressing, Paused or Degraded. Later releases may have others: programs should read the conditions.\n\nPossible enum values:\n - `\"Degraded\"` means that a person has to act: see the conditions.\n - `\"Paused\"` means that the hosts of the pool are not changed.\n - `\"Pending\"` means that the controller has not seen the pool yet.\n - `\"Progressing\"` means that some hosts are not ready.\n - `\"Ready\"` means that every host of the source is ready.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Degraded", "Paused", "Pending", "Progressing", "Ready"},

@@ -43,7 +43,7 @@ func (g abandonGuard) checkUpdate(ctx context.Context, instance, old *windows.Wi
 // mayAbandon says whether the host of an instance is, or may later be, left as it is.
 func mayAbandon(instance *windows.WindowsInstance) bool {
 	removal := instance.Spec.Removal
-	return removal != nil && (removal.Policy == windows.RemovalAbandon || removal.After != nil)
+	return removal != nil && (removal.Policy == windows.RemovalAbandon || removal.AfterSeconds != nil)
 }
 
 func (g abandonGuard) authorize(ctx context.Context, instance *windows.WindowsInstance, action string) error {

@@ -7,10 +7,8 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -26,8 +24,8 @@ func TestAbandonGuard(t *testing.T) {
 	}
 	abandon := removal(windows.RemovalOptions{Policy: windows.RemovalAbandon})
 	clean := removal(windows.RemovalOptions{Policy: "Clean"})
-	after := func(d time.Duration) func(*windows.WindowsInstance) {
-		return removal(windows.RemovalOptions{After: &metav1.Duration{Duration: d}})
+	after := func(seconds int64) func(*windows.WindowsInstance) {
+		return removal(windows.RemovalOptions{AfterSeconds: &seconds})
 	}
 	free := func(*windows.WindowsInstance) {}
 	for _, test := range []struct {
@@ -41,8 +39,8 @@ func TestAbandonGuard(t *testing.T) {
 		{"the finalizer is set", free, held, ""},
 		{"it was abandoned before", abandon, abandon, ""},
 		{"abandon", held, abandon, "changing spec.removal"},
-		{"give up after a time", held, after(time.Hour), "changing spec.removal"},
-		{"give up sooner", after(time.Hour), after(time.Second), "changing spec.removal"},
+		{"give up after a time", held, after(3600), "changing spec.removal"},
+		{"give up sooner", after(3600), after(1), "changing spec.removal"},
 		{"the finalizer is removed", held, free, "removing the finalizer windows.openshift.io/host"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,7 +74,7 @@ func TestAbandonGuard(t *testing.T) {
 		})
 	}
 	t.Run("a new instance", func(t *testing.T) {
-		for name, change := range map[string]func(*windows.WindowsInstance){"": free, "abandon": abandon, "after": after(time.Hour)} {
+		for name, change := range map[string]func(*windows.WindowsInstance){"": free, "abandon": abandon, "after": after(3600)} {
 			instance := validInstance()
 			change(instance)
 			err := abandonGuard{authorizer: &recordingAuthorizer{decision: authorizer.DecisionDeny}}.checkCreate(as("jane"), instance)

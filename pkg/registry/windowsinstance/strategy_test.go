@@ -72,6 +72,16 @@ func TestDeclaredRules(t *testing.T) {
 		{"pool without a name", func(s *windows.WindowsInstanceSpec) { s.PoolRef = &windows.PoolReference{} }, []string{"FieldValueRequired spec.poolRef.name"}},
 		{"long provider ID", func(s *windows.WindowsInstanceSpec) { s.ProviderID = strings.Repeat("a", 513) }, []string{"FieldValueTooLong spec.providerID"}},
 		{"unknown removal policy", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{Policy: "Burn"} }, []string{"FieldValueNotSupported spec.removal.policy"}},
+		{"removal after less than nothing", func(s *windows.WindowsInstanceSpec) {
+			s.Removal = &windows.RemovalOptions{AfterSeconds: new(int64(-1))}
+		}, []string{"FieldValueInvalid spec.removal.afterSeconds"}},
+		{"removal at once", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{AfterSeconds: new(int64(0))} }, nil},
+		{"removal after ten years", func(s *windows.WindowsInstanceSpec) {
+			s.Removal = &windows.RemovalOptions{AfterSeconds: new(int64(315360000))}
+		}, nil},
+		{"removal later", func(s *windows.WindowsInstanceSpec) {
+			s.Removal = &windows.RemovalOptions{AfterSeconds: new(int64(315360001))}
+		}, []string{"FieldValueInvalid spec.removal.afterSeconds"}},
 		{"default removal policy", func(s *windows.WindowsInstanceSpec) { s.Removal = &windows.RemovalOptions{} }, nil},
 		{"written rules, too", func(s *windows.WindowsInstanceSpec) { s.Address, s.Port = "0.0.0.0", -1 }, []string{"FieldValueInvalid spec.address", "FieldValueInvalid spec.port"}},
 	} {
@@ -105,12 +115,100 @@ func TestStatusRules(t *testing.T) {
 		}},
 		{"the longest ID of a machine", windows.WindowsInstanceStatus{MachineID: strings.Repeat("a", 128)}, nil},
 		{"an ID of a machine that is too long", windows.WindowsInstanceStatus{MachineID: strings.Repeat("a", 129)}, []string{"FieldValueTooLong status.machineID"}},
-		{"a host key that is none", windows.WindowsInstanceStatus{HostKeys: []windows.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA"}}}, []string{"FieldValueInvalid status.hostKeys[0].key"}},
+		{"an operation", windows.WindowsInstanceStatus{Operation: anOperation(func(o *windows.Operation) {
+			o.Message, o.Steps[0].Message, o.BlockedBy[0].Message = strings.Repeat("a", v1alpha1.MaxOperationMessage), strings.Repeat("a", v1alpha1.MaxOperationMessage), strings.Repeat("a", v1alpha1.MaxOperationMessage)
+		})}, nil},
+		{"messages that are too long", windows.WindowsInstanceStatus{Operation: anOperation(func(o *windows.Operation) {
+			long := strings.Repeat("a", v1alpha1.MaxOperationMessage+1)
+			o.Message, o.Steps[0].Message, o.BlockedBy[0].Message = long, long, long
+		})}, []string{"FieldValueTooLong status.operation.blockedBy[0].message", "FieldValueTooLong status.operation.message", "FieldValueTooLong status.operation.steps[0].message"}},
+		{"words that nobody knows", windows.WindowsInstanceStatus{Phase: "Fine", Operation: anOperation(func(o *windows.Operation) {
+			o.Type, o.Phase, o.Origin, o.Impact, o.Steps[0].State = "Dance", "Half", "Nowhere", "Some", "Odd"
+		})}, []string{
+			"FieldValueNotSupported status.operation.impact", "FieldValueNotSupported status.operation.origin", "FieldValueNotSupported status.operation.phase",
+			"FieldValueNotSupported status.operation.steps[0].state", "FieldValueNotSupported status.operation.type", "FieldValueNotSupported status.phase",
+		}},
+		{"a step twice", windows.WindowsInstanceStatus{Operation: anOperation(func(o *windows.Operation) { o.Steps = append(o.Steps, o.Steps[0]) })}, []string{"FieldValueDuplicate status.operation.steps[1]"}},
+		{"many pods", windows.WindowsInstanceStatus{Operation: anOperation(func(o *windows.Operation) { o.BlockedBy = make([]windows.BlockedPod, 17) })}, []string{"FieldValueTooMany status.operation.blockedBy"}},
+		{"a drain without end", windows.WindowsInstanceStatus{Operation: anOperation(func(o *windows.Operation) { o.Drain = &windows.DrainOptions{TimeoutSeconds: new(int64(604801))} })}, []string{"FieldValueInvalid status.operation.drain.timeoutSeconds"}},
+		{"a long history", windows.WindowsInstanceStatus{History: make([]windows.Operation, 11)}, []string{"FieldValueTooMany status.history"}},
+		{"a host key that is none", windows.WindowsInstanceStatus{HostKeys: []windows.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA", TrustedBy: "Spec"}}}, []string{"FieldValueInvalid status.hostKeys[0].key"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			instance := validInstance()
 			instance.Status = test.status
 			checkCauses(t, "update", test.want, rest.BeforeUpdate(statusStrategy{newStrategy(newScheme())}, requestContext("status"), instance, validInstance()))
+		})
+	}
+}
+
+// anOperation is one that runs, with a change.
+func anOperation(change func(*windows.Operation)) *windows.Operation {
+	o := &windows.Operation{
+		ID: "drain-1", Type: "Drain", Phase: "Running", RequestedBy: "jane", Origin: "User", Impact: "None",
+		Steps:     []windows.OperationStep{{Name: "Drain", State: "Running"}},
+		BlockedBy: []windows.BlockedPod{{Namespace: "a", Name: "b"}},
+	}
+	change(o)
+	return o
+}
+
+// oldInstance is what an earlier release stored by rules that let more in.
+func oldInstance() *windows.WindowsInstance {
+	i := validInstance()
+	i.Spec.Address, i.Spec.Username, i.Spec.NodeName = "224.0.0.1", "a:b", "WIN"
+	i.Spec.HostKeys = []string{"ssh-rsa AAAA"}
+	i.Spec.Removal = &windows.RemovalOptions{Policy: "Burn", AfterSeconds: new(int64(-1))}
+	bad := func(o *windows.Operation) {
+		o.Message, o.Drain = strings.Repeat("a", v1alpha1.MaxOperationMessage+1), &windows.DrainOptions{TimeoutSeconds: new(int64(1 << 40))}
+	}
+	i.Status = windows.WindowsInstanceStatus{
+		Phase:      "Fine",
+		Conditions: []metav1.Condition{{Type: "Ready", Status: "Maybe", Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}},
+		HostKeys:   []windows.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA", TrustedBy: "Spec"}},
+		Operation:  anOperation(bad),
+		History:    []windows.Operation{*anOperation(bad)},
+	}
+	return i
+}
+
+// TestOldValues: what earlier releases stored does not keep anybody from changing something
+// else, and is refused as soon as it is changed itself.
+func TestOldValues(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status bool
+		change func(*windows.WindowsInstance)
+		want   []string
+	}{
+		{"paused", false, func(i *windows.WindowsInstance) { i.Spec.Paused = true }, nil},
+		{"the address is fixed", false, func(i *windows.WindowsInstance) { i.Spec.Address = "10.0.0.1" }, nil},
+		{"another bad address", false, func(i *windows.WindowsInstance) { i.Spec.Address = "::" }, []string{"FieldValueInvalid spec.address"}},
+		{"another bad user", false, func(i *windows.WindowsInstance) { i.Spec.Username = "a;b" }, []string{"FieldValueInvalid spec.username"}},
+		{"a bad key more", false, func(i *windows.WindowsInstance) { i.Spec.HostKeys = append(i.Spec.HostKeys, "x") }, []string{"FieldValueInvalid spec.hostKeys[1]"}},
+		{"another bad policy", false, func(i *windows.WindowsInstance) { i.Spec.Removal.Policy = "Bury" }, []string{"FieldValueNotSupported spec.removal.policy"}},
+		{"the other half of removal", false, func(i *windows.WindowsInstance) { i.Spec.Removal.AfterSeconds = new(int64(5)) }, nil},
+		{"version", true, func(i *windows.WindowsInstance) { i.Status.Version = "1" }, nil},
+		{"the operation goes on", true, func(i *windows.WindowsInstance) { i.Status.Operation.CancelRequestedBy = "jane" }, nil},
+		{"the operation becomes history", true, func(i *windows.WindowsInstance) {
+			i.Status.History = append([]windows.Operation{*i.Status.Operation}, i.Status.History...)
+			i.Status.Operation = anOperation(func(o *windows.Operation) { o.ID = "drain-2" })
+		}, nil},
+		{"a good condition more", true, func(i *windows.WindowsInstance) {
+			i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: "Removed", Status: "False", Reason: "Removing", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))})
+		}, nil},
+		{"another bad condition", true, func(i *windows.WindowsInstance) { i.Status.Conditions[0].Status = "Perhaps" }, []string{"FieldValueNotSupported status.conditions[0].status"}},
+		{"another bad host key", true, func(i *windows.WindowsInstance) { i.Status.HostKeys[0].Key = "BBBB" }, []string{"FieldValueInvalid status.hostKeys[0].key"}},
+		{"another long message", true, func(i *windows.WindowsInstance) { i.Status.Operation.Message += "b" }, []string{"FieldValueTooLong status.operation.message"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance, strategy := oldInstance(), newStrategy(newScheme())
+			test.change(instance)
+			if test.status {
+				checkCauses(t, "status", test.want, rest.BeforeUpdate(statusStrategy{strategy}, requestContext("status"), instance, oldInstance()))
+				return
+			}
+			checkCauses(t, "update", test.want, rest.BeforeUpdate(strategy, requestContext(""), instance, oldInstance()))
 		})
 	}
 }

@@ -40,7 +40,16 @@ func (poolStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 func (poolStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	newPool, oldPool := obj.(*windows.WindowsNodePool), old.(*windows.WindowsNodePool)
 	newPool.Status = oldPool.Status
-	newPool.Generation = base.NextGeneration(newPool, oldPool, newPool.Spec, oldPool.Spec)
+	newPool.Generation = base.NextGeneration(newPool, oldPool, specOf(newPool), specOf(oldPool))
+}
+
+// specOf is what the generation counts the changes of. No taints are something else than the
+// default taint, but equal to it in a comparison that takes an empty list for none.
+func specOf(pool *windows.WindowsNodePool) any {
+	return struct {
+		Spec          windows.WindowsNodePoolSpec
+		DefaultTaints bool
+	}{pool.Spec, pool.Spec.Template.NodeTaints == nil}
 }
 
 func (poolStrategy) Validate(_ context.Context, obj runtime.Object) field.ErrorList {

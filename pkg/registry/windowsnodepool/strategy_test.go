@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,8 +65,29 @@ func causes(t *testing.T, err error) []string {
 	return got
 }
 
+func withTemplate(template windows.PoolTemplate) windows.WindowsNodePoolSpec {
+	return windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: template}
+}
+
+func withTaints(taints ...windows.NodeTaint) windows.WindowsNodePoolSpec {
+	return withTemplate(windows.PoolTemplate{NodeTaints: taints})
+}
+
 func withTaint(key string, effect windows.NodeTaintEffect) windows.WindowsNodePoolSpec {
-	return windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{NodeTaints: []windows.NodeTaint{{Key: key, Effect: effect}}}}
+	return withTaints(windows.NodeTaint{Key: key, Effect: effect})
+}
+
+func withLogAge(seconds int64) windows.WindowsNodePoolSpec {
+	return withTemplate(windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxAgeSeconds: &seconds}})
+}
+
+// numbered is a map with n entries.
+func numbered(n int) map[string]string {
+	all := map[string]string{}
+	for i := range n {
+		all[fmt.Sprintf("example.com/label-%d", i)] = ""
+	}
+	return all
 }
 
 func withDrain(o windows.PoolDrainOptions) windows.WindowsNodePoolSpec {
@@ -95,6 +117,17 @@ func TestRulesOfANewPool(t *testing.T) {
 		{"bad name", windows.WindowsNodePoolSpec{Source: windows.PoolSource{MachineSet: &windows.SourceReference{Name: "A"}}}, []string{"FieldValueInvalid spec.source.machineSet.name"}},
 		{"Secret without a name", windows.WindowsNodePoolSpec{Source: validPool().Spec.Source, Template: windows.PoolTemplate{CredentialsSecretRef: &windows.SecretReference{}}}, []string{"FieldValueRequired spec.template.credentialsSecretRef.name"}},
 		{"taint", withTaint("a", "NoExecute"), nil},
+		{"taints with one key", withTaints(windows.NodeTaint{Key: "os", Value: "1", Effect: "NoSchedule"}, windows.NodeTaint{Key: "os", Value: "2", Effect: "NoExecute"}), nil},
+		{"a taint twice", withTaints(windows.NodeTaint{Key: "a", Value: "1", Effect: "NoSchedule"}, windows.NodeTaint{Key: "a", Value: "2", Effect: "NoSchedule"}), []string{"FieldValueDuplicate spec.template.nodeTaints[1]"}},
+		{"many taints", withTaints(make([]windows.NodeTaint, 33)...), []string{"FieldValueTooMany spec.template.nodeTaints"}},
+		{"many labels", withTemplate(windows.PoolTemplate{NodeLabels: numbered(65)}), []string{"FieldValueTooMany spec.template.nodeLabels"}},
+		{"as many labels as there may be", withTemplate(windows.PoolTemplate{NodeLabels: numbered(64)}), nil},
+		{"a long threshold", withTemplate(windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{EvictionHard: map[string]string{"nodefs.available": strings.Repeat("1", 65) + "%"}}}), []string{
+			"FieldValueInvalid spec.template.kubelet.evictionHard[nodefs.available]", "FieldValueTooLong spec.template.kubelet.evictionHard[nodefs.available]",
+		}},
+		{"logs of a negative age", withLogAge(-1), []string{"FieldValueInvalid spec.template.logRotation.maxAgeSeconds"}},
+		{"logs are kept for ten years", withLogAge(315360000), nil},
+		{"and not longer", withLogAge(315360001), []string{"FieldValueInvalid spec.template.logRotation.maxAgeSeconds"}},
 		{"taint without effect", withTaint("a", ""), []string{"FieldValueRequired spec.template.nodeTaints[0].effect"}},
 		{"taint with another effect", withTaint("a", "Never"), []string{"FieldValueNotSupported spec.template.nodeTaints[0].effect"}},
 		{"taint without key", withTaint("", "NoSchedule"), []string{"FieldValueRequired spec.template.nodeTaints[0].key"}},
@@ -137,6 +170,7 @@ func TestRulesOfAChangedPool(t *testing.T) {
 		{"removals", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = removals(1024) }, nil},
 		{"too many removals", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = removals(1025) }, []string{"FieldValueTooMany status.recentRemovals"}},
 		{"removal of nothing", true, func(p *windows.WindowsNodePool) { p.Status.RecentRemovals = []windows.PoolRemoval{{}} }, []string{"FieldValueRequired status.recentRemovals[0].name"}},
+		{"an unknown phase", true, func(p *windows.WindowsNodePool) { p.Status.Phase = "Fine" }, []string{"FieldValueNotSupported status.phase"}},
 		{"bad condition", true, func(p *windows.WindowsNodePool) { p.Status.Conditions = []metav1.Condition{bad} }, []string{"FieldValueNotSupported status.conditions[0].status"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,6 +181,58 @@ func TestRulesOfAChangedPool(t *testing.T) {
 				err = rest.BeforeUpdate(statusStrategy{testStrategy()}, requestContext("status"), pool, validPool())
 			} else {
 				err = rest.BeforeUpdate(testStrategy(), requestContext(""), pool, validPool())
+			}
+			if diff := cmp.Diff(test.want, causes(t, err)); diff != "" {
+				t.Errorf("causes differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// oldPool is what an earlier release stored by rules that let more in.
+func oldPool() *windows.WindowsNodePool {
+	pool := validPool()
+	pool.Spec.Source.MachineSet.Name = "A"
+	pool.Spec.Template = windows.PoolTemplate{
+		NodeLabels:  map[string]string{"kubernetes.io/os": "windows"},
+		NodeTaints:  []windows.NodeTaint{{Key: "a b", Effect: "Never"}, {Key: "a b", Effect: "Never"}},
+		Kubelet:     &windows.KubeletTemplate{EvictionHard: map[string]string{"pid.available": "some"}, MaxPods: new(int32(0))},
+		Containerd:  &windows.ContainerdTemplate{LogLevel: "loud", SandboxImage: "a b"},
+		LogRotation: &windows.LogRotationTemplate{MaxAgeSeconds: new(int64(-1))},
+	}
+	pool.Status = windows.WindowsNodePoolStatus{
+		Phase:      "Fine",
+		Conditions: []metav1.Condition{{Type: "Degraded", Status: "Maybe", Reason: "X", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}},
+	}
+	return pool
+}
+
+// TestOldValues: what earlier releases stored does not keep anybody from changing something
+// else, and is refused as soon as it is changed itself.
+func TestOldValues(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		status bool
+		change func(*windows.WindowsNodePool)
+		want   []string
+	}{
+		{"paused", false, func(p *windows.WindowsNodePool) { p.Spec.Paused = true }, nil},
+		{"the log level is fixed", false, func(p *windows.WindowsNodePool) { p.Spec.Template.Containerd.LogLevel = "info" }, nil},
+		{"another bad log level", false, func(p *windows.WindowsNodePool) { p.Spec.Template.Containerd.LogLevel = "quiet" }, []string{"FieldValueNotSupported spec.template.containerd.logLevel"}},
+		{"a good label more", false, func(p *windows.WindowsNodePool) { p.Spec.Template.NodeLabels["a"] = "b" }, nil},
+		{"a bad label more", false, func(p *windows.WindowsNodePool) { p.Spec.Template.NodeLabels["kubernetes.io/arch"] = "b" }, []string{"FieldValueForbidden spec.template.nodeLabels[kubernetes.io/arch]"}},
+		{"another bad threshold", false, func(p *windows.WindowsNodePool) { p.Spec.Template.Kubelet.EvictionHard["pid.available"] = "any" }, []string{"FieldValueInvalid spec.template.kubelet.evictionHard[pid.available]"}},
+		{"replicas", true, func(p *windows.WindowsNodePool) { p.Status.Replicas = 1 }, nil},
+		{"another bad condition", true, func(p *windows.WindowsNodePool) { p.Status.Conditions[0].Status = "Perhaps" }, []string{"FieldValueNotSupported status.conditions[0].status"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pool, strategy := oldPool(), testStrategy()
+			test.change(pool)
+			var err error
+			if test.status {
+				err = rest.BeforeUpdate(statusStrategy{strategy}, requestContext("status"), pool, oldPool())
+			} else {
+				err = rest.BeforeUpdate(strategy, requestContext(""), pool, oldPool())
 			}
 			if diff := cmp.Diff(test.want, causes(t, err)); diff != "" {
 				t.Errorf("causes differ (-want +got):\n%s", diff)
@@ -171,6 +257,7 @@ func TestPrepare(t *testing.T) {
 		wantUnchanged  bool
 	}{
 		{"spec", false, func(p *windows.WindowsNodePool) { p.Spec.Paused = true }, 4, false},
+		{"no taints in place of the default one", false, func(p *windows.WindowsNodePool) { p.Spec.Template.NodeTaints = []windows.NodeTaint{} }, 4, false},
 		{"labels", false, func(p *windows.WindowsNodePool) { p.Labels = map[string]string{"a": "b"} }, 3, false},
 		{"deletion begins", false, func(p *windows.WindowsNodePool) { p.DeletionTimestamp = &now }, 4, false},
 		{"status", false, func(p *windows.WindowsNodePool) { p.Status.Replicas = 1 }, 3, true},

@@ -26,6 +26,12 @@ func Funcs(serializer.CodecFactory) []any {
 				spec.Username = v1alpha1.DefaultUsername
 			}
 		},
+		func(o *windows.RemovalOptions, c randfill.Continue) {
+			c.FillNoCustom(o)
+			if o.Policy == "" {
+				o.Policy = windows.RemovalAbandon
+			}
+		},
 		func(o *windows.DrainOptions, c randfill.Continue) {
 			c.FillNoCustom(o)
 			if o.TimeoutSeconds == nil {

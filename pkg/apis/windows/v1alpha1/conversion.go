@@ -5,8 +5,13 @@ package v1alpha1
 
 import (
 	"fmt"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 )
 
 // addConversionFuncs registers the field selectors of WindowsInstance. The registry must
@@ -20,4 +25,41 @@ func addConversionFuncs(scheme *runtime.Scheme) error {
 			}
 			return "", "", fmt.Errorf("field label %q is not supported for WindowsInstance; supported are metadata.name, metadata.namespace, spec.address, spec.poolRef.name, status.node.name and status.phase", label)
 		})
+}
+
+// Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions turns the deprecated field into the
+// one that replaces it. The deprecated one is never returned, so that it is there only when a
+// client has just sent it, or in what an earlier release stored: it takes precedence.
+func Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in *RemovalOptions, out *windows.RemovalOptions, s conversion.Scope) error {
+	if err := autoConvert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in, out, s); err != nil {
+		return err
+	}
+	if in.After != nil {
+		out.AfterSeconds = new(seconds(*in.After))
+	}
+	return nil
+}
+
+// Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate does the same for its
+// deprecated field.
+func Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in *LogRotationTemplate, out *windows.LogRotationTemplate, s conversion.Scope) error {
+	if err := autoConvert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in, out, s); err != nil {
+		return err
+	}
+	if in.MaxAge != nil {
+		out.MaxAgeSeconds = new(seconds(*in.MaxAge))
+	}
+	return nil
+}
+
+// seconds are those of d, rounded away from zero: 0 has a meaning of its own.
+func seconds(d metav1.Duration) int64 {
+	whole := int64(d.Duration / time.Second)
+	switch part := d.Duration % time.Second; {
+	case part > 0:
+		whole++
+	case part < 0:
+		whole--
+	}
+	return whole
 }

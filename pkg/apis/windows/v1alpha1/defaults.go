@@ -20,6 +20,13 @@ func SetDefaults_WindowsInstanceSpec(spec *WindowsInstanceSpec) {
 	}
 }
 
+// SetDefaults_RemovalOptions fills in what a user may leave out.
+func SetDefaults_RemovalOptions(o *RemovalOptions) {
+	if o.Policy == "" {
+		o.Policy = RemovalClean
+	}
+}
+
 // SetDefaults_WindowsInstanceLogOptions fills in what a user may leave out. It is
 // not called for a request without any query string.
 func SetDefaults_WindowsInstanceLogOptions(o *WindowsInstanceLogOptions) {

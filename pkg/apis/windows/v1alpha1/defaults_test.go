@@ -45,6 +45,11 @@ func TestDefaults(t *testing.T) {
 			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 2222, Username: "capi"}},
 		},
 		{
+			"instance with a removal",
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 22, Username: "a", Removal: &v1alpha1.RemovalOptions{}}},
+			&v1alpha1.WindowsInstance{Spec: v1alpha1.WindowsInstanceSpec{Port: 22, Username: "a", Removal: &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalClean}}},
+		},
+		{
 			"each of a list",
 			&v1alpha1.WindowsInstanceList{Items: []v1alpha1.WindowsInstance{{}, {Spec: v1alpha1.WindowsInstanceSpec{Port: 23}}}},
 			&v1alpha1.WindowsInstanceList{Items: []v1alpha1.WindowsInstance{

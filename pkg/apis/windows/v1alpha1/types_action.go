@@ -129,11 +129,13 @@ type WindowsInstanceReconfigureStatus struct {
 	// Empty: nothing would.
 	// +optional
 	// +listType=atomic
+	// +k8s:optional
 	Plan []PlannedChange `json:"plan,omitempty"`
 }
 
 // ChangeImpact is what a change costs the users of a host.
 // +enum
+// +k8s:enum
 type ChangeImpact string
 
 const (
@@ -156,6 +158,7 @@ type PlannedChange struct {
 	// What would be done to it: Create, Update or Delete.
 	Action string `json:"action"`
 	// What that costs: None, Restart, Drain or Reboot.
+	// +k8s:required
 	Impact ChangeImpact `json:"impact"`
 	// More for people, for example what it has and what it would get.
 	// +optional

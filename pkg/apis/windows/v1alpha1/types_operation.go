@@ -10,6 +10,7 @@ import (
 
 // OperationType is what an operation does.
 // +enum
+// +k8s:enum
 type OperationType string
 
 const (
@@ -26,8 +27,10 @@ const (
 	OperationRemove OperationType = "Remove"
 )
 
-// OperationPhase is how far an operation has come.
+// OperationPhase is how far an operation has come. Later releases may have other phases; an
+// operation has ended when it has finishedAt.
 // +enum
+// +k8s:enum
 type OperationPhase string
 
 const (
@@ -45,6 +48,7 @@ const (
 
 // OperationOrigin is who requested an operation.
 // +enum
+// +k8s:enum
 type OperationOrigin string
 
 const (
@@ -54,8 +58,9 @@ const (
 	OriginUser OperationOrigin = "User"
 )
 
-// OperationStepState is how far a step of an operation has come.
+// OperationStepState is how far a step of an operation has come. Later releases may have other states.
 // +enum
+// +k8s:enum
 type OperationStepState string
 
 const (
@@ -79,8 +84,11 @@ type Operation struct {
 	// Identifies the operation; the answer to the request that recorded it has it too.
 	ID string `json:"id"`
 	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
+	// +k8s:required
 	Type OperationType `json:"type"`
-	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
+	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
+	// others: it has ended when it has finishedAt.
+	// +k8s:required
 	Phase OperationPhase `json:"phase"`
 	// User who requested it.
 	RequestedBy string `json:"requestedBy"`
@@ -88,6 +96,7 @@ type Operation struct {
 	// release that did not know this field; see requestedBy, which is windows-controller for
 	// operations of the controller.
 	// +optional
+	// +k8s:optional
 	Origin OperationOrigin `json:"origin,omitempty"`
 	// When it was requested.
 	RequestedAt metav1.Time `json:"requestedAt"`
@@ -99,6 +108,8 @@ type Operation struct {
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	// What is going on, or how it ended, for people.
 	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
 	Message string `json:"message,omitempty"`
 	// How much of the step that runs is done, where that can be counted.
 	// +optional
@@ -107,10 +118,17 @@ type Operation struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +k8s:optional
+	// +k8s:listType=map
+	// +k8s:listMapKey=name
+	// +k8s:maxItems=64
 	Steps []OperationStep `json:"steps,omitempty"`
 	// Pods whose eviction is refused at the moment, at most sixteen of them.
 	// +optional
 	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:maxItems=16
 	BlockedBy []BlockedPod `json:"blockedBy,omitempty"`
 	// What a drain, or the drain of a reboot, was asked to do.
 	// +optional
@@ -133,6 +151,7 @@ type Operation struct {
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	// +optional
+	// +k8s:optional
 	Impact ChangeImpact `json:"impact,omitempty"`
 	// Set only in status.history, where operations have no steps: whether the operation
 	// began to change the host. In status.operation, the steps say so.
@@ -150,7 +169,9 @@ type Operation struct {
 type OperationStep struct {
 	// Names the step, for example Cordon, Drain, Restart.
 	Name string `json:"name"`
-	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.
+	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled. Later releases
+	// may have others.
+	// +k8s:required
 	State OperationStepState `json:"state"`
 	// When it started. Empty: it has not started.
 	// +optional
@@ -160,6 +181,8 @@ type OperationStep struct {
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 	// What is going on, or how it ended, for people.
 	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
 	Message string `json:"message,omitempty"`
 }
 
@@ -185,6 +208,8 @@ type BlockedPod struct {
 	Budget string `json:"budget,omitempty"`
 	// Why, for people.
 	// +optional
+	// +k8s:optional
+	// +k8s:maxBytes=4096
 	Message string `json:"message,omitempty"`
 }
 

@@ -127,13 +127,21 @@ type RemovalOptions struct {
 	// +optional
 	// +k8s:optional
 	Policy RemovalPolicy `json:"policy,omitempty"`
-	// How long to keep trying to clean an unreachable host after deletion. Then it is
+	// Seconds for which cleaning an unreachable host is tried after deletion. Then it is
 	// abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=315360000
+	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
+	// Deprecated: the same as a duration, for example 5m. It is accepted in place of
+	// afterSeconds, which it replaces, and not returned.
 	// +optional
 	After *metav1.Duration `json:"after,omitempty"`
 }
 
 // SecretReference names a Secret in the namespace of the object that refers to it.
+// +structType=atomic
 type SecretReference struct {
 	// Name of the Secret. Required.
 	// +k8s:required
@@ -142,6 +150,7 @@ type SecretReference struct {
 }
 
 // PoolReference names a WindowsNodePool in the namespace of the object that refers to it.
+// +structType=atomic
 type PoolReference struct {
 	// Name of the WindowsNodePool. Required.
 	// +k8s:required
@@ -150,8 +159,9 @@ type PoolReference struct {
 }
 
 // WindowsInstancePhase is a one-word summary of a host for people. Programs read
-// the conditions instead.
+// the conditions instead; later releases may have other phases.
 // +enum
+// +k8s:enum
 type WindowsInstancePhase string
 
 const (
@@ -186,9 +196,10 @@ type WindowsInstanceStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
-	// Configuring, Joining, Removing, Unreachable or Failed.
-	// Programs should read the conditions.
+	// Configuring, Joining, Removing, Unreachable or Failed. Later releases may have others:
+	// programs should read the conditions.
 	// +optional
+	// +k8s:optional
 	Phase WindowsInstancePhase `json:"phase,omitempty"`
 	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,
@@ -208,6 +219,7 @@ type WindowsInstanceStatus struct {
 	// Host keys that are trusted, and since when.
 	// +optional
 	// +listType=atomic
+	// +k8s:optional
 	HostKeys []HostKeyStatus `json:"hostKeys,omitempty"`
 	// The Node of the host. Empty: it is no node.
 	// +optional
@@ -242,11 +254,13 @@ type WindowsInstanceStatus struct {
 	// +listType=atomic
 	// +k8s:optional
 	// +k8s:maxItems=10
+	// +k8s:eachVal=+k8s:opaqueType
 	History []Operation `json:"history,omitempty"`
 }
 
 // HostKeyTrust is why a host key is trusted.
 // +enum
+// +k8s:enum
 type HostKeyTrust string
 
 const (
@@ -267,6 +281,7 @@ type HostKeyStatus struct {
 	// When the key was first seen.
 	FirstSeen metav1.Time `json:"firstSeen"`
 	// Why the key is trusted: Spec or FirstUse.
+	// +k8s:required
 	TrustedBy HostKeyTrust `json:"trustedBy"`
 }
 

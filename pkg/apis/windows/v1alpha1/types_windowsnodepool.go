@@ -117,6 +117,7 @@ type PoolSource struct {
 }
 
 // SourceReference names an object in the namespace of the pool.
+// +structType=atomic
 type SourceReference struct {
 	// Name of the object. Required.
 	// +k8s:required
@@ -138,15 +139,22 @@ type PoolTemplate struct {
 	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
 	// those of kubernetes.io, cannot be set here.
 	// +optional
-	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
-	// Taints that the Nodes of the hosts have. A taint that is removed here is removed
-	// from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.
-	// +optional
-	// +listType=map
-	// +listMapKey=key
-	// +listMapKey=effect
 	// +k8s:optional
-	NodeTaints []NodeTaint `json:"nodeTaints,omitempty"`
+	// +k8s:maxProperties=64
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+	// Taints that the Nodes of the hosts have, each pair of key and effect once. A taint that is
+	// removed here is removed from the Nodes too; those that others set stay. An empty list: none.
+	// Not set, or null: os=Windows:NoSchedule, which keeps pods for Linux away. Whoever sets the
+	// list sets all of it.
+	// +optional
+	// +listType=atomic
+	// +k8s:optional
+	// +k8s:listType=atomic
+	// +k8s:unique=map
+	// +k8s:listMapKey=key
+	// +k8s:listMapKey=effect
+	// +k8s:maxItems=32
+	NodeTaints []NodeTaint `json:"nodeTaints,omitzero"`
 	// Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.
 	// +optional
 	// +k8s:optional
@@ -210,6 +218,9 @@ type KubeletTemplate struct {
 	// When pods are evicted: memory.available, nodefs.available or imagefs.available to a
 	// quantity or a percentage. Default for each of the latter two that is missing: 10%, 15%.
 	// +optional
+	// +k8s:optional
+	// +k8s:maxProperties=16
+	// +k8s:eachVal=+k8s:maxLength=64
 	EvictionHard map[string]string `json:"evictionHard,omitempty"`
 	// How much the kubelet and kube-proxy log, from 0 to 10. Default 2 for the kubelet, and
 	// 0 for kube-proxy.
@@ -257,13 +268,22 @@ type LogRotationTemplate struct {
 	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
 	// +optional
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
-	// Age at which a rotated log is removed. 0: never. Default 168h.
+	// Age in seconds at which a rotated log is removed. 0: never. Default 604800, a week.
+	// +optional
+	// +k8s:optional
+	// +k8s:minimum=0
+	// +k8s:maximum=315360000
+	MaxAgeSeconds *int64 `json:"maxAgeSeconds,omitempty"`
+	// Deprecated: the same as a duration, for example 72h. It is accepted in place of
+	// maxAgeSeconds, which it replaces, and not returned.
 	// +optional
 	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
 }
 
-// WindowsNodePoolPhase is a one-word summary of a pool for people.
+// WindowsNodePoolPhase is a one-word summary of a pool for people. Programs read the
+// conditions instead; later releases may have other phases.
 // +enum
+// +k8s:enum
 type WindowsNodePoolPhase string
 
 const (
@@ -294,8 +314,10 @@ type WindowsNodePoolStatus struct {
 	// The generation of the spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// One word for people: Pending, Ready, Progressing, Paused or Degraded.
+	// One word for people: Pending, Ready, Progressing, Paused or Degraded. Later releases may
+	// have others: programs should read the conditions.
 	// +optional
+	// +k8s:optional
 	Phase WindowsNodePoolPhase `json:"phase,omitempty"`
 	// Number of hosts in the source. Bad entries of a ConfigMap do not count.
 	// +optional

@@ -31,6 +31,9 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 
 func SetObjectDefaults_WindowsInstance(in *WindowsInstance) {
 	SetDefaults_WindowsInstanceSpec(&in.Spec)
+	if in.Spec.Removal != nil {
+		SetDefaults_RemovalOptions(in.Spec.Removal)
+	}
 	if in.Status.Operation != nil {
 		if in.Status.Operation.Drain != nil {
 			SetDefaults_DrainOptions(in.Status.Operation.Drain)

@@ -205,6 +205,65 @@ func Validate_ActionStatus(
 	return errs
 }
 
+// Validate_BlockedPod validates an instance of BlockedPod according
+// to declarative validation rules in the API schema.
+func Validate_BlockedPod(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *BlockedPod) (errs field.ErrorList) {
+
+	// field BlockedPod.Namespace has no validation
+	// field BlockedPod.Name has no validation
+	// field BlockedPod.Budget has no validation
+
+	{ // field BlockedPod.Message
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *BlockedPod) *string {
+				return &oldObj.Message
+			})
+		errs = append(errs, fn(fldPath.Child("message"), &obj.Message, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+var symbolsForChangeImpact = sets.New(ImpactDrain, ImpactNone, ImpactReboot, ImpactRestart)
+
+// Validate_ChangeImpact validates an instance of ChangeImpact according
+// to declarative validation rules in the API schema.
+func Validate_ChangeImpact(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *ChangeImpact) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForChangeImpact, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 var symbolsForContainerdLogLevel = sets.New(ContainerdLogDebug, ContainerdLogError, ContainerdLogInfo, ContainerdLogTrace, ContainerdLogWarn)
 
 // Validate_ContainerdLogLevel validates an instance of ContainerdLogLevel according
@@ -437,6 +496,66 @@ func Validate_DrainOptions(
 	return errs
 }
 
+// Validate_HostKeyStatus validates an instance of HostKeyStatus according
+// to declarative validation rules in the API schema.
+func Validate_HostKeyStatus(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *HostKeyStatus) (errs field.ErrorList) {
+
+	// field HostKeyStatus.Type has no validation
+	// field HostKeyStatus.Fingerprint has no validation
+	// field HostKeyStatus.Key has no validation
+	// field HostKeyStatus.FirstSeen has no validation
+
+	{ // field HostKeyStatus.TrustedBy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *HostKeyTrust,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_HostKeyTrust(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *HostKeyStatus) *HostKeyTrust {
+				return &oldObj.TrustedBy
+			})
+		errs = append(errs, fn(fldPath.Child("trustedBy"), &obj.TrustedBy, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+var symbolsForHostKeyTrust = sets.New(TrustedBySpec, TrustedOnFirstUse)
+
+// Validate_HostKeyTrust validates an instance of HostKeyTrust according
+// to declarative validation rules in the API schema.
+func Validate_HostKeyTrust(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *HostKeyTrust) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForHostKeyTrust, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_KubeletTemplate validates an instance of KubeletTemplate according
 // to declarative validation rules in the API schema.
 func Validate_KubeletTemplate(
@@ -479,7 +598,44 @@ func Validate_KubeletTemplate(
 
 	// field KubeletTemplate.SystemReserved has no validation
 	// field KubeletTemplate.KubeReserved has no validation
-	// field KubeletTemplate.EvictionHard has no validation
+
+	{ // field KubeletTemplate.EvictionHard
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj map[string]string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxProperties(ctx, op, fldPath, obj, oldObj, 16).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalMap(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.EachMapVal(ctx, op, fldPath, obj, oldObj, validate.DirectEqual,
+				func(ctx context.Context, op operation.Operation, fldPath *field.Path, obj, oldObj *string) field.ErrorList {
+					return validate.MaxLength(ctx, op, fldPath, obj, oldObj, 64)
+				}); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *KubeletTemplate) map[string]string {
+				return oldObj.EvictionHard
+			})
+		errs = append(errs, fn(fldPath.Child("evictionHard"), obj.EvictionHard, oldVal, oldObj != nil)...)
+	}
 
 	{ // field KubeletTemplate.LogVerbosity
 		fn := func(
@@ -515,6 +671,52 @@ func Validate_KubeletTemplate(
 		errs = append(errs, fn(fldPath.Child("logVerbosity"), obj.LogVerbosity, oldVal, oldObj != nil)...)
 	}
 
+	return errs
+}
+
+// Validate_LogRotationTemplate validates an instance of LogRotationTemplate according
+// to declarative validation rules in the API schema.
+func Validate_LogRotationTemplate(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *LogRotationTemplate) (errs field.ErrorList) {
+
+	// field LogRotationTemplate.MaxSize has no validation
+
+	{ // field LogRotationTemplate.MaxAgeSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 315360000); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *LogRotationTemplate) *int64 {
+				return oldObj.MaxAgeSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("maxAgeSeconds"), obj.MaxAgeSeconds, oldVal, oldObj != nil)...)
+	}
+
+	// field LogRotationTemplate.MaxAge has no validation
 	return errs
 }
 
@@ -611,17 +813,215 @@ func Validate_Operation(
 	obj, oldObj *Operation) (errs field.ErrorList) {
 
 	// field Operation.ID has no validation
-	// field Operation.Type has no validation
-	// field Operation.Phase has no validation
+
+	{ // field Operation.Type
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *OperationType,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_OperationType(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *OperationType {
+				return &oldObj.Type
+			})
+		errs = append(errs, fn(fldPath.Child("type"), &obj.Type, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Operation.Phase
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *OperationPhase,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_OperationPhase(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *OperationPhase {
+				return &oldObj.Phase
+			})
+		errs = append(errs, fn(fldPath.Child("phase"), &obj.Phase, oldVal, oldObj != nil)...)
+	}
+
 	// field Operation.RequestedBy has no validation
-	// field Operation.Origin has no validation
+
+	{ // field Operation.Origin
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *OperationOrigin,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_OperationOrigin(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *OperationOrigin {
+				return &oldObj.Origin
+			})
+		errs = append(errs, fn(fldPath.Child("origin"), &obj.Origin, oldVal, oldObj != nil)...)
+	}
+
 	// field Operation.RequestedAt has no validation
 	// field Operation.StartedAt has no validation
 	// field Operation.FinishedAt has no validation
-	// field Operation.Message has no validation
+
+	{ // field Operation.Message
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *string {
+				return &oldObj.Message
+			})
+		errs = append(errs, fn(fldPath.Child("message"), &obj.Message, oldVal, oldObj != nil)...)
+	}
+
 	// field Operation.Progress has no validation
-	// field Operation.Steps has no validation
-	// field Operation.BlockedBy has no validation
+
+	{ // field Operation.Steps
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []OperationStep,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 64).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// lists with map semantics require unique keys
+			if e := validate.ValSliceUnique(ctx, op, fldPath, obj, oldObj,
+				func(a *OperationStep, b *OperationStep) bool { return a.Name == b.Name }); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj,
+				func(a *OperationStep, b *OperationStep) bool { return a.Name == b.Name }, validate.SemanticDeepEqual, Validate_OperationStep); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) []OperationStep {
+				return oldObj.Steps
+			})
+		errs = append(errs, fn(fldPath.Child("steps"), obj.Steps, oldVal, oldObj != nil)...)
+	}
+
+	{ // field Operation.BlockedBy
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []BlockedPod,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 16).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_BlockedPod); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) []BlockedPod {
+				return oldObj.BlockedBy
+			})
+		errs = append(errs, fn(fldPath.Child("blockedBy"), obj.BlockedBy, oldVal, oldObj != nil)...)
+	}
 
 	{ // field Operation.Drain
 		fn := func(
@@ -686,10 +1086,221 @@ func Validate_Operation(
 	// field Operation.Node has no validation
 	// field Operation.BootID has no validation
 	// field Operation.Revision has no validation
-	// field Operation.Impact has no validation
+
+	{ // field Operation.Impact
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ChangeImpact,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ChangeImpact(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *Operation) *ChangeImpact {
+				return &oldObj.Impact
+			})
+		errs = append(errs, fn(fldPath.Child("impact"), &obj.Impact, oldVal, oldObj != nil)...)
+	}
+
 	// field Operation.HostChanged has no validation
 	// field Operation.CancelRequestedBy has no validation
 	// field Operation.CancelRequestedAt has no validation
+	return errs
+}
+
+var symbolsForOperationOrigin = sets.New(OriginController, OriginUser)
+
+// Validate_OperationOrigin validates an instance of OperationOrigin according
+// to declarative validation rules in the API schema.
+func Validate_OperationOrigin(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *OperationOrigin) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForOperationOrigin, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
+var symbolsForOperationPhase = sets.New(OperationCanceled, OperationFailed, OperationPending, OperationRunning, OperationSucceeded)
+
+// Validate_OperationPhase validates an instance of OperationPhase according
+// to declarative validation rules in the API schema.
+func Validate_OperationPhase(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *OperationPhase) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForOperationPhase, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
+// Validate_OperationStep validates an instance of OperationStep according
+// to declarative validation rules in the API schema.
+func Validate_OperationStep(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *OperationStep) (errs field.ErrorList) {
+
+	// field OperationStep.Name has no validation
+
+	{ // field OperationStep.State
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *OperationStepState,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_OperationStepState(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *OperationStep) *OperationStepState {
+				return &oldObj.State
+			})
+		errs = append(errs, fn(fldPath.Child("state"), &obj.State, oldVal, oldObj != nil)...)
+	}
+
+	// field OperationStep.StartedAt has no validation
+	// field OperationStep.FinishedAt has no validation
+
+	{ // field OperationStep.Message
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.MaxBytes(ctx, op, fldPath, obj, oldObj, 4096); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *OperationStep) *string {
+				return &oldObj.Message
+			})
+		errs = append(errs, fn(fldPath.Child("message"), &obj.Message, oldVal, oldObj != nil)...)
+	}
+
+	return errs
+}
+
+var symbolsForOperationStepState = sets.New(StepCanceled, StepFailed, StepPending, StepRunning, StepSkipped, StepSucceeded)
+
+// Validate_OperationStepState validates an instance of OperationStepState according
+// to declarative validation rules in the API schema.
+func Validate_OperationStepState(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *OperationStepState) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForOperationStepState, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
+var symbolsForOperationType = sets.New(OperationDrain, OperationReboot, OperationReconfigure, OperationRemove, OperationUncordon)
+
+// Validate_OperationType validates an instance of OperationType according
+// to declarative validation rules in the API schema.
+func Validate_OperationType(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *OperationType) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForOperationType, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
+// Validate_PlannedChange validates an instance of PlannedChange according
+// to declarative validation rules in the API schema.
+func Validate_PlannedChange(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *PlannedChange) (errs field.ErrorList) {
+
+	// field PlannedChange.Kind has no validation
+	// field PlannedChange.Name has no validation
+	// field PlannedChange.Action has no validation
+
+	{ // field PlannedChange.Impact
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *ChangeImpact,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.RequiredValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_ChangeImpact(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PlannedChange) *ChangeImpact {
+				return &oldObj.Impact
+			})
+		errs = append(errs, fn(fldPath.Child("impact"), &obj.Impact, oldVal, oldObj != nil)...)
+	}
+
+	// field PlannedChange.Message has no validation
 	return errs
 }
 
@@ -1047,7 +1658,37 @@ func Validate_PoolTemplate(
 		errs = append(errs, fn(fldPath.Child("credentialsSecretRef"), obj.CredentialsSecretRef, oldVal, oldObj != nil)...)
 	}
 
-	// field PoolTemplate.NodeLabels has no validation
+	{ // field PoolTemplate.NodeLabels
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj map[string]string,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.MaxProperties(ctx, op, fldPath, obj, oldObj, 64).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
+			if e := validate.OptionalMap(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *PoolTemplate) map[string]string {
+				return oldObj.NodeLabels
+			})
+		errs = append(errs, fn(fldPath.Child("nodeLabels"), obj.NodeLabels, oldVal, oldObj != nil)...)
+	}
 
 	{ // field PoolTemplate.NodeTaints
 		fn := func(
@@ -1062,14 +1703,24 @@ func Validate_PoolTemplate(
 			}
 			// call field-attached validations
 			earlyReturn := false
+			if e := validate.MaxItems(ctx, op, fldPath, obj, oldObj, 32).MarkShortCircuit(); len(e) != 0 {
+				errs = append(errs, e...)
+				earlyReturn = true
+			}
 			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
 				earlyReturn = true
 			}
 			if earlyReturn {
 				return // do not proceed
 			}
+			// lists with map semantics require unique keys
+			if e := validate.ValSliceUnique(ctx, op, fldPath, obj, oldObj,
+				func(a *NodeTaint, b *NodeTaint) bool { return a.Key == b.Key && a.Effect == b.Effect }); len(e) != 0 {
+				errs = append(errs, e...)
+			}
 			// iterate the list and call the type's validation function
-			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_NodeTaint); len(e) != 0 {
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj,
+				func(a *NodeTaint, b *NodeTaint) bool { return a.Key == b.Key && a.Effect == b.Effect }, validate.DirectEqual, Validate_NodeTaint); len(e) != 0 {
 				errs = append(errs, e...)
 			}
 			return
@@ -1160,6 +1811,8 @@ func Validate_PoolTemplate(
 			if earlyReturn {
 				return // do not proceed
 			}
+			// call the type's validation function
+			errs = append(errs, Validate_LogRotationTemplate(ctx, op, fldPath, obj, oldObj)...)
 			return
 		}
 		oldVal := safe.Field(oldObj,
@@ -1325,6 +1978,40 @@ func Validate_RemovalOptions(
 				return &oldObj.Policy
 			})
 		errs = append(errs, fn(fldPath.Child("policy"), &obj.Policy, oldVal, oldObj != nil)...)
+	}
+
+	{ // field RemovalOptions.AfterSeconds
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *int64,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalPointer(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			if e := validate.Maximum(ctx, op, fldPath, obj, oldObj, 315360000); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			if e := validate.Minimum(ctx, op, fldPath, obj, oldObj, 0); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *RemovalOptions) *int64 {
+				return oldObj.AfterSeconds
+			})
+		errs = append(errs, fn(fldPath.Child("afterSeconds"), obj.AfterSeconds, oldVal, oldObj != nil)...)
 	}
 
 	// field RemovalOptions.After has no validation
@@ -1816,6 +2503,21 @@ func Validate_WindowsInstanceInspection(
 	return errs
 }
 
+var symbolsForWindowsInstancePhase = sets.New(InstanceConfiguring, InstanceConnected, InstanceConnecting, InstanceDraining, InstanceFailed, InstanceJoining, InstancePending, InstanceReady, InstanceRebooting, InstanceRemoving, InstanceUnreachable)
+
+// Validate_WindowsInstancePhase validates an instance of WindowsInstancePhase according
+// to declarative validation rules in the API schema.
+func Validate_WindowsInstancePhase(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsInstancePhase) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForWindowsInstancePhase, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_WindowsInstanceReboot validates an instance of WindowsInstanceReboot according
 // to declarative validation rules in the API schema.
 func Validate_WindowsInstanceReboot(
@@ -2041,7 +2743,38 @@ func Validate_WindowsInstanceReconfigureStatus(
 		errs = append(errs, fn(safe.Value(fldPath, func() *field.Path { return fldPath.Child("ActionStatus") }), &obj.ActionStatus, oldVal, oldObj != nil)...)
 	}
 
-	// field WindowsInstanceReconfigureStatus.Plan has no validation
+	{ // field WindowsInstanceReconfigureStatus.Plan
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []PlannedChange,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_PlannedChange); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceReconfigureStatus) []PlannedChange {
+				return oldObj.Plan
+			})
+		errs = append(errs, fn(fldPath.Child("plan"), obj.Plan, oldVal, oldObj != nil)...)
+	}
+
 	return errs
 }
 
@@ -2344,7 +3077,36 @@ func Validate_WindowsInstanceStatus(
 	obj, oldObj *WindowsInstanceStatus) (errs field.ErrorList) {
 
 	// field WindowsInstanceStatus.ObservedGeneration has no validation
-	// field WindowsInstanceStatus.Phase has no validation
+
+	{ // field WindowsInstanceStatus.Phase
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsInstancePhase,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsInstancePhase(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) *WindowsInstancePhase {
+				return &oldObj.Phase
+			})
+		errs = append(errs, fn(fldPath.Child("phase"), &obj.Phase, oldVal, oldObj != nil)...)
+	}
 
 	{ // field WindowsInstanceStatus.Conditions
 		fn := func(
@@ -2379,7 +3141,39 @@ func Validate_WindowsInstanceStatus(
 	}
 
 	// field WindowsInstanceStatus.Addresses has no validation
-	// field WindowsInstanceStatus.HostKeys has no validation
+
+	{ // field WindowsInstanceStatus.HostKeys
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj []HostKeyStatus,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if equality.Semantic.DeepEqual(obj, oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalSlice(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// iterate the list and call the type's validation function
+			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_HostKeyStatus); len(e) != 0 {
+				errs = append(errs, e...)
+			}
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsInstanceStatus) []HostKeyStatus {
+				return oldObj.HostKeys
+			})
+		errs = append(errs, fn(fldPath.Child("hostKeys"), obj.HostKeys, oldVal, oldObj != nil)...)
+	}
+
 	// field WindowsInstanceStatus.Node has no validation
 
 	{ // field WindowsInstanceStatus.MachineID
@@ -2470,10 +3264,6 @@ func Validate_WindowsInstanceStatus(
 			}
 			if earlyReturn {
 				return // do not proceed
-			}
-			// iterate the list and call the type's validation function
-			if e := validate.EachValSliceVal(ctx, op, fldPath, obj, oldObj, nil, nil, Validate_Operation); len(e) != 0 {
-				errs = append(errs, e...)
 			}
 			return
 		}
@@ -2621,6 +3411,21 @@ func Validate_WindowsNodePool(
 	return errs
 }
 
+var symbolsForWindowsNodePoolPhase = sets.New(PoolDegraded, PoolPaused, PoolPending, PoolProgressing, PoolReady)
+
+// Validate_WindowsNodePoolPhase validates an instance of WindowsNodePoolPhase according
+// to declarative validation rules in the API schema.
+func Validate_WindowsNodePoolPhase(
+	ctx context.Context, op operation.Operation, fldPath *field.Path,
+	obj, oldObj *WindowsNodePoolPhase) (errs field.ErrorList) {
+
+	if e := validate.Enum(ctx, op, fldPath, obj, oldObj, symbolsForWindowsNodePoolPhase, nil); len(e) != 0 {
+		errs = append(errs, e...)
+	}
+
+	return errs
+}
+
 // Validate_WindowsNodePoolSpec validates an instance of WindowsNodePoolSpec according
 // to declarative validation rules in the API schema.
 func Validate_WindowsNodePoolSpec(
@@ -2714,7 +3519,37 @@ func Validate_WindowsNodePoolStatus(
 	obj, oldObj *WindowsNodePoolStatus) (errs field.ErrorList) {
 
 	// field WindowsNodePoolStatus.ObservedGeneration has no validation
-	// field WindowsNodePoolStatus.Phase has no validation
+
+	{ // field WindowsNodePoolStatus.Phase
+		fn := func(
+			fldPath *field.Path,
+			obj, oldObj *WindowsNodePoolPhase,
+			oldValueCorrelated bool) (errs field.ErrorList) {
+			// don't revalidate unchanged data
+			if oldValueCorrelated && op.Type == operation.Update {
+				if obj == oldObj || (obj != nil && oldObj != nil && *obj == *oldObj) {
+					return nil
+				}
+			}
+			// call field-attached validations
+			earlyReturn := false
+			if e := validate.OptionalValue(ctx, op, fldPath, obj, oldObj).MarkShortCircuit(); len(e) != 0 {
+				earlyReturn = true
+			}
+			if earlyReturn {
+				return // do not proceed
+			}
+			// call the type's validation function
+			errs = append(errs, Validate_WindowsNodePoolPhase(ctx, op, fldPath, obj, oldObj)...)
+			return
+		}
+		oldVal := safe.Field(oldObj,
+			func(oldObj *WindowsNodePoolStatus) *WindowsNodePoolPhase {
+				return &oldObj.Phase
+			})
+		errs = append(errs, fn(fldPath.Child("phase"), &obj.Phase, oldVal, oldObj != nil)...)
+	}
+
 	// field WindowsNodePoolStatus.DesiredReplicas has no validation
 	// field WindowsNodePoolStatus.Replicas has no validation
 	// field WindowsNodePoolStatus.ReadyReplicas has no validation

@@ -34,16 +34,21 @@ func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList 
 // ValidateWindowsInstanceUpdate checks a changed instance.
 func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, validateInstanceSpec(&instance.Spec, field.NewPath("spec"))...)
+	spec := field.NewPath("spec")
+	return append(errs, added(validateInstanceSpec(&instance.Spec, spec), validateInstanceSpec(&old.Spec, spec))...)
 }
 
 // ValidateWindowsInstanceStatusUpdate checks a changed status.
 func ValidateWindowsInstanceStatusUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	status := field.NewPath("status")
-	errs = append(errs, metav1validation.ValidateConditions(instance.Status.Conditions, status.Child("conditions"))...)
-	for i, key := range instance.Status.HostKeys {
-		errs = append(errs, validateHostKey(key.Type+" "+key.Key, status.Child("hostKeys").Index(i).Child("key"))...)
+	path := field.NewPath("status")
+	return append(errs, added(validateInstanceStatus(&instance.Status, path), validateInstanceStatus(&old.Status, path))...)
+}
+
+func validateInstanceStatus(status *windows.WindowsInstanceStatus, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateConditions(status.Conditions, path.Child("conditions"))
+	for i, key := range status.HostKeys {
+		errs = append(errs, validateHostKey(key.Type+" "+key.Key, path.Child("hostKeys").Index(i).Child("key"))...)
 	}
 	return errs
 }
@@ -65,9 +70,6 @@ func validateInstanceSpec(spec *windows.WindowsInstanceSpec, path *field.Path) f
 	}
 	if spec.NodeName != "" && (!computerName.MatchString(spec.NodeName) || strings.Trim(spec.NodeName, "0123456789") == "") {
 		errs = append(errs, field.Invalid(path.Child("nodeName"), spec.NodeName, "must be at most 15 lower-case letters, digits and hyphens, begin and end with a letter or digit, and not be a number: the computer name of Windows and the name of the Node"))
-	}
-	if r := spec.Removal; r != nil && r.After != nil && r.After.Duration < 0 {
-		errs = append(errs, field.Invalid(path.Child("removal", "after"), r.After.Duration.String(), "must not be negative"))
 	}
 	return errs
 }

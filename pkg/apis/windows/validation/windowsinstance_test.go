@@ -92,11 +92,8 @@ func TestValidateWindowsInstance(t *testing.T) {
 		{"name of the node: in capitals", func(i *windows.WindowsInstance) { i.Spec.NodeName = "WIN-1" }, []string{"Invalid spec.nodeName"}},
 		{"name of the node: a number", func(i *windows.WindowsInstance) { i.Spec.NodeName = "123" }, []string{"Invalid spec.nodeName"}},
 		{"removal: abandon", func(i *windows.WindowsInstance) {
-			i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalAbandon, After: &metav1.Duration{Duration: time.Hour}}
+			i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalAbandon, AfterSeconds: new(int64(3600))}
 		}, nil},
-		{"removal: before it began", func(i *windows.WindowsInstance) {
-			i.Spec.Removal = &windows.RemovalOptions{After: &metav1.Duration{Duration: -1}}
-		}, []string{"Invalid spec.removal.after"}},
 		{"pool: bad name", func(i *windows.WindowsInstance) {
 			i.Spec.PoolRef = &windows.PoolReference{Name: "A"}
 		}, []string{"Invalid spec.poolRef.name"}},

@@ -5,7 +5,6 @@ package validation
 
 import (
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,13 +30,15 @@ func ValidateWindowsNodePool(pool *windows.WindowsNodePool) field.ErrorList {
 // ValidateWindowsNodePoolUpdate checks a changed pool.
 func ValidateWindowsNodePoolUpdate(pool, old *windows.WindowsNodePool) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&pool.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, validatePoolSpec(&pool.Spec, field.NewPath("spec"))...)
+	spec := field.NewPath("spec")
+	return append(errs, added(validatePoolSpec(&pool.Spec, spec), validatePoolSpec(&old.Spec, spec))...)
 }
 
 // ValidateWindowsNodePoolStatusUpdate checks a changed status.
 func ValidateWindowsNodePoolStatusUpdate(pool, old *windows.WindowsNodePool) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&pool.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
-	return append(errs, metav1validation.ValidateConditions(pool.Status.Conditions, field.NewPath("status", "conditions"))...)
+	path := field.NewPath("status", "conditions")
+	return append(errs, added(metav1validation.ValidateConditions(pool.Status.Conditions, path), metav1validation.ValidateConditions(old.Status.Conditions, path))...)
 }
 
 func validatePoolSpec(spec *windows.WindowsNodePoolSpec, path *field.Path) field.ErrorList {
@@ -82,9 +83,6 @@ func validateTemplate(t *windows.PoolTemplate, path *field.Path) field.ErrorList
 		if r.MaxSize != nil && r.MaxSize.Sign() > 0 && r.MaxSize.Value() < minLogSize {
 			errs = append(errs, field.Invalid(path.Child("logRotation", "maxSize"), r.MaxSize.String(), "must be at least 64Ki, or 0 for no rotation"))
 		}
-		if r.MaxAge != nil && r.MaxAge.Duration < 0 {
-			errs = append(errs, field.Invalid(path.Child("logRotation", "maxAge"), r.MaxAge.Duration.String(), "must not be negative"))
-		}
 	}
 	return errs
 }
@@ -113,7 +111,6 @@ func ownedByKubelet(key string) bool {
 
 func validateTaints(taints []windows.NodeTaint, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	seen := map[string]bool{}
 	for i, taint := range taints {
 		at := path.Index(i)
 		if taint.Key != "" { // that it is required is declared on the type
@@ -122,11 +119,6 @@ func validateTaints(taints []windows.NodeTaint, path *field.Path) field.ErrorLis
 		for _, problem := range utilvalidation.IsValidLabelValue(taint.Value) {
 			errs = append(errs, field.Invalid(at.Child("value"), taint.Value, problem))
 		}
-		id := fmt.Sprintf("%s:%s", taint.Key, taint.Effect)
-		if seen[id] {
-			errs = append(errs, field.Duplicate(at, id))
-		}
-		seen[id] = true
 	}
 	return errs
 }

@@ -61,7 +61,7 @@ func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInsta
 		WithPort(v1alpha1.DefaultPort).
 		WithUsername(wmco.MachineUsername(platform))
 	if !removalChosen(current) {
-		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfter(metav1.Duration{Duration: removeAfter}))
+		spec.WithRemoval(acwindowsv1alpha1.RemovalOptions().WithAfterSeconds(int64(removeAfter / time.Second)))
 	}
 	if pool != "" {
 		spec.WithPoolRef(acwindowsv1alpha1.PoolReference().WithName(pool))
@@ -78,10 +78,10 @@ func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInsta
 // removalChosen says whether somebody has set another time than [removeAfter], which
 // then stays: it is a default.
 func removalChosen(current *v1alpha1.WindowsInstance) bool {
-	if current == nil || current.Spec.Removal == nil || current.Spec.Removal.After == nil {
+	if current == nil || current.Spec.Removal == nil || current.Spec.Removal.AfterSeconds == nil {
 		return false
 	}
-	return current.Spec.Removal.After.Duration != removeAfter
+	return *current.Spec.Removal.AfterSeconds != int64(removeAfter/time.Second)
 }
 
 // pausedInstance is what the controller wants of an instance whose Machine is

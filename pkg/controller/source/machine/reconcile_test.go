@@ -205,7 +205,7 @@ func TestMachineBecomesInstance(t *testing.T) {
 	wantSpec := v1alpha1.WindowsInstanceSpec{
 		Address: "10.0.0.5", Port: 22, Username: "Administrator", ProviderID: "vsphere://42",
 		PoolRef: &v1alpha1.PoolReference{Name: "winworker"},
-		Removal: &v1alpha1.RemovalOptions{After: &metav1.Duration{Duration: 5 * time.Minute}},
+		Removal: &v1alpha1.RemovalOptions{AfterSeconds: new(int64(300))},
 	}
 	if diff := cmp.Diff(wantSpec, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -402,17 +402,16 @@ func TestMachineIsReplaced(t *testing.T) {
 // The time after which a host is given up is a default: what people choose stays, until
 // they choose nothing any more.
 func TestRemovalIsADefault(t *testing.T) {
-	const hour = time.Hour
-	after := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	after := func(d time.Duration) *int64 { return new(int64(d / time.Second)) }
 	f := newFixture(t, windowsMachine("m", ""))
 	f.settle("m")
 	for _, step := range []struct {
 		name      string
 		set, want *v1alpha1.RemovalOptions
 	}{
-		{"a policy besides", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, After: after(removeAfter)}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, After: after(removeAfter)}},
-		{"another time", &v1alpha1.RemovalOptions{After: after(hour)}, &v1alpha1.RemovalOptions{After: after(hour)}},
-		{"nothing", nil, &v1alpha1.RemovalOptions{After: after(removeAfter)}},
+		{"a policy besides", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}},
+		{"another time", &v1alpha1.RemovalOptions{AfterSeconds: after(time.Hour)}, &v1alpha1.RemovalOptions{AfterSeconds: after(time.Hour)}},
+		{"nothing", nil, &v1alpha1.RemovalOptions{AfterSeconds: after(removeAfter)}},
 	} {
 		change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Spec.Removal = step.set })
 		f.settle("m")

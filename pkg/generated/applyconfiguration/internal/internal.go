@@ -143,6 +143,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxAge
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: maxAgeSeconds
+      type:
+        scalar: numeric
     - name: maxSize
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
@@ -323,6 +326,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval
   map:
     fields:
@@ -378,10 +382,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.NodeTaint
-          elementRelationship: associative
-          keys:
-          - key
-          - effect
+          elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolUpdateStrategy
   map:
     fields:
@@ -404,6 +405,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: after
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: afterSeconds
+      type:
+        scalar: numeric
     - name: policy
       type:
         scalar: string
@@ -414,6 +418,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SourceReference
   map:
     fields:
@@ -421,6 +426,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
       default: ""
+    elementRelationship: atomic
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.SystemStatus
   map:
     fields:

@@ -17,7 +17,10 @@ import (
 type LogRotationTemplateApplyConfiguration struct {
 	// Size at which a log is rotated. 0: logs are not rotated. Default 100Mi.
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
-	// Age at which a rotated log is removed. 0: never. Default 168h.
+	// Age in seconds at which a rotated log is removed. 0: never. Default 604800, a week.
+	MaxAgeSeconds *int64 `json:"maxAgeSeconds,omitempty"`
+	// Deprecated: the same as a duration, for example 72h. It is accepted in place of
+	// maxAgeSeconds, which it replaces, and not returned.
 	MaxAge *v1.Duration `json:"maxAge,omitempty"`
 }
 
@@ -32,6 +35,14 @@ func LogRotationTemplate() *LogRotationTemplateApplyConfiguration {
 // If called multiple times, the MaxSize field is set to the value of the last call.
 func (b *LogRotationTemplateApplyConfiguration) WithMaxSize(value resource.Quantity) *LogRotationTemplateApplyConfiguration {
 	b.MaxSize = &value
+	return b
+}
+
+// WithMaxAgeSeconds sets the MaxAgeSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxAgeSeconds field is set to the value of the last call.
+func (b *LogRotationTemplateApplyConfiguration) WithMaxAgeSeconds(value int64) *LogRotationTemplateApplyConfiguration {
+	b.MaxAgeSeconds = &value
 	return b
 }
 

@@ -20,7 +20,8 @@ type OperationApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// What it does: Drain, Uncordon, Reboot, Reconfigure or Remove.
 	Type *windowsv1alpha1.OperationType `json:"type,omitempty"`
-	// How far it is: Pending, Running, Succeeded, Failed or Canceled.
+	// How far it is: Pending, Running, Succeeded, Failed or Canceled. Later releases may have
+	// others: it has ended when it has finishedAt.
 	Phase *windowsv1alpha1.OperationPhase `json:"phase,omitempty"`
 	// User who requested it.
 	RequestedBy *string `json:"requestedBy,omitempty"`

@@ -17,7 +17,8 @@ import (
 type OperationStepApplyConfiguration struct {
 	// Names the step, for example Cordon, Drain, Restart.
 	Name *string `json:"name,omitempty"`
-	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled.
+	// How far it is: Pending, Running, Succeeded, Skipped, Failed or Canceled. Later releases
+	// may have others.
 	State *windowsv1alpha1.OperationStepState `json:"state,omitempty"`
 	// When it started. Empty: it has not started.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`

@@ -17,8 +17,10 @@ type PoolTemplateApplyConfiguration struct {
 	// here is removed from the Nodes too. Labels that kubelets and clouds set, such as
 	// those of kubernetes.io, cannot be set here.
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
-	// Taints that the Nodes of the hosts have. A taint that is removed here is removed
-	// from the Nodes too; those that others set stay. Empty: os=Windows:NoSchedule.
+	// Taints that the Nodes of the hosts have, each pair of key and effect once. A taint that is
+	// removed here is removed from the Nodes too; those that others set stay. An empty list: none.
+	// Not set, or null: os=Windows:NoSchedule, which keeps pods for Linux away. Whoever sets the
+	// list sets all of it.
 	NodeTaints []NodeTaintApplyConfiguration `json:"nodeTaints,omitempty"`
 	// Settings of the kubelet. A change restarts the kubelet of each host; its pods keep running.
 	Kubelet *KubeletTemplateApplyConfiguration `json:"kubelet,omitempty"`

@@ -21,8 +21,11 @@ type RemovalOptionsApplyConfiguration struct {
 	// as it is, services and credentials included. Abandon needs, besides update or
 	// create, the verb abandon on windowshosts with the name of the instance.
 	Policy *windowsv1alpha1.RemovalPolicy `json:"policy,omitempty"`
-	// How long to keep trying to clean an unreachable host after deletion. Then it is
+	// Seconds for which cleaning an unreachable host is tried after deletion. Then it is
 	// abandoned, as with the policy Abandon, and needs the same verb. Empty: without limit.
+	AfterSeconds *int64 `json:"afterSeconds,omitempty"`
+	// Deprecated: the same as a duration, for example 5m. It is accepted in place of
+	// afterSeconds, which it replaces, and not returned.
 	After *v1.Duration `json:"after,omitempty"`
 }
 
@@ -37,6 +40,14 @@ func RemovalOptions() *RemovalOptionsApplyConfiguration {
 // If called multiple times, the Policy field is set to the value of the last call.
 func (b *RemovalOptionsApplyConfiguration) WithPolicy(value windowsv1alpha1.RemovalPolicy) *RemovalOptionsApplyConfiguration {
 	b.Policy = &value
+	return b
+}
+
+// WithAfterSeconds sets the AfterSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AfterSeconds field is set to the value of the last call.
+func (b *RemovalOptionsApplyConfiguration) WithAfterSeconds(value int64) *RemovalOptionsApplyConfiguration {
+	b.AfterSeconds = &value
 	return b
 }
 

@@ -18,8 +18,8 @@ type WindowsInstanceStatusApplyConfiguration struct {
 	// The generation of the spec that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// One word for people: Pending, Connecting, Connected, Ready, Draining, Rebooting,
-	// Configuring, Joining, Removing, Unreachable or Failed.
-	// Programs should read the conditions.
+	// Configuring, Joining, Removing, Unreachable or Failed. Later releases may have others:
+	// programs should read the conditions.
 	Phase *windowsv1alpha1.WindowsInstancePhase `json:"phase,omitempty"`
 	// Conditions of the host, in the order in which they are evaluated: Resolved,
 	// Reachable, HostKeyTrusted, Authenticated, PreflightPassed, Configured,

@@ -17,7 +17,8 @@ import (
 type WindowsNodePoolStatusApplyConfiguration struct {
 	// The generation of the spec that this status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// One word for people: Pending, Ready, Progressing, Paused or Degraded.
+	// One word for people: Pending, Ready, Progressing, Paused or Degraded. Later releases may
+	// have others: programs should read the conditions.
 	Phase *windowsv1alpha1.WindowsNodePoolPhase `json:"phase,omitempty"`
 	// Number of hosts in the source. Bad entries of a ConfigMap do not count.
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
