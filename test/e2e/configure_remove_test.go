@@ -19,6 +19,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/generated/clientset/versioned"
+	"github.com/openshift/windows-instance-api/test/standin"
+	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
 )
 
@@ -149,17 +151,24 @@ func removeUnreachable(t *testing.T, s *site) {
 // instances elsewhere take them back.
 func removeNamespace(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-namespace")
-	h, away := s.newHost(t, namespace, "cfg-ns-1", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-2", winhost.Options{})
-	for _, host := range []*siteHost{h, away} {
+	h, away, leaving := s.newHost(t, namespace, "cfg-ns-1", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-2", winhost.Options{}), s.newHost(t, namespace, "cfg-ns-3", winhost.Options{})
+	all := []*siteHost{h, away, leaving}
+	for _, host := range all {
 		host.declare(t, nil)
 	}
-	h.waitReady(t)
-	away.waitReady(t)
+	for _, host := range all {
+		host.waitReady(t)
+	}
 	before := undisturbed(t, h.subject())
 	if err := away.host.PowerOff(); err != nil {
 		t.Fatal(err)
 	}
+	setFault(t, leaving.host, winhost.Fault{HangStop: "kubelet"})
+	leaving.remove(t)
+	leaving.waitStep(t, v1alpha1.StepCleanup)
 	s.deleteNamespace(t, namespace)
+	leaving.waitGone(t)
+	leaving.mustBeClean(t)
 	if err := away.host.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +179,64 @@ func removeNamespace(t *testing.T, s *site) {
 	h.remove(t)
 	h.waitGone(t)
 	h.mustBeClean(t)
+}
+
+// removeNamespaceWithoutController deletes a namespace while nothing but windows-apiserver runs.
+func removeNamespaceWithoutController(t *testing.T, s *site) {
+	namespace := s.namespace(t, "cfg-nobody")
+	h, going := s.newHost(t, namespace, "cfg-nobody-1", winhost.Options{}), s.newHost(t, namespace, "cfg-nobody-2", winhost.Options{})
+	h.declare(t, nil)
+	going.declare(t, nil)
+	h.waitReady(t)
+	going.waitReady(t)
+	before := undisturbed(t, h.subject(), going.subject())
+	s.Controller.Kill9()
+	going.remove(t) // nobody sees it before the namespace goes
+	s.deleteNamespace(t, namespace)
+	if err := s.Controller.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.takeBack(t, namespace)
+	going.takeBack(t, namespace)
+	before.mustHoldWithNewInstances(t, h.subject(), going.subject())
+}
+
+// TestOwnNamespaceDeleted deletes the namespace of our programs, with their objects and their
+// volume. That ends, nothing happens to the hosts, and a new installation takes them back.
+func TestOwnNamespaceDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, standin.PayloadOptions{})
+	tenant := s.namespace(t, "own-tenant")
+	entry, declared := s.newHost(t, system.Namespace, "own-entry", winhost.Options{}), s.newHost(t, tenant, "own-declared", winhost.Options{})
+	createEntry := func() {
+		t.Helper()
+		_, err := s.Kube.CoreV1().ConfigMaps(system.Namespace).Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: sourceName},
+			Data:       map[string]string{entry.host.Address(): entryFor(entry.host, "name="+entry.name)},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	createEntry()
+	declared.declare(t, nil)
+	entry.waitReady(t)
+	declared.waitReady(t)
+	before := undisturbed(t, entry.subject(), declared.subject())
+
+	s.deleteNamespace(t, system.Namespace)
+	if _, err := s.Kubectl(t.Context(), "get", "apiservice", "v1alpha1.windows.openshift.io"); err == nil {
+		t.Error("the APIService is still there, and holds up the deletion of every namespace")
+	}
+	// Namespaces of others are not held up either.
+	s.deleteNamespace(t, s.namespace(t, "own-other"))
+	if err := s.Reinstall(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	createEntry()
+	entry.waitReady(t)
+	declared.takeBack(t, tenant)
+	before.mustHoldWithNewInstances(t, entry.subject(), declared.subject())
 }
 
 // deleteNamespace deletes a namespace and waits for its end.

@@ -52,6 +52,7 @@ func TestConfigure(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.test(t, s) })
 		}
 	})
+	t.Run("namespace without a controller", func(t *testing.T) { removeNamespaceWithoutController(t, s) })
 	t.Run("mirror", func(t *testing.T) { configureMirror(t, s) })
 	t.Run("wrong digest", func(t *testing.T) { configureWrongDigest(t, s) })
 	t.Run("API server away", func(t *testing.T) { configureWithoutAPI(t, s) })
@@ -94,13 +95,15 @@ func configureFromConfigMap(t *testing.T, s *site) {
 		t.Error("the host has joined, and still has the credentials for that")
 	}
 
-	delete(config.Data, h.host.Address())
-	if _, err := configMaps.Update(t.Context(), config, metav1.UpdateOptions{}); err != nil {
+	neighbor := undisturbed(t, other.subject())
+	patch := fmt.Sprintf(`{"data":{%q:null}}`, h.host.Address())
+	if _, err := configMaps.Patch(t.Context(), config.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.waitGone(t)
 	h.mustBeClean(t)
 	other.waitReady(t)
+	neighbor.mustHold(t)
 }
 
 // bootstrapToken is the name of the Secret with the token of the host, if there is one.

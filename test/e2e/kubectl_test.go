@@ -44,6 +44,7 @@ func TestKubectlReads(t *testing.T) {
 		{"field selector", []string{"get", "wi", "--field-selector", "spec.poolRef.name=b"}, []string{"w2"}, []string{"w0", "w1"}},
 		{"two field selectors", []string{"get", "wi", "--field-selector", "spec.poolRef.name=a,status.node.name=x"}, nil, []string{"w0", "w1", "w2"}},
 		{"chunks", []string{"get", "wi", "--chunk-size", "1"}, []string{"w0", "w1", "w2"}, nil},
+		{"one chunk", []string{"get", "--raw", "/apis/windows.openshift.io/v1alpha1/namespaces/" + ns + "/windowsinstances?limit=1"}, []string{`"w0"`, `"continue":`, `"remainingItemCount":2`}, []string{`"w1"`, `"w2"`}},
 		{"explain", []string{"explain", "--recursive", "windowsinstances.spec"}, []string{"hostKeys", "credentialsSecretRef", "poolRef"}, nil},
 		{"explain text", []string{"explain", "wi.spec.hostKeys"}, []string{"first key that the host presents"}, nil},
 		{"can-i", []string{"auth", "can-i", "get", "windowsinstances/log"}, []string{"yes"}, nil},

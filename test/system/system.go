@@ -166,6 +166,23 @@ func (s *System) start(ctx context.Context) error {
 	return nil
 }
 
+// Reinstall installs our programs again after their namespace was deleted. They end, as they
+// would with their pods, and what was on their volume is lost with it.
+func (s *System) Reinstall(ctx context.Context) error {
+	if err := errors.Join(s.Controller.Stop(), s.Server.Stop(), os.RemoveAll(s.dataDir())); err != nil {
+		return fmt.Errorf("removing what was installed: %w", err)
+	}
+	for _, step := range []func(context.Context) error{s.applyArtifacts, s.createKey, s.startServer, s.startFirstController} {
+		if err := step(ctx); err != nil {
+			return fmt.Errorf("installing again: %w", err)
+		}
+	}
+	return nil
+}
+
+// dataDir is where windows-apiserver keeps its objects.
+func (s *System) dataDir() string { return filepath.Join(s.Dir(), "windows-apiserver") }
+
 // overlay makes of artifacts what a cluster without kubelets and without
 // OpenShift's service CA takes.
 const overlay = `apiVersion: kustomize.config.k8s.io/v1beta1
@@ -275,7 +292,7 @@ func (s *System) startServer(ctx context.Context) error {
 	if s.options.ExternalEtcd {
 		args = append(args, "--etcd-servers="+s.EtcdURL())
 	} else {
-		args = append(args, "--data-dir="+filepath.Join(s.Dir(), "windows-apiserver"))
+		args = append(args, "--data-dir="+s.dataDir())
 	}
 	began := time.Now()
 	s.Server, err = s.StartProcess(ctx, controlplane.Command{

@@ -69,7 +69,7 @@ func upgradeFrom(t *testing.T, dir string) {
 			test func(*testing.T)
 		}{
 			{"configured stays configured", func(t *testing.T) { r.staysConfigured(t, hostReady) }},
-			{"entry of the ConfigMap", func(t *testing.T) { r.staysConfigured(t, hostEntered) }},
+			{"entry of the ConfigMap", r.entryIsNotOwned},
 			{"drain that waits", r.drainGoesOn},
 			{"half configured", r.halfConfigured},
 			{"reboot", r.rebootEnds},
@@ -282,6 +282,20 @@ func (r *restored) staysConfigured(t *testing.T, name string) {
 			t.Errorf("a %s with impact %q was made: %s", op.Type, op.Impact, op.Message)
 		}
 	}
+}
+
+// entryIsNotOwned has the owner reference of earlier releases go, and the host does not notice.
+func (r *restored) entryIsNotOwned(t *testing.T) {
+	if len(r.before[hostEntered].OwnerReferences) == 0 {
+		t.Error("the instance was owned by nobody")
+	}
+	r.wait(t, hostEntered, "its pool does not own it", func(i *v1alpha1.WindowsInstance) error {
+		if len(i.OwnerReferences) > 0 {
+			return fmt.Errorf("it is owned by %+v", i.OwnerReferences)
+		}
+		return nil
+	})
+	r.staysConfigured(t, hostEntered)
 }
 
 // operations are all that an instance has.

@@ -71,17 +71,24 @@ func (r releases) beforeDelete(ctx context.Context, list *metainternalversion.Li
 			return err
 		}
 		klog.InfoS("Released the host of an instance whose namespace is being deleted: nothing is removed from it",
-			"instance", klog.KObj(instance), "address", instance.Spec.Address, "node", nodeName(instance))
+			"instance", klog.KObj(instance), "address", instance.Spec.Address, "node", nodeName(instance), "unfinished", unfinished(instance))
 	}
 	return nil
+}
+
+// unfinished names the operation that a host was in the middle of. Empty: none.
+func unfinished(instance *windows.WindowsInstance) string {
+	op := instance.Status.Operation
+	if op == nil || op.StartedAt == nil || op.FinishedAt != nil {
+		return ""
+	}
+	return string(op.Type) + " " + op.ID
 }
 
 // awaited says whether an operation that runs on the host is still waited for, so that it does
 // not end half way.
 func (r releases) awaited(instance *windows.WindowsInstance, since time.Time) bool {
-	op := instance.Status.Operation
-	running := op != nil && op.StartedAt != nil && op.FinishedAt == nil
-	return running && r.now().Before(since.Add(operationGrace))
+	return unfinished(instance) != "" && r.now().Before(since.Add(operationGrace))
 }
 
 func (r releases) release(ctx context.Context, name string) error {

@@ -163,14 +163,14 @@ const (
 // Labels and annotations of this API.
 const (
 	// HostFinalizer is on every instance whose host has something of ours on it: the
-	// object stays until the host is clean, or is abandoned. Removing it by hand needs the
-	// verb abandon on windowshosts with the name of the instance.
+	// object stays until the host is clean, or is abandoned, or its namespace is deleted.
+	// Removing it by hand needs the verb abandon on windowshosts with the name of the instance.
 	HostFinalizer = "windows.openshift.io/host"
-	// SourceAnnotation is on every instance that comes from a source. Its value names
+	// SourceAnnotation is on every instance and pool that comes from a source. Its value names
 	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".
-	// As long as it exists, people cannot delete the instance; they remove the entry or the Machine.
+	// As long as it exists, people cannot delete the object; they remove the entry or the Machine.
 	SourceAnnotation = "windows.openshift.io/source"
-	// ConfirmRemovalAnnotation on a pool confirms that its hosts may be removed
-	// although the whole ConfigMap was deleted. Its value is "true".
+	// ConfirmRemovalAnnotation on a pool confirms that the hosts may be removed that its
+	// condition SourceSynced names. Its value is "true". The controller takes it off again.
 	ConfirmRemovalAnnotation = "windows.openshift.io/confirm-removal"
 )
