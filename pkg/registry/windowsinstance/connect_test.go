@@ -8,11 +8,16 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -125,3 +130,80 @@ func TestSessionsAreGuarded(t *testing.T) {
 func (h *hosts) Started(SessionInfo)            { h.events++ }
 func (h *hosts) Ended(SessionInfo, SessionEnd)  { h.events++ }
 func (h *hosts) NotRecorded(SessionInfo, error) {}
+
+// Each resource has what it needs; without it, it would fail when it is first used.
+func TestStorageIsComplete(t *testing.T) {
+	s := newStorage(t, base.Deleters{})
+	fields := reflect.ValueOf(*s.Storage)
+	for i := range fields.NumField() {
+		name := fields.Type().Field(i).Name
+		if fields.Field(i).IsNil() {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	store := s.Instance.Store
+	if store.CreateStrategy == nil || store.UpdateStrategy == nil || store.DeleteStrategy == nil || store.ResetFieldsStrategy == nil || store.TableConvertor != (tableConvertor{}) ||
+		store.DefaultQualifiedResource != windows.Resource("windowsinstances") || store.SingularQualifiedResource != windows.Resource("windowsinstance") {
+		t.Errorf("the store is %+v", store)
+	}
+	if s.Inspect.instances == nil || s.Inspect.inspector == nil || s.Check.instances == nil || s.Check.checker == nil || s.Exec.events == nil {
+		t.Error("a live subresource lacks its store or the way to hosts")
+	}
+	if _, lenient := s.Instance.releases.store.UpdateStrategy.(releaseStrategy); !lenient {
+		t.Error("a host is not released when its instance is not valid any more")
+	}
+	if diff := cmp.Diff([]string{"log", "logs", "exec", "portforward"}, LongRunningSubresources()); diff != "" {
+		t.Errorf("long-running (-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{http.MethodGet, http.MethodPost}, s.Exec.ConnectMethods()); diff != "" || s.Exec.OverrideMetricsVerb("GET") != "CONNECT" {
+		t.Errorf("methods (-want +got)\n%s", diff)
+	}
+}
+
+// A recording says whose session it is; when it must be kept, the session ends with it.
+func TestRecordingBegins(t *testing.T) {
+	for _, required := range []bool{false, true} {
+		events := &eventList{}
+		s := &session{
+			sessions: &sessions{recording: RecordingOptions{Directory: t.TempDir(), Required: required}, events: events},
+			info: SessionInfo{
+				Instance: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1"}}, Start: noon,
+				ExecOptions: stream.ExecOptions{Command: []string{"cmd", "/c"}, TTY: true},
+			},
+		}
+		recorder, finish, err := s.record(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, optional := recorder.(*optionalRecorder); optional == required {
+			t.Errorf("required %v: it is a %T", required, recorder)
+		}
+		if err := errors.Join(recorder.Resize(80, 24), recorder.Output([]byte("hello")), finish()); err != nil {
+			t.Error(err)
+		}
+		files, err := filepath.Glob(filepath.Join(s.recording.Directory, "*"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("got %v, %v", files, err)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"ns", "win-1", "cmd /c", strconv.FormatInt(noon.Unix(), 10), "hello"} {
+			if !strings.Contains(files[0]+string(text), want) {
+				t.Errorf("%q is missing in %s: %s", want, files[0], text)
+			}
+		}
+		// What cannot be written any more ends a session that must be recorded, and is told of otherwise, once.
+		err = errors.Join(recorder.Output([]byte("more")), finish())
+		if (err != nil) != required || (len(events.notRecorded) > 0) == required || len(events.notRecorded) > 1 {
+			t.Errorf("required %v: got %v, told %v", required, err, events.notRecorded)
+		}
+	}
+}
+
+func TestUserOrUnknown(t *testing.T) {
+	if got := userOrUnknown(as("jane")) + " " + userOrUnknown(t.Context()); got != "jane unknown" {
+		t.Errorf("got %q", got)
+	}
+}
