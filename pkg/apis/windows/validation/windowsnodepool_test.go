@@ -77,7 +77,6 @@ func TestValidatePoolTemplate(t *testing.T) {
 		{"taint of another key", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a b", "1", "NoSchedule")}}, []string{"Invalid spec.template.nodeTaints[0].key"}},
 		{"no sandbox image, as by default", windows.PoolTemplate{Containerd: &windows.ContainerdTemplate{}}, nil},
 		{"logs as small as they may be", windows.PoolTemplate{LogRotation: &windows.LogRotationTemplate{MaxSize: new(resource.MustParse("64Ki"))}}, nil},
-		{"taint twice", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "1", "NoSchedule"), taint("a", "2", "NoSchedule")}}, []string{"Duplicate spec.template.nodeTaints[1]"}},
 		{"value of a taint", windows.PoolTemplate{NodeTaints: []windows.NodeTaint{taint("a", "b c", "NoSchedule")}}, []string{"Invalid spec.template.nodeTaints[0].value"}},
 		{"reserves something else", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{KubeReserved: corev1.ResourceList{"pods": resource.MustParse("1")}}}, []string{"NotSupported spec.template.kubelet.kubeReserved[pods]"}},
 		{"reserves less than nothing", windows.PoolTemplate{Kubelet: &windows.KubeletTemplate{SystemReserved: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("-1")}}}, []string{"Invalid spec.template.kubelet.systemReserved[cpu]"}},
