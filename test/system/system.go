@@ -349,6 +349,7 @@ func (s *System) StartController(ctx context.Context, args ...string) error {
 			"--namespace=" + Namespace,
 			"--agent-dir=" + s.programs.agentDir,
 			"--allowed-host-cidrs=127.0.0.0/8",
+			"--node-settle-time=1s",
 			"--health-probe-bind-address=" + health,
 			fmt.Sprintf("--metrics-bind-address=%s:8443", s.HostIP()),
 		}, s.payloadArgs(), s.options.ControllerArgs, args),

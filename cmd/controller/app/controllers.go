@@ -126,6 +126,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Disruptions: c.disruptions,
 		Restarts:    rollout.NewRestartSlots(rollout.DefaultRestarts),
 		Leads:       c.leads,
+		Settle:      c.options.NodeSettleTime,
 		Registerer:  ctrlmetrics.Registry,
 	}
 	if c.desired != nil {

@@ -70,6 +70,8 @@ type options struct {
 	ProbeTimeout time.Duration
 	// ConcurrentOperations is how many operations that somebody requested run at one time.
 	ConcurrentOperations int
+	// NodeSettleTime is for how long a Node must stay ready after what disturbs its pods.
+	NodeSettleTime time.Duration
 	// RecheckInterval is how often a host with which all is well is probed.
 	RecheckInterval time.Duration
 
@@ -99,6 +101,7 @@ func newOptions() *options {
 		ConcurrentSlowProbes:   instance.DefaultConcurrentSlowProbes,
 		ProbeTimeout:           instance.DefaultProbeTimeout,
 		ConcurrentOperations:   operation.DefaultConcurrent,
+		NodeSettleTime:         operation.DefaultSettle,
 		RecheckInterval:        instance.DefaultRecheckInterval,
 
 		MaxDisruptiveOperations: rollout.DefaultDisruptions,
@@ -133,6 +136,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.ConcurrentSlowProbes, "concurrent-slow-probes", o.ConcurrentSlowProbes, "How many hosts that did not answer in time last time are probed at one time, besides the others.")
 	fs.DurationVar(&o.ProbeTimeout, "probe-timeout", o.ProbeTimeout, "How long one probe of a host may take as a whole, with the transfer of the agent if the host does not have it.")
 	fs.IntVar(&o.ConcurrentOperations, "concurrent-operations", o.ConcurrentOperations, "How many operations, such as drains, reboots and configurations, run at the same time; further ones wait. Uncordons do not count.")
+	fs.DurationVar(&o.NodeSettleTime, "node-settle-time", o.NodeSettleTime, "For how long a Node must stay ready after a configuration or a restart that disturbs its pods, before that has succeeded and the next host follows; 0: it need not.")
 	fs.DurationVar(&o.RecheckInterval, "recheck-interval", o.RecheckInterval, "How often a host with which all is well is probed, give or take a fifth.")
 
 	o.Desired.AddFlags(fs)
@@ -250,6 +254,9 @@ func (o *options) validate() error {
 		if d < time.Second {
 			add(flag, "%s is less than a second", d)
 		}
+	}
+	if o.NodeSettleTime < 0 {
+		add("node-settle-time", "%s is negative", o.NodeSettleTime)
 	}
 	// Maps have no order, and people like to see the same errors in the same order.
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -56,7 +56,7 @@ func (s snapshot) remove() action {
 	switch {
 	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
 		return action{do: doRelease, event: cleaned()}
-	case s.overdue() && (s.paused != "" || unreached(removal)):
+	case s.overdue() && (s.paused != "" || removal != nil && removal.HostUnreached()):
 		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because it could not be cleaned within the %d seconds of spec.removal.afterSeconds. %s", *s.instance.Spec.Removal.AfterSeconds, left)}
 	case s.paused != "":
 		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends.", s.paused), time.Time{})
@@ -194,15 +194,6 @@ func changed(status *v1alpha1.WindowsInstanceStatus) bool {
 	return false
 }
 
-// unreached says whether an operation failed as the host could not be reached.
-func unreached(o *v1alpha1.Operation) bool {
-	if o == nil || o.Phase != v1alpha1.OperationFailed {
-		return false
-	}
-	connect := o.FindStep(v1alpha1.StepConnect)
-	return connect != nil && connect.State == v1alpha1.StepFailed
-}
-
 // failure is why an operation ended without success.
 func failure(o *v1alpha1.Operation) string {
 	if o.Phase == v1alpha1.OperationCanceled {
@@ -213,10 +204,8 @@ func failure(o *v1alpha1.Operation) string {
 
 // progress says how far an operation is, in words that change only with its steps.
 func progress(o *v1alpha1.Operation) string {
-	for i := range o.Steps {
-		if o.Steps[i].State == v1alpha1.StepRunning {
-			return fmt.Sprintf("Operation %s cleans the host: step %s (%d of %d).", o.ID, o.Steps[i].Name, i+1, len(o.Steps))
-		}
+	if step, number := o.Runs(); step != nil {
+		return fmt.Sprintf("Operation %s cleans the host: step %s (%d of %d).", o.ID, step.Name, number, len(o.Steps))
 	}
 	return fmt.Sprintf("Operation %s cleans the host.", o.ID)
 }

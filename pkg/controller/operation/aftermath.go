@@ -65,7 +65,7 @@ func (e *execution) cancel(ctx context.Context) error {
 func (e *execution) undo(ctx context.Context) (string, error) {
 	op := e.operation()
 	switch {
-	case op.Type == v1alpha1.OperationReconfigure && begun(op, v1alpha1.StepApply):
+	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.leaveChanged(ctx)
 	case op.Type == v1alpha1.OperationRemove && begun(op, v1alpha1.StepCleanup):
 		return " The removal is incomplete: some of our files or services may still be on the host. The removal will be retried.", nil
@@ -95,8 +95,24 @@ func (e *execution) leaveChanged(ctx context.Context) (string, error) {
 	if e.mayBeSent() && !op.FindStep(v1alpha1.StepBoot).Ended() {
 		message += " It was asked to restart."
 	}
-	note, err := e.orWhyNot(ctx, "cordoned", e.isolate)
+	note, err := e.isolateIfDisturbed(ctx)
 	return message + note, err
+}
+
+// touched says whether the host may be other than it was before the operation.
+func (e *execution) touched() bool {
+	return e.changed || e.operation().MayHaveChangedHost() || e.mayBeSent()
+}
+
+// isolateIfDisturbed keeps new pods away from a host that was changed without success, and says
+// so. A change that disturbs no pod leaves the host as fit for them as it was, unless the
+// host was no Node before.
+func (e *execution) isolateIfDisturbed(ctx context.Context) (string, error) {
+	op := e.operation()
+	if join := op.FindStep(v1alpha1.StepJoin); op.Impact == v1alpha1.ImpactNone && op.Node != nil && (join == nil || join.State != v1alpha1.StepSucceeded) {
+		return " The change concerns no pod, so the Node stays as it is.", nil
+	}
+	return e.orWhyNot(ctx, "cordoned", e.isolate)
 }
 
 // isolate cordons the Node of the host, if there is one by now, and says so.
@@ -155,8 +171,10 @@ func (e *execution) aftermath(ctx context.Context) (string, error) {
 		note = " The host was not restarted."
 	}
 	switch {
-	case op.Type == v1alpha1.OperationReconfigure && begun(op, v1alpha1.StepApply):
-		return e.orWhyNot(ctx, "cordoned", e.isolate)
+	case op.Type == v1alpha1.OperationReconfigure && e.touched():
+		return e.isolateIfDisturbed(ctx)
+	case op.Type == v1alpha1.OperationReconfigure && !cordonedByUs(op):
+		return " The host was not changed.", nil
 	case !cordonedByUs(op):
 		return note, nil
 	case op.Type == v1alpha1.OperationReconfigure:

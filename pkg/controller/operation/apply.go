@@ -137,10 +137,11 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 			done, err = call(ctx, instance, report)
 			return err
 		}, func(event api.Event) error {
-			heard = e.clock.Now()
+			heard, e.changed = e.clock.Now(), true
 			recordErr = e.changing(ctx, doing, event)
 			return recordErr
 		})
+		e.changed = e.changed || mayHaveChanged(done, err)
 		now := e.clock.Now()
 		var why string
 		switch {
@@ -175,6 +176,15 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 			return nil, err
 		}
 	}
+}
+
+// mayHaveChanged says whether an answer, or that there is none, means that the host may be
+// other than it was.
+func mayHaveChanged(done *api.Result, err error) bool {
+	if err != nil {
+		return agentBroke(err) || !diagnose.IsUnsent(err)
+	}
+	return len(done.Changed) > 0 || done.Outcome == api.OutcomeFailed && done.Reason == api.ReasonStep
 }
 
 // agentBroke says whether the agent ended without a result, as when it is killed, or was

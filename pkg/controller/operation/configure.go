@@ -35,9 +35,13 @@ const (
 // configuringSteps are those from the one that finds out what is to be done to the one
 // after which it is.
 var configuringSteps = []string{
-	v1alpha1.StepPlan, v1alpha1.StepTransfer, v1alpha1.StepCordon, v1alpha1.StepDrain,
+	v1alpha1.StepPlan, v1alpha1.StepTransfer, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepDrain,
 	v1alpha1.StepApply, v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepFinish,
 }
+
+// changingSteps are those in which the host is changed. How far one came that was interrupted
+// nobody knows.
+var changingSteps = []string{v1alpha1.StepApply, v1alpha1.StepFinish, v1alpha1.StepNetwork}
 
 // planConfiguration finds out what has to be done to the host, and what that costs.
 func (e *execution) planConfiguration(ctx context.Context) (result, error) {
@@ -118,7 +122,7 @@ func (e *execution) orphaned(ctx context.Context) error {
 	until := e.operation().FindStep(e.current).StartedAt.Add(orphanPatience)
 	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was reinstalled. Waiting until its former Node %s is no longer ready.", name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx, name)
-		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node, time.Time{}) != "" {
+		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node) != "" {
 			return "", err
 		}
 		return "a kubelet still reports for it", nil
@@ -218,8 +222,10 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}
-	if err := e.takeRestartSlot(ctx); err != nil {
-		return result{}, err
+	if e.operation().FindStep(v1alpha1.StepWaitForSlot) == nil { // releases before that step have waited here
+		if err := e.takeSlot(ctx); err != nil {
+			return result{}, err
+		}
 	}
 	allow := config.Impact(e.operation().Impact)
 	done, err := e.configureHost(ctx, "Configuring the host.", allow)

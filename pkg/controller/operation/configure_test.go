@@ -4,13 +4,14 @@
 package operation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +32,7 @@ func short(op *v1alpha1.Operation) string {
 	}
 	var b strings.Builder
 	for i, step := range op.Steps {
-		if i == 4 || i == 8 || i == 12 {
+		if i == 4 || i == 9 || i == 13 {
 			b.WriteString(" ")
 		}
 		b.WriteString(letters[step.State])
@@ -65,7 +66,7 @@ func TestConfigure(t *testing.T) {
 		change change
 		set    func(*fixture, *scriptedConfiguration)
 		want   v1alpha1.OperationPhase
-		// wantSteps: Connect Facts Preflight Agent, Plan Transfer Cordon Drain, Apply Restart
+		// wantSteps: Connect Facts Preflight Agent, Plan Transfer WaitForSlot Cordon Drain, Apply Restart
 		// Boot Finish, Join Network NodeReady Uncordon Verify.
 		wantSteps    string
 		wantMessage  []string
@@ -79,40 +80,40 @@ func TestConfigure(t *testing.T) {
 				f.host.is, f.host.recorded = "new", "new"
 				f.failWith("Apply", errors.New("it was asked"))
 			},
-			want: succeeded, wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
+			want: succeeded, wantSteps: "SSSS Skkkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
 		},
 		{
 			name: "nothing to do but to write that down", set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "new" }, want: succeeded,
-			wantSteps: "SSSS Skkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
+			wantSteps: "SSSS Skkkk kkkk kkSSS", wantMessage: []string{"has its desired configuration"},
 		},
 		{
-			name: "nobody notices", want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+			name: "nobody notices", want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "files are sent and a service is restarted", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact, f.host.needsFiles = config.ImpactRestart, true
 			},
-			want: succeeded, wantSteps: "SSSS SSkk Skkk kkSSS", wantApplies: []string{"new Restart"},
+			want: succeeded, wantSteps: "SSSS SSkkk Skkk kkSSS", wantApplies: []string{"new Restart"},
 		},
 		{
 			name: "containers end", set: func(f *fixture, _ *scriptedConfiguration) { f.host.impact = config.ImpactDrain }, want: succeeded,
-			wantSteps: "SSSS SkSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+			wantSteps: "SSSS SkSSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
 		},
 		{
 			name: "Windows is restarted", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact, f.host.needsReboot, f.host.down = config.ImpactReboot, 1, 2
 			},
-			want: succeeded, wantSteps: "SSSS SkSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
+			want: succeeded, wantSteps: "SSSS SkSSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
 		},
 		{
 			name: "a restart was due before", set: func(f *fixture, _ *scriptedConfiguration) { f.host.waitsForEndOf = 1 }, want: succeeded,
-			wantSteps: "SSSS SkSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
+			wantSteps: "SSSS SkSSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
 		},
 		{
 			name: "Windows wants two restarts", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact, f.host.needsReboot = config.ImpactReboot, 2
 			},
-			want: failed, wantSteps: "SSSS SkSS SSSF kkkkk", wantMessage: []string{"needs another restart: feature Containers", "Node win-1 stays cordoned until"},
+			want: failed, wantSteps: "SSSS SkSSS SSSF kkkkk", wantMessage: []string{"needs another restart: feature Containers", "Node win-1 stays cordoned until"},
 			wantRestarts: 1, wantDrains: 1, wantCordoned: true,
 		},
 		{
@@ -120,7 +121,7 @@ func TestConfigure(t *testing.T) {
 				f.host.impact, f.host.needsFiles, f.host.is = config.ImpactRestart, true, ""
 				f.registers()
 			},
-			want: succeeded, wantSteps: "SSSS SSkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+			want: succeeded, wantSteps: "SSSS SSkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
 		},
 		{
 			name: "it joins after a restart", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
@@ -132,15 +133,14 @@ func TestConfigure(t *testing.T) {
 					applied(is)
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk SSSS SSSSS", wantApplies: []string{"new with token Reboot", "new Restart"}, wantRestarts: 1,
+			want: succeeded, wantSteps: "SSSS Skkkk SSSS SSSSS", wantApplies: []string{"new with token Reboot", "new Restart"}, wantRestarts: 1,
 		},
 		{
 			name: "it was installed anew", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
 				f.kubeletIsGone()
 				f.host.onApplied = func(string) {
-					node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "another"}}
-					if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+					if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), readyNode("another"), metav1.CreateOptions{}); err != nil {
 						return // it is one already, or still
 					}
 					f.edit(func(i *v1alpha1.WindowsInstance) {
@@ -148,17 +148,17 @@ func TestConfigure(t *testing.T) {
 					})
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
 		},
 		{
 			name: "it has the Node of another machine", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
 			},
-			want: failed, wantSteps: "SSSS Fkkk kkkk kkkkk", wantMessage: []string{"is still ready (a kubelet still reports for it), but the host has no kubelet", "correct spec.address or spec.providerID"},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"is still ready (a kubelet still reports for it), but the host has no kubelet", "correct spec.address or spec.providerID"},
 		},
 		{
 			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
-			wantSteps: "SSSS Skkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts kubelet", "kubectl get csr"},
+			wantSteps: "SSSS Skkkk Skkk Fkkkk", wantMessage: []string{"did not become a Node within 10m", "kubectl windows logs win-1 -n windows-hosts kubelet", "kubectl get csr"},
 			wantApplies: []string{"new with token None"},
 		},
 		{
@@ -167,7 +167,7 @@ func TestConfigure(t *testing.T) {
 				f.registers()
 				c.waiting = []document.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with token None", "new Restart"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with token None", "new Restart"},
 		},
 		{
 			name: "what comes after the Node costs more", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
@@ -179,28 +179,43 @@ func TestConfigure(t *testing.T) {
 					applied(is)
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkk Skkk SFkkk", wantMessage: []string{"The remaining changes need a drain or a restart of the host", "has another content", "reconfigure it again"},
+			want: failed, wantSteps: "SSSS Skkkk Skkk SFkkk", wantMessage: []string{"The remaining changes need a drain or a restart of the host", "has another content", "reconfigure it again"},
 			wantApplies: []string{"new with token None"}, wantCordoned: true,
 		},
 		{
 			name: "the host changes after it was planned", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact, f.host.impactLater, f.host.impactLaterAfter = config.ImpactRestart, config.ImpactDrain, 1
 			},
-			want: succeeded, wantSteps: "SSSS SkSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+			want: succeeded, wantSteps: "SSSS SkSSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
 		},
 		{
 			name: "the connection breaks", set: func(f *fixture, _ *scriptedConfiguration) { f.host.cuts = 20 }, want: succeeded,
-			wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+			wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "the agent is killed again and again", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
 				f.failWith("Apply", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("exit code 0xc0000005")})
 			},
-			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"0xc0000005", "Node win-1 stays cordoned until"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{"0xc0000005", "Node win-1 stays cordoned until"}, wantCordoned: true,
 		},
 		{
-			name: "the host does not answer any more", set: func(f *fixture, _ *scriptedConfiguration) { f.failWith("Apply", errRefusedPort) }, want: failed,
-			wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"did not answer any more for 10m", "ConnectionRefused"}, wantCordoned: true,
+			name: "the host does not answer any more", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
+				f.failWith("Apply", errRefusedPort)
+			},
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{"did not answer any more for 10m", "ConnectionRefused", "The host was not changed."},
+		},
+		{
+			name: "the host does not answer any more while it is changed", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
+				f.failWith("Apply", errLost)
+			},
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{"did not answer any more for 10m", "stays cordoned until"}, wantCordoned: true,
+		},
+		{
+			name: "the host does not answer any more while it is changed, which nobody notices", set: func(f *fixture, _ *scriptedConfiguration) { f.failWith("Apply", errLost) },
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{"did not answer any more for 10m", "concerns no pod, so the Node stays as it is"},
 		},
 		{
 			name: "another one changes the host for a while", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -212,7 +227,7 @@ func TestConfigure(t *testing.T) {
 					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"run" changes this host`}
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "another one changes the host all the time", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -220,39 +235,47 @@ func TestConfigure(t *testing.T) {
 					return &api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonLocked, Error: `"apply" changes this host, process 7`}
 				}
 			},
-			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "changing the host for more than 15m"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{`"apply" changes this host, process 7`, "changing the host for more than 15m", "The host was not changed."},
 		},
 		{
 			name: "a file is missing after all", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonPayload, Error: "not on the host yet: kubelet.exe"})
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "something is in the way", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonConflict, Error: "service containerd is not ours"})
 			},
-			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"service containerd is not ours", "Node win-1 stays cordoned until"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{"service containerd is not ours", "The host was not changed."},
+		},
+		{
+			name: "something is in the way of a drained Node", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactDrain
+				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonConflict, Error: "service containerd is not ours"})
+			},
+			want: failed, wantSteps: "SSSS SkSSS Fkkk kkkkk", wantMessage: []string{"The host was not changed. Node win-1 is schedulable."}, wantDrains: 1,
 		},
 		{
 			name: "a service does not start", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
 				f.host.result = once(&api.Result{Outcome: api.OutcomeFailed, Reason: api.ReasonStep, Error: "Update Service kubelet: it stopped with exit code 1"})
 			},
-			want: failed, wantSteps: "SSSS Skkk Fkkk kkkkk", wantMessage: []string{"kubelet: it stopped with exit code 1", "stays cordoned"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkkk Fkkk kkkkk", wantMessage: []string{"kubelet: it stopped with exit code 1", "stays cordoned"}, wantCordoned: true,
 		},
 		{
 			name: "the disk of the host is full", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.needsFiles = true
 				f.failWith("Deliver", errNoSpace)
 			},
-			want: failed, wantSteps: "SSSS SFkk kkkk kkkkk", wantMessage: []string{"disk is full", "kubelet.exe"},
+			want: failed, wantSteps: "SSSS SFkkk kkkk kkkkk", wantMessage: []string{"disk is full", "kubelet.exe"},
 		},
 		{
 			name: "what arrives is not what was sent", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.needsFiles = true
 				f.failWith("Deliver", errDigest)
 			},
-			want: failed, wantSteps: "SSSS SFkk kkkk kkkkk", wantMessage: []string{"digest is wrong"},
+			want: failed, wantSteps: "SSSS SFkkk kkkk kkkkk", wantMessage: []string{"digest is wrong"},
 		},
 		{
 			name: "the connection breaks while files are sent", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -265,43 +288,44 @@ func TestConfigure(t *testing.T) {
 					return errLost
 				}
 			},
-			want: succeeded, wantSteps: "SSSS SSkk Skkk kkSSS", wantApplies: []string{"new None"},
+			want: succeeded, wantSteps: "SSSS SSkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "pods do not leave", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact = config.ImpactDrain
 				f.drain.err = &drain.TimeoutError{Total: 1, Pods: []string{"a/b"}}
 			},
-			want: failed, wantSteps: "SSSS SkSF kkkk kkkkk", wantMessage: []string{"a/b", "The host was not changed. Node win-1 is schedulable."}, wantDrains: 1,
+			want: failed, wantSteps: "SSSS SkSSF kkkk kkkkk", wantMessage: []string{"a/b", "The host was not changed. Node win-1 is schedulable."}, wantDrains: 1,
 		},
 		{
 			name: "people have cordoned the Node", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact = config.ImpactDrain
 				f.cordonByHand()
 			},
-			want: succeeded, wantSteps: "SSSS SkkS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1, wantCordoned: true,
+			want: succeeded, wantSteps: "SSSS SkSkS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1, wantCordoned: true,
 		},
 		{
 			name: "a configuration before failed", set: mark("op-0 Reconfigure (asked for by bob)"), want: succeeded,
-			wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+			wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 		{
 			name: "a configuration before failed, and containers end", set: func(f *fixture, c *scriptedConfiguration) {
 				mark("op-0 Reconfigure (asked for by bob)")(f, c)
 				f.host.impact = config.ImpactDrain
 			},
-			want: succeeded, wantSteps: "SSSS SkSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+			want: succeeded, wantSteps: "SSSS SkSSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
 		},
 		{
 			name: "a drain before cordoned the Node", set: mark("op-0 (asked for by bob)"), want: succeeded,
-			wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"}, wantCordoned: true,
+			wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"}, wantCordoned: true,
 		},
 		{
 			name: "something changes the host back", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
 				f.host.onApplied = func(string) { f.host.is = "other" }
 			},
-			want: failed, wantSteps: "SSSS Skkk Skkk kkSSF", wantMessage: []string{"differs again", "has another content", "Node win-1 stays cordoned until"},
-			wantApplies: []string{"new None"}, wantCordoned: true,
+			want: failed, wantSteps: "SSSS Skkkk Skkk kkSSF", wantMessage: []string{"differs again", "has another content", "Node win-1 stays cordoned until"},
+			wantApplies: []string{"new Restart"}, wantCordoned: true,
 		},
 		{
 			name: "what is wanted changes meanwhile", set: func(f *fixture, c *scriptedConfiguration) {
@@ -314,13 +338,13 @@ func TestConfigure(t *testing.T) {
 					return nil
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantMessage: []string{"configured again"}, wantApplies: []string{"new None"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantMessage: []string{"configured again"}, wantApplies: []string{"new None"},
 		},
 		{
 			name: "an input is missing", set: func(_ *fixture, c *scriptedConfiguration) {
 				c.err = func() error { return errors.New("ConfigMap kube-root-ca.crt is missing: make it") }
 			},
-			want: failed, wantSteps: "SSSS Fkkk kkkk kkkkk", wantMessage: []string{"ConfigMap kube-root-ca.crt is missing"},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"ConfigMap kube-root-ca.crt is missing"},
 		},
 		{
 			name: "the API server is away for a moment", set: func(_ *fixture, c *scriptedConfiguration) {
@@ -332,7 +356,7 @@ func TestConfigure(t *testing.T) {
 					return fmt.Errorf("reading: %w", apierrors.NewServiceUnavailable("away"))
 				}
 			},
-			want: succeeded, wantSteps: "SSSS Skkk Skkk kkSSS", wantApplies: []string{"new None"},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new None"},
 		},
 	}
 	for _, tt := range tests {
@@ -358,7 +382,7 @@ func TestConfigure(t *testing.T) {
 					t.Errorf("%q is missing in %q", want, op.Message)
 				}
 			}
-			if diff := cmp.Diff(tt.wantApplies, f.host.applies); diff != "" {
+			if diff := gocmp.Diff(tt.wantApplies, f.host.applies); diff != "" {
 				t.Errorf("what was applied (-want +got)\n%s", diff)
 			}
 			if got := f.host.restarts(); got != tt.wantRestarts || f.drain.runs != tt.wantDrains {
@@ -399,7 +423,7 @@ func TestConfigureTells(t *testing.T) {
 	if op.Revision != "new" || op.Impact != v1alpha1.ImpactRestart || op.Progress != nil {
 		t.Errorf("revision %q, impact %q, progress %v", op.Revision, op.Impact, op.Progress)
 	}
-	if diff := cmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
+	if diff := gocmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
 		t.Errorf("progress (-want +got)\n%s", diff)
 	}
 	want := "Changes: 1, their impact is Restart. Files to send: 1, 5 MiB."
@@ -505,6 +529,7 @@ func TestFailureIsInterrupted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, newInstance(reconfigureOperation()))
 	f.configure()
+	f.host.impact = config.ImpactRestart
 	f.host.onApplied = func(string) { f.host.is = "other" } // Verify fails
 	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
 		if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
@@ -549,7 +574,9 @@ func TestCancelConfiguration(t *testing.T) {
 	tests := []struct {
 		name string
 		// hang is a question that the host does not answer until it is canceled.
-		hang         string
+		hang string
+		// why it does not. Nil: it cannot be reached.
+		why          error
 		set          func(*fixture)
 		change       change
 		want         []string
@@ -558,7 +585,15 @@ func TestCancelConfiguration(t *testing.T) {
 	}{
 		{name: "while it is planned", hang: "Plan", want: []string{"Nothing was changed."}, wantIs: "old"},
 		{name: "while files are sent", hang: "Deliver", want: []string{"Nothing was changed."}, wantIs: "old"},
-		{name: "while it is applied", hang: "Apply", want: []string{"half way", "reconfigure it again, or remove it", "Node win-1 stays cordoned until"}, wantCordoned: true, wantIs: "old"},
+		{name: "before it is applied", hang: "Apply", want: []string{"Nothing was changed."}, wantIs: "old"},
+		{
+			name: "while it is applied", hang: "Apply", why: errLost, set: func(f *fixture) { f.host.impact = config.ImpactRestart },
+			want: []string{"half way", "reconfigure it again, or remove it", "Node win-1 stays cordoned until"}, wantCordoned: true, wantIs: "old",
+		},
+		{
+			name: "while it is applied, which nobody notices", hang: "Apply", why: errLost,
+			want: []string{"half way", "reconfigure it again, or remove it", "the Node stays as it is"}, wantIs: "old",
+		},
 		{
 			name: "while Windows restarts", hang: "BootID", set: func(f *fixture) { f.host.impact, f.host.needsReboot, f.host.needsFiles = config.ImpactReboot, 1, false },
 			want: []string{"half way", "stays cordoned until"}, wantCordoned: true, wantIs: "old",
@@ -580,7 +615,7 @@ func TestCancelConfiguration(t *testing.T) {
 			if tt.set != nil {
 				tt.set(f)
 			}
-			f.failWith(tt.hang, errRefusedPort)
+			f.failWith(tt.hang, cmp.Or(tt.why, error(errRefusedPort)))
 			r, _ := f.process()
 			f.reconcile(r)
 			f.eventually("the host to be asked", func() bool {

@@ -275,8 +275,7 @@ func (f *fixture) registers() {
 		f.t.Fatal(err)
 	}
 	f.host.onApplied = func(string) {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "uid-of-node"}}
-		if _, err := f.kube.CoreV1().Nodes().Create(context.Background(), node, metav1.CreateOptions{}); err != nil {
+		if _, err := f.kube.CoreV1().Nodes().Create(context.Background(), readyNode("uid-of-node"), metav1.CreateOptions{}); err != nil {
 			return // it is one already
 		}
 		f.edit(func(i *v1alpha1.WindowsInstance) {

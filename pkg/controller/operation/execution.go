@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,8 @@ type execution struct {
 	interrupted bool
 	// unsent: the restart was recorded, and not asked for.
 	unsent bool
+	// changed: the host has reported a first change, or it is not known whether it has begun.
+	changed bool
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
@@ -73,6 +76,7 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 	defer e.Disruptions.Release(e.key)
 	defer e.Restarts.Release(e.key)
 	e.Disruptions.Resume(e.instance)
+	e.Restarts.Resume(e.instance)
 	if e.operation().Phase == v1alpha1.OperationPending {
 		if err := e.start(ctx); err != nil {
 			return err
@@ -98,6 +102,9 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 			cancel(errCanceled)
 		}
 		e.interrupted = first && step.State == v1alpha1.StepRunning
+		if e.interrupted && slices.Contains(changingSteps, step.Name) {
+			e.changed = true
+		}
 		err := e.step(ctx, cancelable, step.Name)
 		switch {
 		case err == nil:

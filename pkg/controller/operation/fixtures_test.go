@@ -10,14 +10,17 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -256,9 +259,13 @@ type fixture struct {
 	// disruptions and restarts are the slots of the process that was started last.
 	disruptions, restarts *rollout.Slots
 	restartLimit          int
-	host                  *scriptedHost
-	drain                 *scriptedDrain
-	clock                 hasty
+	// settle is for how long Nodes have to stay ready.
+	settle time.Duration
+	// silent kubelets do not renew the Leases of their Nodes.
+	silent atomic.Bool
+	host   *scriptedHost
+	drain  *scriptedDrain
+	clock  hasty
 
 	mu     sync.Mutex
 	events []string
@@ -306,12 +313,16 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 	t.Helper()
 	f := &fixture{t: t, clock: newHasty(), drain: &scriptedDrain{}}
 	f.host = &scriptedHost{clock: f.clock, boots: 1, started: f.clock.Now(), fail: map[string]func() error{}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "uid-of-node"}}
-	// The kubelet of the tests reports from the future, so that it has always spoken since the restart.
-	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(f.clock.Now().Add(1000 * time.Hour)),
-	}}
+	node := readyNode("uid-of-node")
 	f.kube = fake.NewClientset(node.DeepCopy())
+	renewed := metav1.NewMicroTime(f.clock.Now())
+	f.kube.PrependReactor("get", "leases", func(action clienttesting.Action) (bool, kruntime.Object, error) {
+		if !f.silent.Load() {
+			renewed = metav1.NewMicroTime(renewed.Add(time.Microsecond)) // whatever the clock of the host says
+		}
+		name := action.(clienttesting.GetAction).GetName() //nolint:forcetypeassert // see the verb
+		return true, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}, nil
+	})
 	scheme := kruntime.NewScheme()
 	for _, add := range []func(*kruntime.Scheme) error{corev1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -349,13 +360,24 @@ func newFixture(t *testing.T, instance *v1alpha1.WindowsInstance, others ...clie
 	return f
 }
 
+// readyNode is a Node whose kubelet reports from the future, so that it has always spoken
+// since the restart.
+func readyNode(uid types.UID) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: uid},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(time.Now().Add(1000 * time.Hour)),
+		}}},
+	}
+}
+
 // process starts the controller as a process does; stop ends it and waits until it has.
 func (f *fixture) process() (r *Reconciler, stop func()) {
 	f.t.Helper()
 	f.disruptions, f.restarts = rollout.NewDisruptionSlots(rollout.DefaultDisruptions), rollout.NewRestartSlots(cmp.Or(f.restartLimit, rollout.DefaultRestarts))
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
-		Kube: f.kube, Concurrent: 2,
+		Kube: f.kube, Concurrent: 2, Settle: f.settle,
 	})
 	r.clock, r.drainer = f.clock, f.drain
 	ctx, cancel := context.WithCancel(context.Background())

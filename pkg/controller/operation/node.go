@@ -44,9 +44,8 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 	if node == nil {
 		return noNode, nil
 	}
-	if e.operation().Type == v1alpha1.OperationReconfigure {
-		// Uncordon gives the slot back, or the end of the execution does.
-		if err := e.waitForSlot(ctx, e.Disruptions); err != nil {
+	if op := e.operation(); op.Type == v1alpha1.OperationReconfigure && op.FindStep(v1alpha1.StepWaitForSlot) == nil {
+		if err := e.takeSlot(ctx); err != nil { // releases before that step have waited here
 			return result{}, err
 		}
 	}

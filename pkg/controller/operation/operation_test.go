@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
@@ -522,33 +521,6 @@ func TestCountPods(t *testing.T) {
 			got := countPods(tt.before, tt.now)
 			if text := fmt.Sprintf("%d/%d", got.Done, got.Total); text != tt.want {
 				t.Errorf("got %s, want %s", text, tt.want)
-			}
-		})
-	}
-}
-
-func TestUnready(t *testing.T) {
-	boot := time.Date(2026, 3, 14, 15, 9, 26, 535e6, time.UTC)
-	node := func(status corev1.ConditionStatus, heartbeat time.Time) *corev1.Node {
-		return &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Message: "why", LastHeartbeatTime: metav1.NewTime(heartbeat)}}}}
-	}
-	tests := []struct {
-		name string
-		node *corev1.Node
-		want string
-	}{
-		{"ready", node(corev1.ConditionTrue, boot.Add(time.Second)), ""},
-		{"ready, said in the second of the boot", node(corev1.ConditionTrue, boot.Truncate(time.Second)), ""},
-		{"ready as it was before", node(corev1.ConditionTrue, boot.Add(-time.Second)), "Its kubelet has not reported since the restart"},
-		{"not ready", node(corev1.ConditionFalse, boot.Add(time.Second)), "Ready is False: why"},
-		{"silent", node(corev1.ConditionUnknown, boot.Add(time.Second)), "Ready is Unknown: why"},
-		{"no condition", &corev1.Node{}, "It has no condition Ready"},
-		{"gone", nil, "The Node does not exist any more"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := unready(tt.node, boot); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

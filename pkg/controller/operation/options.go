@@ -5,6 +5,7 @@ package operation
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
@@ -40,6 +41,9 @@ type Options struct {
 	// wait as Pending. Uncordons and cancellations, which take no time, do not count.
 	// Usually [DefaultConcurrent].
 	Concurrent int
+	// Settle is for how long a Node must stay ready after a change or a restart that disturbs
+	// its pods, before that counts as a success. 0: it need not. Usually [DefaultSettle].
+	Settle time.Duration
 	// Registerer takes the metrics. Nil: there are none.
 	Registerer prometheus.Registerer
 }

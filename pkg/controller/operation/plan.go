@@ -57,6 +57,7 @@ type result struct {
 var steps = map[string]step{
 	v1alpha1.StepConnect:       {(*execution).connect, "Connecting to the host."},
 	v1alpha1.StepCheckPending:  {(*execution).checkPending, "Checking whether Windows waits for a restart."},
+	v1alpha1.StepWaitForSlot:   {(*execution).waitForSlot, "Waiting until <node> may be disrupted."},
 	v1alpha1.StepCordon:        {(*execution).cordon, "Cordoning <node>."},
 	v1alpha1.StepEvict:         {(*execution).evict, "Evicting the pods of <node>."},
 	v1alpha1.StepDrain:         {(*execution).evict, "Evicting the pods of <node>."},
@@ -124,7 +125,7 @@ func planReconfigure(configured bool) []string {
 	names := []string{v1alpha1.StepConnect, v1alpha1.StepFacts, v1alpha1.StepPreflight, v1alpha1.StepAgent}
 	if configured {
 		names = append(names,
-			v1alpha1.StepPlan, v1alpha1.StepTransfer, v1alpha1.StepCordon, v1alpha1.StepDrain,
+			v1alpha1.StepPlan, v1alpha1.StepTransfer, v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepDrain,
 			v1alpha1.StepApply, v1alpha1.StepRestart, v1alpha1.StepBoot, v1alpha1.StepFinish,
 			v1alpha1.StepJoin, v1alpha1.StepNetwork, v1alpha1.StepNodeReady, v1alpha1.StepUncordon)
 	}

@@ -29,7 +29,7 @@ func TestPlan(t *testing.T) {
 		{"reconfigure, the agent only", reconfigureOperation(), false, "Connect Facts Preflight Agent Verify"},
 		{
 			"reconfigure", reconfigureOperation(), true,
-			"Connect Facts Preflight Agent Plan Transfer Cordon Drain Apply Restart Boot Finish Join Network NodeReady Uncordon Verify",
+			"Connect Facts Preflight Agent Plan Transfer WaitForSlot Cordon Drain Apply Restart Boot Finish Join Network NodeReady Uncordon Verify",
 		},
 		{"remove", removeOperation(), true, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
 		{"remove, the agent only", removeOperation(), false, "Connect Cordon Drain Cleanup Restart Boot DeleteNode Forget"},
@@ -55,11 +55,11 @@ func TestRewind(t *testing.T) {
 	now := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	tests := []struct {
 		name   string
-		states string // of Plan, Transfer, Cordon, Drain and Apply
+		states string // of Plan, Transfer, WaitForSlot, Cordon, Drain and Apply
 		want   string
 	}{
-		{"nothing had to leave", "Succeeded Skipped Skipped Skipped Running", "Pending Pending Pending Pending Pending"},
-		{"the Node is drained", "Succeeded Succeeded Succeeded Succeeded Running", "Pending Pending Succeeded Succeeded Pending"},
+		{"nothing had to leave", "Succeeded Skipped Skipped Skipped Skipped Running", "Pending Pending Pending Pending Pending Pending"},
+		{"the Node is drained", "Succeeded Succeeded Succeeded Succeeded Succeeded Running", "Pending Pending Pending Succeeded Succeeded Pending"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestRewind(t *testing.T) {
 			op.Steps[first-1].State = v1alpha1.StepSucceeded
 			rewind(&op, v1alpha1.StepPlan, v1alpha1.StepApply)
 			var got []string
-			for _, step := range op.Steps[first : first+5] {
+			for _, step := range op.Steps[first : first+6] {
 				got = append(got, string(step.State))
 				if step.State == v1alpha1.StepPending && step.StartedAt != nil {
 					t.Errorf("%s has begun", step.Name)

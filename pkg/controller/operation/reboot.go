@@ -12,11 +12,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
@@ -333,68 +330,4 @@ func (e *execution) providerID(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return node.Spec.ProviderID, nil
-}
-
-// nodeReady waits until the kubelet of this boot says that the Node is ready.
-func (e *execution) nodeReady(ctx context.Context) (result, error) {
-	op := e.operation()
-	if op.Node == nil {
-		return noNode, nil
-	}
-	what := "the host is back, and its Node %s did not become ready"
-	if op.Type == v1alpha1.OperationReconfigure {
-		what = "the host is configured, and its Node %s did not become ready"
-		built, err := e.build(ctx)
-		if err != nil {
-			return result{}, err
-		}
-		if len(built.Waiting) > 0 {
-			return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
-		}
-	}
-	deadline := e.rebootDeadline()
-	facts, err := ask(ctx, e.clock, deadline, askTimeout, e.readFacts)
-	if err != nil {
-		return result{}, e.blame(ctx, "the host does not report when it was started", err)
-	}
-	// The kubelet's heartbeat has the clock of the host, as the time of the boot has: that
-	// clock may be wrong, and the two can be compared all the same.
-	since := facts.Boot.Time
-	if restart := op.FindStep(v1alpha1.StepRestart); since.IsZero() && restart.StartedAt != nil {
-		since = restart.StartedAt.Time
-	}
-	err = e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), func(ctx context.Context) (string, error) {
-		node, err := e.cachedNode(ctx)
-		if err != nil {
-			return "", err
-		}
-		if lacks := unready(node, since); lacks != "" || op.Type == v1alpha1.OperationReboot {
-			return lacks, nil
-		}
-		// For a while a Node looks ready although its kubelet has just stopped.
-		_, lacks := e.checkServices(ctx)
-		return lacks, nil
-	})
-	if err != nil {
-		return result{}, e.late(ctx, fmt.Sprintf(what, op.Node.Name), err)
-	}
-	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
-}
-
-// unready says what a Node lacks to be ready after a boot, empty if nothing. Until the
-// kubelet has spoken again, the Node says what it said before.
-func unready(node *corev1.Node, boot time.Time) string {
-	if node == nil {
-		return "The Node does not exist any more"
-	}
-	ready := object.NodeReady(node)
-	switch {
-	case ready == nil:
-		return "It has no condition Ready"
-	case ready.Status != corev1.ConditionTrue:
-		return fmt.Sprintf("Ready is %s: %s", ready.Status, ready.Message)
-	case ready.LastHeartbeatTime.Time.Before(boot.Truncate(time.Second)): // it has whole seconds
-		return "Its kubelet has not reported since the restart"
-	}
-	return ""
 }

@@ -68,6 +68,9 @@ func (e *execution) update(ctx context.Context, change func(*v1alpha1.Operation)
 		for {
 			changed := e.instance.DeepCopy()
 			change(changed.Status.Operation)
+			if op := changed.Status.Operation; e.changed && op.Type == v1alpha1.OperationReconfigure {
+				op.HostChanged = true
+			}
 			boundMessages(changed.Status.Operation)
 			if equality.Semantic.DeepEqual(changed.Status, e.instance.Status) {
 				return nil

@@ -26,22 +26,52 @@ type Slots interface {
 	// Resume takes the slot again that an execution before this one took, if the record of
 	// the operation says that there was one.
 	Resume(instance *v1alpha1.WindowsInstance)
+	// Hold takes a slot whatever the limit is and whoever waits.
+	Hold(key types.NamespacedName)
 	// Release gives back the slot, or the place in the queue, if there is one.
 	Release(key types.NamespacedName)
 }
 
-// takeRestartSlot waits until services of the host may be restarted. The slot is given back at
-// the end of the execution, when it is known whether the host works with the change.
-func (e *execution) takeRestartSlot(ctx context.Context) error {
-	op := e.operation()
-	if !op.ByController() || op.Impact != v1alpha1.ImpactRestart || op.Node == nil {
-		return nil
+// waitForSlot waits until the host may be disrupted as far as was planned. Nothing is touched
+// before. Uncordon gives a slot for disruptions back; everything else does the end of the
+// execution, when it is known whether the host works with the change.
+func (e *execution) waitForSlot(ctx context.Context) (result, error) {
+	if e.joins() {
+		return noNode, nil
 	}
-	return e.waitForSlot(ctx, e.Restarts)
+	if e.slots() == nil {
+		return result{skipped: true, message: "No slot is needed: the change disturbs no pod, or a person asked for it."}, nil
+	}
+	if err := e.takeSlot(ctx); err != nil {
+		return result{}, err
+	}
+	return result{message: "The host may be disrupted now."}, nil
 }
 
-// waitForSlot waits until the host has a slot.
-func (e *execution) waitForSlot(ctx context.Context, slots Slots) error {
+// slots are those of which the host needs one for what was planned. Nil: it needs none.
+func (e *execution) slots() Slots {
+	op := e.operation()
+	switch {
+	case op.Node == nil:
+	case disruptive(op.Impact):
+		return e.Disruptions
+	case op.Impact == v1alpha1.ImpactRestart && op.ByController():
+		return e.Restarts
+	}
+	return nil
+}
+
+// takeSlot waits until the host has the slot that it needs. A host that is half way has
+// one at once: that others are being changed, or have failed, is no reason to leave it so.
+func (e *execution) takeSlot(ctx context.Context) error {
+	slots := e.slots()
+	if slots == nil {
+		return nil
+	}
+	if op := e.operation(); op.FindStep(v1alpha1.StepWaitForSlot) != nil && (op.HostChanged || cordonedByUs(op)) {
+		slots.Hold(e.key)
+		return nil
+	}
 	for {
 		waitsFor, err := e.trySlot(ctx, slots)
 		if err != nil || waitsFor == "" {

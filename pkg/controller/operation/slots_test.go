@@ -4,6 +4,7 @@
 package operation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func askedForBy(who string) change {
 func reconfigured(phase v1alpha1.OperationPhase, impact v1alpha1.ChangeImpact) v1alpha1.Operation {
 	op := reconfigureOperation()
 	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps(plan(&op, true))
-	op.FindStep(v1alpha1.StepApply).StartedAt = new(metav1.Now())
+	op.HostChanged = true
 	op.Node = &v1alpha1.OperationNode{Name: "win-2"}
 	return op
 }
@@ -113,7 +114,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 			f.reconcile(r)
 			if tt.waits != "" {
 				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, tt.waits) })
-				if f.get().Status.Operation.FindStep(v1alpha1.StepApply).State != v1alpha1.StepRunning || wasApplied(f) {
+				if f.get().Status.Operation.FindStep(v1alpha1.StepApply).State != v1alpha1.StepPending || wasApplied(f) {
 					t.Error("it does not wait")
 				}
 				if tt.broken {
@@ -187,4 +188,79 @@ func wasApplied(f *fixture) bool {
 	f.host.mu.Lock()
 	defer f.host.mu.Unlock()
 	return len(f.host.applies) > 0
+}
+
+// TestWaitingForASlotTouchesNothing: a host that waits can be taken back as if nobody had
+// ever asked.
+func TestWaitingForASlotTouchesNothing(t *testing.T) {
+	t.Parallel()
+	for _, impact := range []config.Impact{config.ImpactRestart, config.ImpactDrain} {
+		for _, deleted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, deleted %v", impact, deleted), func(t *testing.T) {
+				t.Parallel()
+				f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
+					i.Finalizers = []string{v1alpha1.HostFinalizer}
+				}), brokenNeighbor())
+				f.configure()
+				f.host.impact = impact
+				r, _ := f.process()
+				f.reconcile(r)
+				f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
+				if deleted {
+					if err := f.raw.Delete(t.Context(), f.get()); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					f.edit(func(i *v1alpha1.WindowsInstance) {
+						i.Status.Operation.CancelRequestedBy, i.Status.Operation.CancelRequestedAt = "bob", new(metav1.Now())
+					})
+				}
+				f.reconcile(r)
+				op := f.waitForEnd()
+				node := f.node()
+				if op.Phase != v1alpha1.OperationCanceled || !strings.HasSuffix(op.Message, " Nothing was changed.") || op.MayHaveChangedHost() ||
+					node.Spec.Unschedulable || len(node.Annotations) > 0 || f.host.count("Apply") > 0 {
+					t.Errorf("it is %s, changed %v, cordoned %v: %s", op.Phase, op.MayHaveChangedHost(), node.Spec.Unschedulable, op.Message)
+				}
+			})
+		}
+	}
+}
+
+// TestHalfWay: a host that an execution before this one has begun to change, or has cordoned,
+// does not wait for others, however many are being changed and whoever is broken.
+func TestHalfWay(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		// running is the step at which the other process was killed.
+		running string
+		impact  v1alpha1.ChangeImpact
+	}{
+		{"services are being restarted", v1alpha1.StepApply, v1alpha1.ImpactRestart},
+		{"the Node is being cordoned", v1alpha1.StepCordon, v1alpha1.ImpactDrain},
+		{"the host is planned again after a part", v1alpha1.StepPlan, v1alpha1.ImpactRestart},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
+				op := i.Status.Operation
+				op.Phase, op.Impact, op.Steps = v1alpha1.OperationRunning, tt.impact, newSteps(plan(op, true))
+				op.Node = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}
+				op.HostChanged = tt.running == v1alpha1.StepPlan
+				for n := range op.Steps {
+					op.Steps[n].StartedAt = new(metav1.Now())
+					if op.Steps[n].State = v1alpha1.StepSucceeded; op.Steps[n].Name == tt.running {
+						op.Steps[n].State = v1alpha1.StepRunning
+						break
+					}
+				}
+			}), brokenNeighbor())
+			f.configure()
+			f.host.impact = config.Impact(tt.impact)
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.is != "new" {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
 }

@@ -39,7 +39,7 @@ func reconfigureOperation() v1alpha1.Operation {
 // newSteps are those of a configuration that matter here.
 func newSteps() []v1alpha1.OperationStep {
 	var steps []v1alpha1.OperationStep
-	for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepApply, v1alpha1.StepUncordon} {
+	for _, name := range []string{v1alpha1.StepWaitForSlot, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepApply, v1alpha1.StepUncordon} {
 		steps = append(steps, v1alpha1.OperationStep{Name: name, State: v1alpha1.StepPending})
 	}
 	return steps
@@ -50,7 +50,7 @@ func newSteps() []v1alpha1.OperationStep {
 func reconfigured(phase v1alpha1.OperationPhase, impact v1alpha1.ChangeImpact) v1alpha1.Operation {
 	op := reconfigureOperation()
 	op.ID, op.Phase, op.Impact, op.Steps = "op-"+strings.ToLower(string(phase)), phase, impact, newSteps()
-	op.FindStep(v1alpha1.StepApply).StartedAt = ptr.To(metav1.Now())
+	op.HostChanged = true
 	op.Node = &v1alpha1.OperationNode{Name: "win-2"}
 	return op
 }
@@ -73,7 +73,7 @@ func TestBrokenBy(t *testing.T) {
 	archived := reconfigured(failed, drain)
 	archived.HostChanged, archived.Steps = true, nil
 	inTheDrain := reconfigured(failed, drain)
-	inTheDrain.FindStep(v1alpha1.StepApply).StartedAt = nil
+	inTheDrain.HostChanged = false
 	joining := reconfigured(failed, v1alpha1.ImpactReboot)
 	joining.Node = nil
 	reboot := reconfigured(failed, drain)

@@ -37,7 +37,6 @@ const DefaultRestarts = 10
 type Slots struct {
 	limit int
 	// disrupted says whether a host needs a slot according to the record of its operation.
-	// Nil: records do not count.
 	disrupted func(*v1alpha1.Operation) bool
 
 	mu      sync.Mutex // guards what follows
@@ -57,7 +56,7 @@ func NewDisruptionSlots(limit int) *Slots {
 // reach all hosts before anybody sees it. Hosts without a Node need none, nor does what
 // people request. The limit is usually [DefaultRestarts].
 func NewRestartSlots(limit int) *Slots {
-	return &Slots{limit: limit, holders: map[types.NamespacedName]bool{}}
+	return &Slots{limit: limit, disrupted: restarting, holders: map[types.NamespacedName]bool{}}
 }
 
 // Take takes a slot for the host of an instance, or joins the queue if there is none. It
@@ -92,11 +91,16 @@ func (s *Slots) Confirm(instance *v1alpha1.WindowsInstance, instances []v1alpha1
 // Resume takes a slot, whatever the limit is, if the host has had one according to the
 // record of its operation: another process, or an earlier execution of this one, took it.
 func (s *Slots) Resume(instance *v1alpha1.WindowsInstance) {
-	if s.disrupted != nil && s.disrupted(instance.Status.Operation) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.holders[client.ObjectKeyFromObject(instance)] = true
+	if s.disrupted(instance.Status.Operation) {
+		s.Hold(client.ObjectKeyFromObject(instance))
 	}
+}
+
+// Hold takes a slot whatever the limit is, and whoever waits.
+func (s *Slots) Hold(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders[key] = true
 }
 
 // Release gives back the slot of a host, or its place in the queue, if it has one.
@@ -142,9 +146,6 @@ func (s *Slots) take(key types.NamespacedName, recorded []types.NamespacedName) 
 
 // recorded are the hosts that are disrupted according to the records of their operations.
 func (s *Slots) recorded(instances []v1alpha1.WindowsInstance) []types.NamespacedName {
-	if s.disrupted == nil {
-		return nil
-	}
 	var keys []types.NamespacedName
 	for i := range instances {
 		if s.disrupted(instances[i].Status.Operation) {
@@ -156,15 +157,36 @@ func (s *Slots) recorded(instances []v1alpha1.WindowsInstance) []types.Namespace
 
 func compareKeys(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
 
-// disrupted says whether a configuration has, according to its record, cordoned or drained
-// the Node and not uncordoned it yet.
+// disrupted says whether a configuration may, according to its record, cordon and drain the
+// Node, and has not uncordoned it yet.
 func disrupted(op *v1alpha1.Operation) bool {
 	if !op.Active() || op.Type != v1alpha1.OperationReconfigure {
 		return false
 	}
 	cordon, drain, uncordon := op.FindStep(v1alpha1.StepCordon), op.FindStep(v1alpha1.StepDrain), op.FindStep(v1alpha1.StepUncordon)
-	return cordon != nil && drain != nil && uncordon != nil &&
-		cordon.Ended() && drain.State != v1alpha1.StepSkipped && !uncordon.Ended()
+	if cordon == nil || drain == nil || uncordon == nil || drain.State == v1alpha1.StepSkipped || uncordon.Ended() {
+		return false
+	}
+	disruptive := op.Impact == v1alpha1.ImpactDrain || op.Impact == v1alpha1.ImpactReboot
+	return cordon.Ended() || disruptive && hasSlot(op)
+}
+
+// restarting says whether a configuration that the controller recorded may, according to its
+// record, restart services of a Node. It is not known before the end whether that works.
+func restarting(op *v1alpha1.Operation) bool {
+	if !op.Active() || op.Type != v1alpha1.OperationReconfigure || !op.ByController() || op.Node == nil || op.Impact != v1alpha1.ImpactRestart {
+		return false
+	}
+	return hasSlot(op)
+}
+
+// hasSlot says whether the host has got the slot that the operation needs.
+func hasSlot(op *v1alpha1.Operation) bool {
+	slot := op.FindStep(v1alpha1.StepWaitForSlot)
+	if slot == nil { // releases before that step did not record it
+		return op.MayHaveChangedHost()
+	}
+	return slot.State == v1alpha1.StepSucceeded
 }
 
 // describeQueue says what a host waits for that does not get a slot now.

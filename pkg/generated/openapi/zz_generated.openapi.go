@@ -1420,7 +1420,7 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 					},
 					"hostChanged": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Set only in status.history, where operations have no steps: whether the operation began to change the host. In status.operation, the steps say so.",
+							Description: "Whether a reconfigure has begun to change the host: its agent has reported a first change, or the connection was lost so that nobody knows. Empty: the host is as it was.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},

@@ -125,10 +125,14 @@ func (o *Operation) archived() Operation {
 }
 
 // MayHaveChangedHost says whether the operation has begun to change what the host is configured
-// with. It is known of operations in the history, too, which have no steps.
+// with, or nobody knows. Operations of releases that did not record that have no step
+// WaitForSlot: those count from when their step Apply began.
 func (o *Operation) MayHaveChangedHost() bool {
+	if o.HostChanged || o.FindStep(StepWaitForSlot) != nil {
+		return o.HostChanged
+	}
 	apply := o.FindStep(StepApply)
-	return o.HostChanged || apply != nil && apply.StartedAt != nil
+	return apply != nil && apply.StartedAt != nil
 }
 
 // Cancel requests the end of the operation with this ID. To do so twice is the same as to do

@@ -74,6 +74,48 @@ func TestHistoryHasNoSteps(t *testing.T) {
 	}
 }
 
+// TestMayHaveChangedHost: waiting changes nothing, nor does a step that ended before the agent
+// reported a change. What an earlier release did not record is told by its steps.
+func TestMayHaveChangedHost(t *testing.T) {
+	began := new(metav1.NewTime(noon))
+	slot := OperationStep{Name: StepWaitForSlot, State: StepSucceeded, StartedAt: began}
+	apply := OperationStep{Name: StepApply, State: StepFailed, StartedAt: began}
+	for _, tt := range []struct {
+		name string
+		op   Operation
+		want bool
+	}{
+		{"it waits", Operation{Steps: []OperationStep{slot, {Name: StepApply}}}, false},
+		{"no change was reported", Operation{Steps: []OperationStep{slot, apply}}, false},
+		{"a change was reported", Operation{Steps: []OperationStep{slot, apply}, HostChanged: true}, true},
+		{"an earlier release, before it applied", Operation{Steps: []OperationStep{{Name: StepApply}}}, false},
+		{"an earlier release, after", Operation{Steps: []OperationStep{apply}}, true},
+		{"in the history", Operation{HostChanged: true}, true},
+		{"in the history, and unchanged", Operation{}, false},
+	} {
+		if got := tt.op.MayHaveChangedHost(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestHostUnreached(t *testing.T) {
+	for _, tt := range []struct {
+		phase OperationPhase
+		step  OperationStep
+		want  bool
+	}{
+		{OperationFailed, OperationStep{Name: StepConnect, State: StepFailed}, true},
+		{OperationFailed, OperationStep{Name: StepCleanup, State: StepFailed}, false},
+		{OperationFailed, OperationStep{Name: StepConnect, State: StepSucceeded}, false},
+		{OperationCanceled, OperationStep{Name: StepConnect, State: StepCanceled}, false},
+	} {
+		if got := (&Operation{Phase: tt.phase, Steps: []OperationStep{tt.step}}).HostUnreached(); got != tt.want {
+			t.Errorf("%s, %+v: got %v", tt.phase, tt.step, got)
+		}
+	}
+}
+
 // TestByController: a user may be called as they like, and what an earlier release recorded
 // is told by the name.
 func TestByController(t *testing.T) {

@@ -12,6 +12,9 @@ const (
 	StepConnect string = "Connect"
 	// StepCheckPending finds out whether Windows waits for a restart.
 	StepCheckPending string = "CheckPending"
+	// StepWaitForSlot waits until the host may be disrupted by its new configuration. Neither the
+	// host nor its Node is touched meanwhile.
+	StepWaitForSlot string = "WaitForSlot"
 	// StepCordon makes the Node unschedulable.
 	StepCordon string = "Cordon"
 	// StepEvict evicts the pods of the Node, which is all that a drain is for.
@@ -41,8 +44,8 @@ const (
 	StepPlan string = "Plan"
 	// StepTransfer sends the files to the host.
 	StepTransfer string = "Transfer"
-	// StepApply changes the host to the desired configuration. A host is as it was until
-	// this step begins.
+	// StepApply changes the host to the desired configuration. Whether it came as far as a
+	// first change is in status.operation.hostChanged.
 	StepApply string = "Apply"
 	// StepFinish changes what had to wait for the restart.
 	StepFinish string = "Finish"
@@ -74,4 +77,21 @@ func (o *Operation) FindStep(name string) *OperationStep {
 		}
 	}
 	return nil
+}
+
+// Runs returns the step that runs, and which one of all it is, counted from one. Nil: none does.
+func (o *Operation) Runs() (step *OperationStep, number int) {
+	for i := range o.Steps {
+		if o.Steps[i].State == StepRunning {
+			return &o.Steps[i], i + 1
+		}
+	}
+	return nil, 0
+}
+
+// HostUnreached says whether the operation failed because the host could not be reached or
+// logged in to, before anything was done to it.
+func (o *Operation) HostUnreached() bool {
+	connect := o.FindStep(StepConnect)
+	return o.Phase == OperationFailed && connect != nil && connect.State == StepFailed
 }

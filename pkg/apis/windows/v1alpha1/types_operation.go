@@ -153,8 +153,8 @@ type Operation struct {
 	// +optional
 	// +k8s:optional
 	Impact ChangeImpact `json:"impact,omitempty"`
-	// Set only in status.history, where operations have no steps: whether the operation
-	// began to change the host. In status.operation, the steps say so.
+	// Whether a reconfigure has begun to change the host: its agent has reported a first
+	// change, or the connection was lost so that nobody knows. Empty: the host is as it was.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
 	// User who requested its end. Empty: nobody.

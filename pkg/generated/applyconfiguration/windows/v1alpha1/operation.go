@@ -57,8 +57,8 @@ type OperationApplyConfiguration struct {
 	// What a reconfigure costs the workload of the host: None, Restart (services are
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
-	// Set only in status.history, where operations have no steps: whether the operation
-	// began to change the host. In status.operation, the steps say so.
+	// Whether a reconfigure has begun to change the host: its agent has reported a first
+	// change, or the connection was lost so that nobody knows. Empty: the host is as it was.
 	HostChanged *bool `json:"hostChanged,omitempty"`
 	// User who requested its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// DefaultSettle is the usual value of [Options.Settle]. A container runtime that does not
+// answer makes a Node not ready after as long.
+const DefaultSettle = 30 * time.Second
+
+// kubeletSilence is after which time without a report a kubelet is taken for dead. It renews
+// the Lease of its Node every ten seconds.
+const kubeletSilence = 25 * time.Second
+
+// nodeReady waits until the kubelet has reported since the last change and says that the Node is
+// ready, and after what disturbs pods until the Node has stayed so for a while.
+func (e *execution) nodeReady(ctx context.Context) (result, error) {
+	op := e.operation()
+	if op.Node == nil {
+		return noNode, nil
+	}
+	what := "the host is back, and its Node %s did not become ready"
+	if op.Type == v1alpha1.OperationReconfigure {
+		what = "the host is configured, and its Node %s did not become ready"
+		built, err := e.build(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		if len(built.Waiting) > 0 {
+			return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
+		}
+	}
+	deadline := e.rebootDeadline()
+	boot, err := e.bootTime(ctx, deadline)
+	if err != nil {
+		return result{}, err
+	}
+	node, before, err := e.kubeletReport(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	w := &kubeletWatch{boot: boot, newest: before}
+	if node != nil {
+		w.heartbeat = heartbeat(node)
+	}
+	if op.Type == v1alpha1.OperationReconfigure && !e.touched() {
+		w.reported, w.seen = true, e.clock.Now() // nothing was done that it could report after
+	}
+	look := func(settle time.Duration) func(context.Context) (string, error) {
+		return func(ctx context.Context) (string, error) {
+			node, report, err := e.kubeletReport(ctx)
+			if err != nil {
+				return "", err
+			}
+			now := e.clock.Now()
+			lacks := w.observe(now, node, report)
+			if lacks == "" && now.Sub(w.since) < settle {
+				return "It is ready so far", nil
+			}
+			if lacks == "" && op.Type != v1alpha1.OperationReboot {
+				// For a while a Node looks ready although a service has just stopped.
+				if _, lacks = e.checkServices(ctx); lacks != "" {
+					w.since = time.Time{}
+				}
+			}
+			return lacks, nil
+		}
+	}
+	if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Waiting until Node %s is ready.", op.Node.Name), look(0)); err != nil {
+		return result{}, e.late(ctx, fmt.Sprintf(what, op.Node.Name), err)
+	}
+	if e.disturbed() && e.Settle > 0 {
+		if end := e.clock.Now().Add(e.Settle + patience); deadline.Before(end) {
+			deadline = end
+		}
+		if err := e.waitUntil(ctx, deadline, fmt.Sprintf("Watching for %s whether Node %s stays ready.", e.Settle, op.Node.Name), look(e.Settle)); err != nil {
+			if ctx.Err() != nil {
+				return result{}, context.Cause(ctx)
+			}
+			return result{}, fmt.Errorf("Node %s became ready and did not stay so for %s: %w", op.Node.Name, e.Settle, err)
+		}
+	}
+	return result{message: fmt.Sprintf("Node %s is ready.", op.Node.Name)}, nil
+}
+
+// disturbed says whether pods of the Node may have been disturbed by what was done.
+func (e *execution) disturbed() bool {
+	op := e.operation()
+	if op.Type == v1alpha1.OperationReboot {
+		return true
+	}
+	join := op.FindStep(v1alpha1.StepJoin)
+	return e.touched() && op.Impact != v1alpha1.ImpactNone && (join == nil || join.State != v1alpha1.StepSucceeded)
+}
+
+// bootTime is when the host was started, by its own clock, if the operation has restarted
+// it. Otherwise it is zero.
+func (e *execution) bootTime(ctx context.Context, deadline time.Time) (time.Time, error) {
+	op := e.operation()
+	if op.BootID == "" {
+		return time.Time{}, nil
+	}
+	facts, err := ask(ctx, e.clock, deadline, askTimeout, e.readFacts)
+	if err != nil {
+		return time.Time{}, e.blame(ctx, "the host does not report when it was started", err)
+	}
+	return facts.Boot.Time, nil
+}
+
+// kubeletReport reads the Node of the operation and what names the newest report of its kubelet: the
+// renewal of the Lease, and the heartbeat. It is compared with earlier ones for being
+// another, so that it does not matter how the clocks of the host and of others differ. The
+// Node is nil if it does not exist; another one of its name is taken for it, because a host
+// that comes back may have registered again.
+func (e *execution) kubeletReport(ctx context.Context) (*corev1.Node, string, error) {
+	name := e.operation().Node.Name
+	node, err := e.readNode(ctx, name)
+	if err != nil || node == nil {
+		return nil, "", err
+	}
+	report := heartbeat(node).Format(time.RFC3339Nano)
+	err = retryAPI(ctx, e.clock, "Reading the Lease of the Node", isFinal, func() error {
+		lease, err := e.Kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, name, metav1.GetOptions{})
+		if err == nil && lease.Spec.RenewTime != nil {
+			report += " " + lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+		}
+		return err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, "", fmt.Errorf("reading the Lease of Node %s: %w", name, err)
+	}
+	return node, report, nil
+}
+
+// kubeletWatch knows for how long a Node has been ready whose kubelet reports. It does no I/O.
+type kubeletWatch struct {
+	// boot is when the host was restarted, by its own clock. Zero: it was not.
+	boot time.Time
+	// heartbeat is the one before the first look.
+	heartbeat time.Time
+	// newest is the newest report, and seen when it came. reported: one came since the first look.
+	newest   string
+	seen     time.Time
+	reported bool
+	// since is from when on the Node has been ready. Zero: it is not.
+	since time.Time
+}
+
+// observe takes in what the Node says now, and returns what is lacking, empty if it is ready.
+func (w *kubeletWatch) observe(now time.Time, node *corev1.Node, report string) (lacks string) {
+	if report != w.newest {
+		w.newest, w.seen, w.reported = report, now, true
+	}
+	defer func() {
+		switch {
+		case lacks != "":
+			w.since = time.Time{}
+		case w.since.IsZero():
+			w.since = now
+		}
+	}()
+	if lacks := unready(node); lacks != "" {
+		return lacks
+	}
+	switch {
+	case heartbeat(node).Before(w.boot.Truncate(time.Second)) && heartbeat(node).Equal(w.heartbeat): // it has whole seconds
+		return "Its kubelet has not reported since the restart"
+	case !w.reported:
+		return "Its kubelet has not reported since the last change"
+	case now.Sub(w.seen) >= kubeletSilence:
+		return fmt.Sprintf("Its kubelet has not reported for %s", kubeletSilence)
+	}
+	return ""
+}
+
+// heartbeat is when the kubelet last said, by the clock of its host, whether the Node is ready.
+func heartbeat(node *corev1.Node) time.Time {
+	if ready := object.NodeReady(node); ready != nil {
+		return ready.LastHeartbeatTime.Time
+	}
+	return time.Time{}
+}
+
+// unready says what a Node lacks to be ready, empty if nothing.
+func unready(node *corev1.Node) string {
+	if node == nil {
+		return "The Node does not exist any more"
+	}
+	ready := object.NodeReady(node)
+	switch {
+	case ready == nil:
+		return "It has no condition Ready"
+	case ready.Status != corev1.ConditionTrue:
+		return fmt.Sprintf("Ready is %s: %s", ready.Status, ready.Message)
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// TestKubeletWatch: what counts is that reports come, and not what their times are.
+func TestKubeletWatch(t *testing.T) {
+	now := time.Date(2026, 3, 14, 15, 9, 26, 535e6, time.UTC)
+	const (
+		ready    = corev1.ConditionTrue
+		notReady = corev1.ConditionFalse
+		since    = "Its kubelet has not reported since the last change"
+		restart  = "Its kubelet has not reported since the restart"
+		silent   = "Its kubelet has not reported for 25s"
+	)
+	type look struct {
+		after     time.Duration
+		status    corev1.ConditionStatus
+		heartbeat time.Time
+		report    string
+		want      string
+	}
+	old := now.Add(-time.Minute)
+	boot := now.Add(-10 * time.Second)
+	for _, tt := range []struct {
+		name  string
+		watch kubeletWatch
+		looks []look
+	}{
+		{"the kubelet that was there before", kubeletWatch{newest: "1"}, []look{{0, ready, old, "1", since}, {time.Minute, ready, old, "1", since}}},
+		{"it reports", kubeletWatch{newest: "1"}, []look{{0, ready, old, "1", since}, {3 * time.Second, ready, old, "2", ""}}},
+		{"it reports with a clock that is behind", kubeletWatch{newest: "2"}, []look{{0, ready, old, "2", since}, {3 * time.Second, ready, old, "1", ""}}},
+		{"it reports that it is not ready", kubeletWatch{newest: "1"}, []look{{0, notReady, now, "2", "Ready is False: why"}}},
+		{"it is said to be silent", kubeletWatch{newest: "1"}, []look{{0, corev1.ConditionUnknown, now, "1", "Ready is Unknown: why"}}},
+		{"it becomes silent", kubeletWatch{newest: "1"}, []look{{0, ready, old, "2", ""}, {24 * time.Second, ready, old, "2", ""}, {25 * time.Second, ready, old, "2", silent}, {30 * time.Second, ready, old, "3", ""}}},
+		{"restarted, and ready as before", kubeletWatch{newest: "1", boot: boot, heartbeat: old}, []look{{0, ready, old, "2", restart}}},
+		{"restarted, and it has said so", kubeletWatch{newest: "1", boot: boot, heartbeat: old}, []look{{0, ready, boot.Add(time.Second), "2", ""}}},
+		{"restarted, and it said so before the first look", kubeletWatch{newest: "1", boot: boot, heartbeat: boot.Add(time.Second)}, []look{{0, ready, boot.Add(time.Second), "2", ""}}},
+		{"restarted, and its clock was set back", kubeletWatch{newest: "1", boot: boot, heartbeat: old}, []look{{0, ready, old.Add(-time.Hour), "2", ""}}},
+		{"restarted, in the second of the boot", kubeletWatch{newest: "1", boot: boot, heartbeat: boot.Truncate(time.Second)}, []look{{0, ready, boot.Truncate(time.Second), "2", ""}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for n, l := range tt.looks {
+				node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: l.status, Message: "why", LastHeartbeatTime: metav1.NewTime(l.heartbeat)}}}}
+				if got := tt.watch.observe(now.Add(l.after), node, l.report); got != l.want || (l.want == "") == tt.watch.since.IsZero() {
+					t.Errorf("look %d: got %q, want %q; ready since %s", n, got, l.want, tt.watch.since)
+				}
+			}
+		})
+	}
+	w := kubeletWatch{}
+	if got := w.observe(now, nil, ""); got != "The Node does not exist any more" {
+		t.Errorf("a Node that is gone: %q", got)
+	}
+	if got := w.observe(now, &corev1.Node{}, ""); got != "It has no condition Ready" {
+		t.Errorf("no condition: %q", got)
+	}
+}
+
+// TestSuccessIsWhatTheKubeletSays: a change has succeeded when the kubelet has reported after it
+// and its Node has stayed ready for a while.
+func TestSuccessIsWhatTheKubeletSays(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		impact    config.Impact
+		// then is what becomes of the kubelet when the host is changed.
+		then func(*fixture)
+		// steady Nodes are not watched.
+		steady bool
+		want   string
+	}{
+		{"it reports and stays ready", reconfigureOperation(), config.ImpactDrain, nil, false, ""},
+		{"nothing is to be done", reconfigureOperation(), "", func(f *fixture) { f.silent.Store(true) }, true, ""},
+		{"it does not report any more", reconfigureOperation(), config.ImpactRestart, func(f *fixture) { f.silent.Store(true) }, true, "Its kubelet has not reported since the last change"},
+		{"it does not report after a restart", rebootOperation(v1alpha1.RebootGraceful), "", func(f *fixture) { f.silent.Store(true) }, true, "Its kubelet has not reported since the last change"},
+		{"the change concerns no pod", reconfigureOperation(), config.ImpactNone, nil, true, ""},
+		{"it is ready for a moment", reconfigureOperation(), config.ImpactRestart, (*fixture).notReadyWhileWatched, false, "Node win-1 became ready and did not stay so for 30s: Ready is False: no network"},
+		{"it is ready for a moment after a restart", rebootOperation(v1alpha1.RebootForce), "", (*fixture).notReadyWhileWatched, false, "Node win-1 became ready and did not stay so for 30s: Ready is False: no network"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(tt.operation))
+			f.configure()
+			f.settle = DefaultSettle
+			if f.host.impact = tt.impact; tt.impact == "" {
+				f.host.is, f.host.recorded = "new", "new"
+			}
+			watched := false
+			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+				op := i.Status.Operation
+				if step := op.FindStep(v1alpha1.StepNodeReady); after && step != nil && step.State == v1alpha1.StepRunning {
+					if strings.HasPrefix(op.Message, "Watching for 30s whether Node win-1 stays ready.") {
+						watched = true
+					} else if tt.then == nil {
+						return nil
+					}
+					if tt.then != nil {
+						tt.then(f)
+					}
+				}
+				return nil
+			}
+			op := f.finish()
+			if watched == tt.steady {
+				t.Errorf("it was watched: %v", watched)
+			}
+			if tt.want == "" && op.Phase != v1alpha1.OperationSucceeded || tt.want != "" && (op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, tt.want)) {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if tt.want != "" && tt.operation.Reboot == nil && !f.node().Spec.Unschedulable {
+				t.Error("pods may come to the host")
+			}
+		})
+	}
+}
+
+// notReadyWhileWatched has the Node not ready as soon as somebody watches whether it stays so.
+func (f *fixture) notReadyWhileWatched() {
+	if !strings.HasPrefix(f.get().Status.Operation.Message, "Watching") {
+		return
+	}
+	node := f.node()
+	node.Status.Conditions[0].Status, node.Status.Conditions[0].Message = corev1.ConditionFalse, "no network"
+	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Error(err)
+	}
+}
