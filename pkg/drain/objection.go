@@ -32,14 +32,14 @@ func objections(evictable, daemons []corev1.Pod, o Options) []Objection {
 		}
 	}
 	if !o.IgnoreDaemonSets {
-		add("pods of DaemonSets", "ignoreDaemonSets: true lets them stay", daemons, ofDaemonSet)
+		add("pods of DaemonSets", o.FieldPath+"ignoreDaemonSets: true lets them stay", daemons, ofDaemonSet)
 	}
 	if !o.DeleteEmptyDirData {
-		add("pods with emptyDir volumes", "deleteEmptyDirData: true evicts them, and what the volumes hold is lost", evictable, hasEmptyDir)
+		add("pods with emptyDir volumes", o.FieldPath+"deleteEmptyDirData: true evicts them, and what the volumes hold is lost", evictable, hasEmptyDir)
 	}
 	if !o.Force {
-		add("pods that no controller recreates", "force: true evicts them anyway", evictable, unmanaged)
-		add("pods of DaemonSets that are gone", "force: true evicts them anyway", evictable, ofDaemonSet)
+		add("pods that no controller recreates", o.FieldPath+"force: true evicts them anyway", evictable, unmanaged)
+		add("pods of DaemonSets that are gone", o.FieldPath+"force: true evicts them anyway", evictable, ofDaemonSet)
 	}
 	return out
 }

@@ -30,6 +30,9 @@ type Options struct {
 	DisableEviction bool
 	// PodSelector is a label selector; only pods that match leave. Empty: all.
 	PodSelector string
+	// FieldPath is what precedes the names of options in messages, so that people find where to
+	// set them. Empty: nothing.
+	FieldPath string
 	// SkipWaitForDelete is for how long after the end of its grace period a pod that is
 	// being deleted is waited for. 0: until the deadline.
 	SkipWaitForDelete time.Duration

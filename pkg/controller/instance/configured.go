@@ -98,7 +98,7 @@ func (e *evaluation) configured() {
 		e.keep(condition)
 	case last.Active() && current == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s configures the host; status.operation shows its progress.", last.ID)
-	case last.BrokenOff() && !e.foreign():
+	case last.BrokenOff() && !e.foreign() && !e.unharmed():
 		e.configurationFailed(last)
 	case e.waitsFor != "" && current == "":
 		e.wait(condition)
@@ -153,9 +153,7 @@ func (e *evaluation) keepConfigured() {
 	e.keep(v1alpha1.ConditionConfigured)
 }
 
-// configurationFailed records that configuring the host ended without success. As long
-// as it is the same failure, the condition speaks of the generation that failed: that a
-// later one may do better is how the next attempt knows that it need not wait.
+// configurationFailed records that configuring the host ended without success.
 func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
 	const condition = v1alpha1.ConditionConfigured
 	outcome := "failed"
@@ -165,18 +163,65 @@ func (e *evaluation) configurationFailed(last *v1alpha1.Operation) {
 	text := fmt.Sprintf("Operation %s %s: %s The Node of the host, if there is one, may be left cordoned. "+
 		"The controller tries again within half an hour, and sooner when the spec or the desired configuration of the host changes. To try now: kubectl windows reconfigure %s -n %s",
 		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace)
+	e.setFailure(condition, v1alpha1.ReasonConfigurationFailed, text)
+}
+
+// setFailure records an operation that ended without success. As long as it is the same one, the
+// condition speaks of the generation that failed: that a later one may do better is how the
+// next attempt knows that it need not wait.
+func (e *evaluation) setFailure(condition, reason, text string) {
 	generation := e.generation
-	if c := e.get(condition); c != nil && c.Reason == v1alpha1.ReasonConfigurationFailed && c.Message == message.ConditionMessage(text) {
+	if c := e.get(condition); c != nil && c.Reason == reason && c.Message == message.ConditionMessage(text) {
 		generation = c.ObservedGeneration
 	}
-	e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed, text)
+	e.set(condition, metav1.ConditionFalse, reason, text)
 	e.get(condition).ObservedGeneration = generation
+}
+
+// unharmed says whether the host is, and works, as the last configuration that succeeded
+// has left it: those since then ended before they changed anything.
+func (e *evaluation) unharmed() bool {
+	if e.status.CurrentRevision == "" {
+		return false
+	}
+	for _, o := range e.status.Operations() {
+		switch {
+		case o.Type != v1alpha1.OperationReconfigure || o.Active():
+		case o.Phase == v1alpha1.OperationSucceeded:
+			return true
+		case o.MayHaveChangedHost():
+			return false
+		}
+	}
+	// What the history does not have any more is not known, but what was found out then is.
+	c := e.get(v1alpha1.ConditionConfigured)
+	return len(e.status.History) < v1alpha1.MaxHistory || c == nil || c.Reason != v1alpha1.ReasonConfigurationFailed
+}
+
+// aimedAt says whether an operation was to bring the host to a revision. One that ended before
+// it knew its own was to bring it to that of its time.
+func aimedAt(o *v1alpha1.Operation, revision string) bool {
+	return o != nil && (o.Revision == "" || o.Revision == revision)
+}
+
+// updateFailed records that bringing a host, which is as it was, to the desired revision ended
+// without success.
+func (e *evaluation) updateFailed(last *v1alpha1.Operation) {
+	reason, outcome := v1alpha1.ReasonUpdateFailed, "failed"
+	if last.Phase == v1alpha1.OperationCanceled {
+		reason, outcome = v1alpha1.ReasonUpdateCanceled, "was canceled by "+orUnknown(last.CancelRequestedBy)
+	}
+	e.setFailure(v1alpha1.ConditionUpToDate, reason, fmt.Sprintf("The host works with revision %s; the desired one is %s. Operation %s %s before it changed the host: %s "+
+		"The controller tries again within half an hour. To try now: kubectl windows reconfigure %s -n %s",
+		v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)),
+		last.ID, outcome, message.Cause(last.Message), e.instance.Name, e.instance.Namespace))
 }
 
 // revisionCurrent records whether a host that is configured has the desired revision.
 func (e *evaluation) revisionCurrent() {
 	const condition = v1alpha1.ConditionUpToDate
 	known := e.get(condition)
+	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
 	switch {
 	case e.inputs != nil:
 		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonInputsMissing, e.inputsMessage())
@@ -188,6 +233,8 @@ func (e *evaluation) revisionCurrent() {
 		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonForeignNode, "The host was not configured by this controller, so its revision is unknown.")
 	case e.status.CurrentRevision == "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host is not configured yet; the desired revision is %s.", orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
+	case e.status.CurrentRevision != e.status.DesiredRevision && aimedAt(last, e.status.DesiredRevision) && last.BrokenOff() && e.unharmed():
+		e.updateFailed(last)
 	case e.status.CurrentRevision != e.status.DesiredRevision:
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonRevisionOutdated, "The host has revision %s; the desired one is %s.", v1alpha1.ShortRevision(e.status.CurrentRevision), orUnknown(v1alpha1.ShortRevision(e.status.DesiredRevision)))
 	default:

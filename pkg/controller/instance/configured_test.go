@@ -69,7 +69,19 @@ func TestEvaluateConfigured(t *testing.T) {
 	notFit := healthy(func(f *api.Facts) { f.System.Build = 14393 })
 	history := known(t)
 	history.Status.Operation = &v1alpha1.Operation{ID: "op-2", Type: v1alpha1.OperationUncordon, Phase: v1alpha1.OperationSucceeded}
-	history.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
+	history.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true, Message: "Disk full", FinishedAt: &metav1.Time{Time: testNow.Add(-time.Hour)}}}
+	refused := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	canceled := reconfigured(t, revision2, v1alpha1.OperationCanceled)
+	canceled.Status.Operation.CancelRequestedBy = "bob"
+	tooOld := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	tooOld.Status.Operation.Revision = "3333333333333333"
+	current := reconfigured(t, revision1, v1alpha1.OperationFailed)
+	halfWay := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	halfWay.Status.Operation.HostChanged = true
+	unreachedSince := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	unreachedSince.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true}}
+	repairedSince := reconfigured(t, revision2, v1alpha1.OperationFailed)
+	repairedSince.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded}, unreachedSince.Status.History[0]}
 	removing := operated(t, v1alpha1.OperationRemove, v1alpha1.OperationRunning)
 
 	for _, test := range []struct {
@@ -119,6 +131,20 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/ConfigurationFailed", "Unknown/NotTried", "False/ConnectionRefused"}, nil, v1alpha1.InstanceUnreachable},
 		{"failed, something else since", snapshot{instance: history, observation: setUpWith(revision2, ""), node: ready},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Disk full."}, v1alpha1.InstanceFailed},
+		{"an update was refused", snapshot{instance: refused, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"True/Configured", "False/UpdateFailed", "True/AllChecksPassed"}, []string{"works with revision 222222222222; the desired one is 111111111111. Operation op-1 failed before it changed the host: The kubelet does not start.", "kubectl windows reconfigure win-1 -n windows-hosts"}, v1alpha1.InstanceReady},
+		{"an update was canceled", snapshot{instance: canceled, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"True/Configured", "False/UpdateCanceled", "True/AllChecksPassed"}, []string{"Operation op-1 was canceled by bob before it changed the host"}, v1alpha1.InstanceReady},
+		{"an update was refused, and another one is wanted since", snapshot{instance: tooOld, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"True/Configured", "False/RevisionOutdated", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
+		{"a configuration that was not needed was refused", snapshot{instance: current, observation: setUpWith(revision1, ""), node: ready},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
+		{"an update failed half way", snapshot{instance: halfWay, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, nil, v1alpha1.InstanceFailed},
+		{"an update failed half way, and the host cannot be reached since", snapshot{instance: unreachedSince, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, nil, v1alpha1.InstanceFailed},
+		{"an update failed half way, and one has succeeded since", snapshot{instance: repairedSince, observation: setUpWith(revision2, ""), node: ready},
+			[]string{"True/Configured", "False/UpdateFailed", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
 		{"canceled", snapshot{instance: reconfigured(t, "", v1alpha1.OperationCanceled), observation: setUpWith("", "")},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"was canceled by"}, v1alpha1.InstanceFailed},
 		{"inputs are missing", snapshot{instance: known(t), observation: setUpWith("", ""), inputs: missing},

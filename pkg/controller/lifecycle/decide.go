@@ -5,6 +5,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -140,7 +141,7 @@ func (s snapshot) lacks() *event {
 	}
 	last, desired := status.NewestOperation(v1alpha1.OperationReconfigure), v1alpha1.ShortRevision(status.DesiredRevision)
 	switch {
-	case last.BrokenOff() && c.Status == metav1.ConditionFalse:
+	case last.BrokenOff() && (c.Status == metav1.ConditionFalse || status.CurrentRevision != status.DesiredRevision && (last.Revision == "" || last.Revision == status.DesiredRevision)):
 		return normal(eventRetried, "Configuring the host again with revision %s, because operation %s did not complete.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
 		return normal(eventFirstConfiguration, "Configuring the host for the first time, with revision %s.", desired)
@@ -160,8 +161,13 @@ func (s snapshot) due() time.Time {
 		return time.Time{}
 	}
 	// The condition speaks of the generation that failed.
-	c := s.configured()
-	respecified := c.Reason == v1alpha1.ReasonConfigurationFailed && c.ObservedGeneration != s.instance.Generation
+	respecified := slices.ContainsFunc(status.Conditions, func(c metav1.Condition) bool {
+		switch c.Reason {
+		case v1alpha1.ReasonConfigurationFailed, v1alpha1.ReasonUpdateFailed, v1alpha1.ReasonUpdateCanceled:
+			return c.Type != v1alpha1.ConditionReady && c.ObservedGeneration != s.instance.Generation
+		}
+		return false
+	})
 	changed := last.Revision != "" && last.Revision != status.DesiredRevision
 	var pause time.Duration
 	switch {

@@ -192,6 +192,7 @@ const (
 
 func TestDecideToConfigure(t *testing.T) {
 	failedCondition := configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed)
+	refused := condition(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonUpdateFailed)
 	interrupted := configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring)
 	inputsMissing := configured(metav1.ConditionFalse, v1alpha1.ReasonInputsMissing)
 	many := func(n int, o v1alpha1.Operation) change {
@@ -265,6 +266,9 @@ func TestDecideToConfigure(t *testing.T) {
 		{"failed with another spec this very moment", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, failed, 0))), snapshot{}, "Nothing, again in 10s, pending"},
 		{"failed, paused since", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Hour))), snapshot{paused: "spec.paused"}, "Nothing"},
 		{"failed after it was set up", newInstance(has(revision1), held, failedCondition, ops(op(reconfigure, failed, time.Hour))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"an update was refused", newInstance(has(revision2), held, refused, ops(op(reconfigure, failed, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"an update was refused a minute ago", newInstance(has(revision2), held, refused, ops(op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"an update was refused with another spec", newInstance(has(revision2), held, refused, generation(2), many(5, op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"canceled by a person", newInstance(held, failedCondition, ops(op(reconfigure, canceled, 0))), snapshot{}, "Nothing, again in 30m0s, pending"},
 		{"canceled by a person, who has changed the spec since", newInstance(held, failedCondition, generation(2), ops(op(reconfigure, canceled, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 	} {

@@ -119,7 +119,7 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 // which a wrong address or provider ID leads, and must not be deleted.
 func (e *execution) orphaned(ctx context.Context) error {
 	name := e.operation().Node.Name
-	until := e.operation().FindStep(e.current).StartedAt.Add(orphanPatience)
+	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, orphanPatience)
 	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was reinstalled. Waiting until its former Node %s is no longer ready.", name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx, name)
 		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node) != "" {
@@ -303,7 +303,7 @@ func (e *execution) network(ctx context.Context) (result, error) {
 // inputs returns the desired configuration of the host. It waits a while for what is missing if the
 // host has just become a Node, as that is what the others work on who provide it.
 func (e *execution) inputs(ctx context.Context, joined bool) (*document.Result, error) {
-	until := e.operation().FindStep(e.current).StartedAt.Add(inputsPatience)
+	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, inputsPatience)
 	for {
 		built, err := e.build(ctx)
 		if err != nil || len(built.Waiting) == 0 || !joined || !e.clock.Now().Before(until) {

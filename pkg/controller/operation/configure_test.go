@@ -54,12 +54,7 @@ func TestConfigure(t *testing.T) {
 		}
 	}
 	mark := func(text string) func(*fixture, *scriptedConfiguration) {
-		return func(f *fixture, _ *scriptedConfiguration) {
-			f.cordonByHand()
-			node := f.node()
-			node.Annotations = map[string]string{drain.CordonedByAnnotation: text}
-			f.updateNode(node)
-		}
+		return func(f *fixture, _ *scriptedConfiguration) { f.cordonAs(text) }
 	}
 	tests := []struct {
 		name   string

@@ -26,19 +26,19 @@
 // A configuration takes no more than it costs: a Node is cordoned and drained only if
 // pods have to leave for what is planned, Windows is restarted only if it says so, and a
 // host is out of service for it only as long as it has a disruption slot, see [Slots]. One
-// that ends without success after the host was begun to be changed leaves the Node
-// cordoned, and the next one that succeeds uncordons it. A Node that people have cordoned
+// that ends without success after the host has reported a change that disturbs pods leaves
+// the Node cordoned, and the next one that succeeds uncordons it. A Node that people have cordoned
 // stays so. Which hosts get a slot, and that what breaks one host must not reach the next,
 // is the policy of package rollout, which this one does not know.
 //
 // The reconciler (reconciler.go) reads the cache and starts executions; the runner
 // (runner.go) owns their goroutines, at most one for each instance; an execution
-// (execution.go) walks through the steps (node.go, reboot.go, reconfigure.go,
-// configure.go, join.go, remove.go). What configuring and removing have in common, an
+// (execution.go) walks through the steps (node.go, evict.go, kubelet.go, reboot.go,
+// reconfigure.go, configure.go, join.go, remove.go). What configuring and removing have in common, an
 // agent that is followed while it changes its host, is in apply.go.
 //
-// An instance that is paused, or whose pool is, is left alone: an operation on it fails
-// at once and says so. One that runs when the pause begins is completed,
+// An instance that is paused, or whose pool is, is left alone: an operation on its host fails
+// at once and says so. Drains and uncordons touch the Node only, and are run. One that runs when the pause begins is completed,
 // because a host that is half way is worse than either end; it can be canceled. Once an
 // instance is being deleted its host is removed and nothing else: every other operation
 // ends as if it had been canceled.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -42,6 +43,8 @@ type execution struct {
 	unsent bool
 	// changed: the host has reported a first change, or it is not known whether it has begun.
 	changed bool
+	// resumed is when this execution took over what another one had begun. Zero: it did not.
+	resumed time.Time
 	// facts are what the host said of itself before it was planned what to do to it. Nil: it
 	// was not asked by this execution.
 	facts *api.Facts
@@ -62,9 +65,16 @@ type drainer interface {
 // then goes on. canceled is closed when somebody asks for the end of the operation.
 func (e *execution) run(ctx context.Context, canceled <-chan struct{}) {
 	e.lifetime = ctx
-	err := e.runSteps(ctx, canceled)
-	if err != nil && !errors.Is(err, errOver) && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "The operation cannot run because its record cannot be written")
+	for delay := rerunBackoff.DelayFunc(); ; {
+		err := e.runSteps(ctx, canceled)
+		if err == nil || errors.Is(err, errOver) || ctx.Err() != nil {
+			return
+		}
+		log.FromContext(ctx).Error(err, "The operation cannot run because its record cannot be written. It is tried again")
+		e.yield()
+		if sleepUnless(ctx, e.clock, delay(), canceled) {
+			canceled = nil // from now on its record says so
+		}
 	}
 }
 
@@ -77,7 +87,12 @@ func (e *execution) runSteps(ctx context.Context, canceled <-chan struct{}) erro
 	defer e.Restarts.Release(e.key)
 	e.Disruptions.Resume(e.instance)
 	e.Restarts.Resume(e.instance)
-	if e.operation().Phase == v1alpha1.OperationPending {
+	switch {
+	case e.operation().Phase == v1alpha1.OperationRunning:
+		e.resumed = e.clock.Now()
+	case e.unwanted():
+		return e.cancel(ctx)
+	default:
 		if err := e.start(ctx); err != nil {
 			return err
 		}
@@ -162,6 +177,9 @@ func (e *execution) start(ctx context.Context) error {
 func (e *execution) refusal(ctx context.Context) (string, error) {
 	if c := meta.FindStatusCondition(e.instance.Status.Conditions, v1alpha1.ConditionResolved); c != nil && c.Reason == v1alpha1.ReasonDuplicateHost {
 		return "This instance does not represent the host: " + c.Message, nil
+	}
+	if t := e.operation().Type; t == v1alpha1.OperationDrain || t == v1alpha1.OperationUncordon {
+		return "", nil // the host itself is not touched
 	}
 	var pool *v1alpha1.WindowsNodePool
 	if err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {

@@ -28,7 +28,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 	}
 	began := e.operation().FindStep(e.current).StartedAt.Time
 	var node *v1alpha1.OperationNode
-	err := e.waitUntil(ctx, began.Add(joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
+	err := e.waitUntil(ctx, e.deadline(began, joinTimeout), "Waiting until the host has become a Node.", func(ctx context.Context) (lacks string, err error) {
 		if node, err = e.joinedNode(ctx); node != nil || err != nil {
 			return "", err
 		}

@@ -7,14 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -28,11 +25,12 @@ const maxBlockedBy = 16
 // noNode is how the steps for Nodes end for a host without one.
 var noNode = result{skipped: true, message: "The host has no Node."}
 
-// markOf is the trace that the operation leaves on its Node. A configuration that failed
-// leaves the Node cordoned, until one succeeds: theirs is a purpose of its own.
+// markOf is the trace that the operation leaves on its Node. A configuration, or a reboot, that
+// failed leaves the Node cordoned until one of its kind succeeds: theirs is a purpose of its
+// own. A drain is asked for because the Node is to stay cordoned, whatever comes after.
 func markOf(op *v1alpha1.Operation) drain.Mark {
 	mark := drain.Mark{ID: op.ID, Who: fmt.Sprintf("(asked for by %s)", op.RequestedBy)}
-	if op.Type == v1alpha1.OperationReconfigure {
+	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationReboot {
 		mark.Purpose = string(op.Type)
 	}
 	return mark
@@ -57,7 +55,7 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if found.TakenOver {
-		return result{message: fmt.Sprintf("Node %s has been cordoned since a configuration that failed.", node.Name)}, nil
+		return result{message: fmt.Sprintf("Node %s has been cordoned since an earlier %s that failed.", node.Name, e.operation().Type)}, nil
 	}
 	if !found.ByOther {
 		return result{message: fmt.Sprintf("Node %s is cordoned.", node.Name)}, nil
@@ -95,92 +93,6 @@ func (e *execution) onNode(ctx context.Context, name string, f func() error) err
 	})
 }
 
-// drainOptions are those of an operation. The time counts from when its step began.
-func drainOptions(op *v1alpha1.Operation, began time.Time) drain.Options {
-	asked := v1alpha1.DrainOptions{}
-	if op.Drain != nil {
-		asked = *op.Drain
-	}
-	v1alpha1.SetDefaults_DrainOptions(&asked)
-	o := drain.Options{
-		GracePeriodSeconds: asked.GracePeriodSeconds,
-		IgnoreDaemonSets:   *asked.IgnoreDaemonSets,
-		DeleteEmptyDirData: asked.DeleteEmptyDirData,
-		Force:              asked.Force,
-		DisableEviction:    asked.DisableEviction,
-		PodSelector:        asked.PodSelector,
-		SkipWaitForDelete:  time.Duration(ptr.Deref(asked.SkipWaitForDeleteTimeoutSeconds, 0)) * time.Second,
-	}
-	if *asked.TimeoutSeconds > 0 {
-		o.Deadline = began.Add(time.Duration(*asked.TimeoutSeconds) * time.Second)
-	}
-	return o
-}
-
-// evict has the pods of the Node leave.
-func (e *execution) evict(ctx context.Context) (result, error) {
-	op := e.operation()
-	if op.Node == nil {
-		return noNode, nil
-	}
-	o := drainOptions(op, op.FindStep(e.current).StartedAt.Time)
-	before := v1alpha1.OperationProgress{}
-	if e.interrupted && op.Progress != nil {
-		before = *op.Progress
-	}
-	latest := drain.Progress{}
-	err := follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
-		return retryDrain(ctx, e.clock, o.Deadline, func() error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
-	}, func(p drain.Progress) error {
-		latest = p
-		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
-	})
-	if err != nil {
-		return result{}, err
-	}
-	message := "Pods that left: 0."
-	if p := e.operation().Progress; p != nil {
-		message = fmt.Sprintf("Pods that left: %d.", p.Done)
-	}
-	switch latest.Abandoned {
-	case 0:
-	case 1:
-		message += " 1 pod took too long to be deleted and was not waited for."
-	default:
-		message += fmt.Sprintf(" %d pods took too long to be deleted and were not waited for.", latest.Abandoned)
-	}
-	if len(latest.Staying) > 0 {
-		message += fmt.Sprintf(" Pods that came later and tolerate the cordon: %d.", len(latest.Staying))
-	}
-	return result{message: message}, nil
-}
-
-// retryDrain drains again when the API server was in trouble. What the drain itself
-// says is final, the end of its time included.
-func retryDrain(ctx context.Context, c clock.Clock, deadline time.Time, run func() error) error {
-	return retryAPI(ctx, c, "Draining the Node", isFinal, func() error {
-		err := run()
-		var (
-			notAllowed *drain.NotAllowedError
-			timeout    *drain.TimeoutError
-			refused    *drain.RefusedError
-		)
-		late := err != nil && !deadline.IsZero() && !c.Now().Before(deadline)
-		if late || errors.As(err, &notAllowed) || errors.As(err, &timeout) || errors.As(err, &refused) {
-			return finalError{err}
-		}
-		return err
-	})
-}
-
-// countPods counts pods across interruptions: a drain that continues knows only of the pods
-// that are left. before is what was counted until then.
-func countPods(before v1alpha1.OperationProgress, p drain.Progress) v1alpha1.OperationProgress {
-	left := int32(p.Left())
-	total := max(before.Total, left+int32(p.Gone+p.Abandoned))
-	return v1alpha1.OperationProgress{Done: total - left, Total: total, Unit: "pods"}
-}
-
 // progress records how far a drain is, and tells of what is in its way.
 func (e *execution) progress(ctx context.Context, node string, counted v1alpha1.OperationProgress, p drain.Progress) error {
 	blocked := p.Blocked[:min(len(p.Blocked), maxBlockedBy)]
@@ -206,7 +118,7 @@ func (e *execution) progress(ctx context.Context, node string, counted v1alpha1.
 }
 
 // uncordon makes the Node schedulable: by whomever it was cordoned if that is what was
-// asked for, and otherwise only if it was by this operation, or by a configuration that
+// asked for, and otherwise only if it was by this operation, or by one of its kind that
 // failed before this one, which succeeds.
 func (e *execution) uncordon(ctx context.Context) (result, error) {
 	op := e.operation()
@@ -219,11 +131,9 @@ func (e *execution) uncordon(ctx context.Context) (result, error) {
 	if op.Type != v1alpha1.OperationUncordon {
 		if op.Type == v1alpha1.OperationReconfigure {
 			defer e.Disruptions.Release(e.key)
-		} else if op.Node.WasUnschedulable {
-			return result{skipped: true, message: fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)}, nil
 		}
 		message, err := e.restore(ctx)
-		return result{message: message}, err
+		return result{message: message, skipped: op.Type != v1alpha1.OperationReconfigure && message == asBefore(op)}, err
 	}
 	var changed bool
 	if err := e.onNode(ctx, op.Node.Name, func() (err error) {
@@ -252,11 +162,16 @@ func (e *execution) restore(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case !schedulable && op.Node.WasUnschedulable:
-		return fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name), nil
+		return asBefore(op), nil
 	case !schedulable:
 		return fmt.Sprintf("Node %s stays cordoned because somebody else has cordoned it meanwhile.", op.Node.Name), nil
 	}
 	return fmt.Sprintf("Node %s is schedulable.", op.Node.Name), nil
+}
+
+// asBefore says that the Node was cordoned by others before the operation.
+func asBefore(op *v1alpha1.Operation) string {
+	return fmt.Sprintf("Node %s stays cordoned, as it was before.", op.Node.Name)
 }
 
 // cachedNode reads the Node of the operation from the cache. Nil: it is gone. Another one

@@ -14,10 +14,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -136,8 +139,27 @@ func TestOperations(t *testing.T) {
 			want: failed, wantSteps: "Connect=Succeeded Facts=Succeeded Preflight=Failed Agent=Skipped Verify=Skipped", wantMessage: []string{"too little memory"},
 		},
 		{
-			name: "paused", operation: drainOperation(), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
-			want: failed, wantSteps: "Cordon=Skipped Evict=Skipped", wantMessage: []string{"spec.paused is true"},
+			name: "paused", operation: rebootOperation(v1alpha1.RebootForce), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
+			want: failed, wantSteps: "Connect=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped", wantMessage: []string{"spec.paused is true"},
+		},
+		{
+			name: "drain of a paused host", operation: drainOperation(), change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
+			want: succeeded, wantSteps: "Cordon=Succeeded Evict=Succeeded", wantCordoned: true,
+		},
+		{
+			name: "uncordon of a paused host", operation: v1alpha1.Operation{Type: v1alpha1.OperationUncordon}, change: func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true },
+			set: func(f *fixture) { f.cordonByHand() }, want: succeeded, wantSteps: "Uncordon=Succeeded",
+		},
+		{
+			name: "a reboot before failed", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.cordonAs("op-0 Reboot (asked for by bob)") }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantMessage:  []string{"is schedulable"},
+			wantRestarts: 1,
+		},
+		{
+			name: "a configuration before failed", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.cordonAs("op-0 Reconfigure (asked for by bob)") }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Skipped Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Skipped",
+			wantRestarts: 1, wantCordoned: true,
 		},
 		{
 			name: "another instance stands for the host", operation: rebootOperation(v1alpha1.RebootForce),
@@ -270,6 +292,14 @@ func TestLongNotes(t *testing.T) {
 
 func (f *fixture) failWith(question string, err error) {
 	f.host.fail[question] = func() error { return err }
+}
+
+// cordonAs has the Node cordoned with a mark.
+func (f *fixture) cordonAs(mark string) {
+	f.cordonByHand()
+	node := f.node()
+	node.Annotations = map[string]string{drain.CordonedByAnnotation: mark}
+	f.updateNode(node)
 }
 
 func (f *fixture) cordonByHand() {
@@ -479,30 +509,100 @@ func TestOperationIsOver(t *testing.T) {
 }
 
 func TestDrainOptions(t *testing.T) {
-	began := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	requested := func(o *v1alpha1.DrainOptions) func(bool) (drain.Options, time.Duration) {
+		return func(dead bool) (drain.Options, time.Duration) { return requestedOptions(o, dead) }
+	}
+	ofPool := func(o v1alpha1.PoolDrainOptions) func(bool) (drain.Options, time.Duration) {
+		pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{Drain: o}}}
+		return func(dead bool) (drain.Options, time.Duration) { return poolOptions(pool, dead) }
+	}
+	noPool := func(dead bool) (drain.Options, time.Duration) { return poolOptions(nil, dead) }
+	const path = "pool gold, spec.updateStrategy.drain."
 	tests := []struct {
-		name  string
-		asked *v1alpha1.DrainOptions
-		want  drain.Options
+		name        string
+		options     func(dead bool) (drain.Options, time.Duration)
+		dead        bool
+		want        drain.Options
+		wantTimeout time.Duration
 	}{
-		{"defaults", nil, drain.Options{IgnoreDaemonSets: true, Deadline: began.Add(10 * time.Minute)}},
+		{"requested, defaults", requested(nil), false, drain.Options{IgnoreDaemonSets: true}, 10 * time.Minute},
+		{"requested, of a dead kubelet", requested(nil), true, drain.Options{IgnoreDaemonSets: true, SkipWaitForDelete: time.Minute}, 10 * time.Minute},
 		{
-			"everything",
-			&v1alpha1.DrainOptions{
+			"requested, everything", requested(&v1alpha1.DrainOptions{
 				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(0)), IgnoreDaemonSets: new(false), DeleteEmptyDirData: true, Force: true,
 				DisableEviction: true, PodSelector: "a=b", SkipWaitForDeleteTimeoutSeconds: new(int32(7)),
-			},
-			drain.Options{GracePeriodSeconds: new(int64(5)), DeleteEmptyDirData: true, Force: true, DisableEviction: true, PodSelector: "a=b", SkipWaitForDelete: 7 * time.Second},
+			}), true,
+			drain.Options{GracePeriodSeconds: new(int64(5)), DeleteEmptyDirData: true, Force: true, DisableEviction: true, PodSelector: "a=b", SkipWaitForDelete: 7 * time.Second}, 0,
+		},
+		{"requested, wait for pods of a dead kubelet", requested(&v1alpha1.DrainOptions{SkipWaitForDeleteTimeoutSeconds: new(int32(0))}), true, drain.Options{IgnoreDaemonSets: true}, 10 * time.Minute},
+		{"no pool", noPool, false, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true}, 10 * time.Minute},
+		{"a pool, defaults", ofPool(v1alpha1.PoolDrainOptions{}), false, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true, FieldPath: path}, 10 * time.Minute},
+		{"a pool, of a dead kubelet", ofPool(v1alpha1.PoolDrainOptions{}), true, drain.Options{IgnoreDaemonSets: true, DeleteEmptyDirData: true, Force: true, FieldPath: path, SkipWaitForDelete: time.Minute}, 10 * time.Minute},
+		{
+			"a pool, everything", ofPool(v1alpha1.PoolDrainOptions{
+				GracePeriodSeconds: new(int64(5)), TimeoutSeconds: new(int64(30)), DeleteEmptyDirData: new(false), Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(0)),
+			}), true,
+			drain.Options{GracePeriodSeconds: new(int64(5)), IgnoreDaemonSets: true, FieldPath: path}, 30 * time.Second,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, drainOptions(&v1alpha1.Operation{Drain: tt.asked}, began)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
+			got, timeout := tt.options(tt.dead)
+			if diff := cmp.Diff(tt.want, got); diff != "" || timeout != tt.wantTimeout {
+				t.Errorf("time-out %s, want %s (-want +got)\n%s", timeout, tt.wantTimeout, diff)
 			}
 		})
 	}
 }
+
+// TestDrainOfADeadKubelet: a sick host can be drained, rebooted, corrected and removed.
+func TestDrainOfADeadKubelet(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		pool      *v1alpha1.PoolDrainOptions
+		dead      func(*corev1.Node)
+		want      time.Duration
+		wantForce bool
+	}{
+		{"a drain of a node that is well", drainOperation(), nil, nil, 0, false},
+		{"a drain", drainOperation(), nil, notReporting, time.Minute, false},
+		{"a drain of an unreachable node", drainOperation(), nil, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
+		}, time.Minute, false},
+		{"a reboot", rebootOperation(v1alpha1.RebootGraceful), nil, notReporting, time.Minute, false},
+		{"a configuration", reconfigureOperation(), nil, notReporting, time.Minute, true},
+		{"a removal", removeOperation(), nil, notReporting, time.Minute, true},
+		{"a removal of a pool that disagrees", removeOperation(), &v1alpha1.PoolDrainOptions{Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(9))}, notReporting, 9 * time.Second, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var others []client.Object
+			changes := []change{inPool("gold")}
+			if tt.pool != nil {
+				others = append(others, &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "gold"}, Spec: v1alpha1.WindowsNodePoolSpec{UpdateStrategy: v1alpha1.PoolUpdateStrategy{Drain: *tt.pool}}})
+			}
+			f := newFixture(t, newInstance(tt.operation, changes...), others...)
+			f.configure()
+			f.host.impact = config.ImpactDrain
+			f.drain.err = &drain.TimeoutError{}
+			if tt.dead != nil {
+				node := f.node()
+				tt.dead(node)
+				f.updateNode(node)
+			}
+			if op := f.finish(); op.Phase != v1alpha1.OperationFailed || f.drain.runs != 1 {
+				t.Fatalf("it is %s, drained %d times: %s", op.Phase, f.drain.runs, op.Message)
+			}
+			if got := f.drain.options; got.SkipWaitForDelete != tt.want || got.Force != tt.wantForce || got.DeleteEmptyDirData != (tt.wantForce || tt.pool != nil) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func notReporting(node *corev1.Node) { node.Status.Conditions[0].Status = corev1.ConditionUnknown }
 
 // A drain that goes on after an interruption knows only of the pods that are left.
 func TestCountPods(t *testing.T) {

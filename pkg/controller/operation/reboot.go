@@ -153,10 +153,10 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 func (e *execution) rebootDeadline() time.Time {
 	op := e.operation()
 	if op.Type == v1alpha1.OperationReconfigure && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
-		return op.FindStep(e.current).StartedAt.Add(rebootTimeout(op))
+		return e.deadline(op.FindStep(e.current).StartedAt.Time, rebootTimeout(op))
 	}
 	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {
-		return step.StartedAt.Add(rebootTimeout(op))
+		return e.deadline(step.StartedAt.Time, rebootTimeout(op))
 	}
 	return e.clock.Now().Add(rebootTimeout(op))
 }

@@ -26,6 +26,10 @@ const (
 	// askTimeout bounds one question to a host: one that is going down may take it and
 	// never answer.
 	askTimeout = 45 * time.Second
+	// fullAttempt is the least that is left of a time-out for an execution that could not work
+	// for a while, as the process or the API server was away: what was waited for may have
+	// happened long ago.
+	fullAttempt = 2 * time.Minute
 	// patience is for how long a host that cannot be reached is tried before anything was
 	// done to it.
 	patience = time.Minute
@@ -37,6 +41,32 @@ var (
 	// pollBackoff has a host asked sooner in the beginning than every pollInterval.
 	pollBackoff = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Steps: math.MaxInt32, Cap: pollInterval}
 )
+
+// rerunBackoff is between executions of an operation whose record cannot be written.
+var rerunBackoff = wait.Backoff{Duration: 5 * time.Second, Factor: 2, Steps: math.MaxInt32, Cap: 5 * time.Minute}
+
+// sleepUnless lets time go by until ctx ends or the channel is closed, and says whether it was.
+func sleepUnless(ctx context.Context, c clock.Clock, d time.Duration, closed <-chan struct{}) bool {
+	timer := c.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	case <-closed:
+		return true
+	}
+	return false
+}
+
+// deadline is when what began at a time must be over. An execution that took over has time for
+// one attempt in any case.
+func (e *execution) deadline(began time.Time, timeout time.Duration) time.Time {
+	until := began.Add(timeout)
+	if least := e.resumed.Add(min(timeout, fullAttempt)); !e.resumed.IsZero() && until.Before(least) {
+		return least
+	}
+	return until
+}
 
 // sleep lets time go by. It fails with the cause of ctx when that ends before.
 func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
@@ -91,11 +121,16 @@ func ask[T any](ctx context.Context, c clock.Clock, until time.Time, timeout tim
 // it lacks it says in words, which are shown while it is waited for; at the deadline
 // they are the error.
 func (e *execution) waitUntil(ctx context.Context, deadline time.Time, waiting string, done func(ctx context.Context) (lacks string, err error)) error {
+	looked := e.clock.Now()
 	for delay := pollBackoff.DelayFunc(); ; {
 		lacks, err := done(ctx)
 		if err != nil || lacks == "" {
 			return err
 		}
+		if now := e.clock.Now(); now.Sub(looked) >= fullAttempt && deadline.Before(now.Add(fullAttempt)) {
+			deadline = now.Add(fullAttempt) // the API server, or this process, was away
+		}
+		looked = e.clock.Now()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -6,13 +6,15 @@ package rollout
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // haltedBy keeps a configuration that broke a host from the next one of its pool: the hosts
 // of a pool have the same desired configuration, so that what ends the containers of one and
-// then fails would do so with all, one after the other. It returns the host that broke and
-// the operation that did it, nil if there is none.
+// then fails, or has its Node go down later, would do so with all, one after the other. It
+// returns the host that broke and the operation that did it, nil if there is none.
 //
 // A host that broke itself may be tried again, which is how a correction gets to it
 // first, and how the halt ends: nothing more is out of service because of that.
@@ -30,8 +32,31 @@ func haltedBy(instance *v1alpha1.WindowsInstance, all []v1alpha1.WindowsInstance
 		if op := brokenBy(&other.Status); op != nil {
 			return other, op
 		}
+		if op := wentDownWith(&other.Status); op != nil {
+			return other, op
+		}
 	}
 	return nil, nil
+}
+
+// wentDownWith returns the configuration that a host has which is to have it, and whose Node is
+// not ready although that succeeded. Nil: there is none. What an operation does to the host
+// now, as a reboot, says nothing about its configuration.
+func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
+	op := status.NewestOperation(v1alpha1.OperationReconfigure)
+	if status.Operation.Active() || op == nil || op.Phase != v1alpha1.OperationSucceeded || op.Revision != status.DesiredRevision || !disturbs(op) {
+		return nil
+	}
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionNodeReady)
+	if c == nil || c.Reason != v1alpha1.ReasonNodeNotReady {
+		return nil
+	}
+	return op
+}
+
+// disturbs says whether a configuration has changed a host that is a node at a cost for it.
+func disturbs(op *v1alpha1.Operation) bool {
+	return op.Node != nil && op.Impact != v1alpha1.ImpactNone && op.MayHaveChangedHost()
 }
 
 // brokenBy returns the configuration that changed a host which is a node at a cost for it, and
@@ -47,7 +72,7 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 		case v1alpha1.OperationSucceeded:
 			return nil
 		case v1alpha1.OperationFailed:
-			if op.Node != nil && op.Impact != v1alpha1.ImpactNone && op.MayHaveChangedHost() {
+			if disturbs(op) {
 				return op
 			}
 			oldest = op
@@ -63,9 +88,13 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 
 // describeHalt says what a host waits for because another one broke.
 func describeHalt(instance, other *v1alpha1.WindowsInstance, op *v1alpha1.Operation) string {
-	return fmt.Sprintf("Waiting: operation %[2]s changed host %[1]s of the same pool and failed. "+
-		"This host continues when %[1]s has been configured, is deleted or leaves pool %[3]s. "+
+	outcome, end := "and failed", "has been configured"
+	if op.Phase == v1alpha1.OperationSucceeded {
+		outcome, end = "and its Node is not ready any more", "is ready"
+	}
+	return fmt.Sprintf("Waiting: operation %[2]s changed host %[1]s of the same pool %[6]s. "+
+		"This host continues when %[1]s %[7]s, is deleted or leaves pool %[3]s. "+
 		"What is wrong with %[1]s: kubectl windows describe %[1]s -n %[4]s. "+
 		"To configure this host anyway: kubectl windows cancel %[5]s -n %[4]s, and then kubectl windows reconfigure %[5]s -n %[4]s",
-		other.Name, op.ID, instance.Spec.PoolRef.Name, instance.Namespace, instance.Name)
+		other.Name, op.ID, instance.Spec.PoolRef.Name, instance.Namespace, instance.Name, outcome, end)
 }

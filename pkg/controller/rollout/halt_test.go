@@ -122,6 +122,50 @@ func TestBrokenBy(t *testing.T) {
 	}
 }
 
+// TestWentDownWith: a host that works with a configuration for a while and then not any more
+// keeps it from the others, too.
+func TestWentDownWith(t *testing.T) {
+	notReady := metav1.Condition{Type: v1alpha1.ConditionNodeReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNodeNotReady}
+	for _, tt := range []struct {
+		name string
+		edit func(*v1alpha1.WindowsInstanceStatus)
+		want bool
+	}{
+		{"it went down", func(*v1alpha1.WindowsInstanceStatus) {}, true},
+		{"it is ready", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.Conditions[0].Status, s.Conditions[0].Reason = metav1.ConditionTrue, v1alpha1.ReasonNodeReady
+		}, false},
+		{"somebody deleted its Node", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonNoNode }, false},
+		{"nothing is known of its Node", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions = nil }, false},
+		{"another configuration is wanted since", func(s *v1alpha1.WindowsInstanceStatus) { s.DesiredRevision = "r2" }, false},
+		{"the change concerned no pod", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Impact = v1alpha1.ImpactNone }, false},
+		{"nothing was changed", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.HostChanged = false }, false},
+		{"somebody reboots it", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.History = []v1alpha1.Operation{*s.Operation}
+			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationRunning}
+		}, false},
+		{"somebody has rebooted it", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.History = []v1alpha1.Operation{*s.Operation}
+			s.Operation = &v1alpha1.Operation{Type: v1alpha1.OperationReboot, Phase: v1alpha1.OperationFailed}
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			op := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactRestart)
+			op.Revision = "r1"
+			other := brokenNeighbor(func(i *v1alpha1.WindowsInstance) {
+				i.Status = v1alpha1.WindowsInstanceStatus{DesiredRevision: "r1", Operation: &op, Conditions: []metav1.Condition{notReady}}
+				tt.edit(&i.Status)
+			})
+			instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
+			waitsFor := NewRestartSlots(1).Confirm(instance, []v1alpha1.WindowsInstance{*instance, *other})
+			const want = "Waiting: operation op-succeeded changed host win-2 of the same pool and its Node is not ready any more. This host continues when win-2 is ready, is deleted or leaves pool pool."
+			if got := strings.HasPrefix(waitsFor, want); got != tt.want || !tt.want && waitsFor != "" {
+				t.Errorf("got %q", waitsFor)
+			}
+		})
+	}
+}
+
 func inPool(name string) change {
 	return func(i *v1alpha1.WindowsInstance) {
 		i.Spec.PoolRef = &v1alpha1.PoolReference{Name: name}

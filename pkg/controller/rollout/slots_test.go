@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -82,6 +85,56 @@ func TestDescribeQueue(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := describeQueue(tt.holders, tt.before, testNamespace); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestRecordsOfAnotherProcess: a new leader counts what the one before it had begun, and lets
+// that go on.
+func TestRecordsOfAnotherProcess(t *testing.T) {
+	begun := func(impact v1alpha1.ChangeImpact, edit func(*v1alpha1.Operation)) *v1alpha1.WindowsInstance {
+		return newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			i.Name, i.UID = "win-2", "uid-2"
+			op.Origin, op.Phase, op.Impact, op.Steps, op.Node = v1alpha1.OriginController, v1alpha1.OperationRunning, impact, newSteps(), &v1alpha1.OperationNode{Name: "win-2"}
+			op.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepSucceeded
+			if edit != nil {
+				edit(op)
+			}
+		})
+	}
+	waits := func(o *v1alpha1.Operation) { o.FindStep(v1alpha1.StepWaitForSlot).State = v1alpha1.StepRunning }
+	for _, tt := range []struct {
+		name    string
+		slots   *Slots
+		other   *v1alpha1.WindowsInstance
+		counted bool
+	}{
+		{"services are restarted", NewRestartSlots(1), begun(v1alpha1.ImpactRestart, nil), true},
+		{"it waits for that", NewRestartSlots(1), begun(v1alpha1.ImpactRestart, waits), false},
+		{"it is drained", NewRestartSlots(1), begun(v1alpha1.ImpactDrain, nil), false},
+		{"a person asked for it", NewRestartSlots(1), begun(v1alpha1.ImpactRestart, func(o *v1alpha1.Operation) { o.Origin = v1alpha1.OriginUser }), false},
+		{"it is no node", NewRestartSlots(1), begun(v1alpha1.ImpactRestart, func(o *v1alpha1.Operation) { o.Node = nil }), false},
+		{"it has ended", NewRestartSlots(1), begun(v1alpha1.ImpactRestart, func(o *v1alpha1.Operation) { o.Phase = v1alpha1.OperationSucceeded }), false},
+		{"an earlier release restarts services", NewRestartSlots(1), begun(v1alpha1.ImpactRestart, func(o *v1alpha1.Operation) {
+			o.Steps = o.Steps[1:]
+			o.FindStep(v1alpha1.StepApply).StartedAt = ptr.To(metav1.Now())
+		}), true},
+		{"it is about to be cordoned", NewDisruptionSlots(1), begun(v1alpha1.ImpactReboot, nil), true},
+		{"it waits to be cordoned", NewDisruptionSlots(1), begun(v1alpha1.ImpactReboot, waits), false},
+		{"services are restarted, which drains nothing", NewDisruptionSlots(1), begun(v1alpha1.ImpactRestart, nil), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			instance := newInstance(reconfigureOperation())
+			waitsFor := tt.slots.Take(instance, []v1alpha1.WindowsInstance{*instance, *tt.other})
+			if got := strings.Contains(waitsFor, "win-2"); got != tt.counted || !got && waitsFor != "" {
+				t.Errorf("another host waits for %q", waitsFor)
+			}
+			tt.slots.Release(client.ObjectKeyFromObject(instance))
+			tt.slots.Resume(tt.other)
+			if held, _ := tt.slots.Load(); (held == 1) != tt.counted {
+				t.Errorf("it holds %d slots again", held)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 		Replicas:           int32(len(instances)),
 	}
 	var staying int32
-	var failed []string
+	var failed, outdated []string
 	for _, instance := range instances {
 		if isUpdated(instance) {
 			status.UpdatedReplicas++
@@ -39,6 +39,9 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 		if instance.Status.Phase == v1alpha1.InstanceFailed {
 			failed = append(failed, instance.Name)
 		}
+		if c := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionUpToDate); c != nil && c.Reason == v1alpha1.ReasonUpdateFailed {
+			outdated = append(outdated, instance.Name)
+		}
 	}
 	synced := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
 	if pool.Spec.Source.Instances != nil {
@@ -51,7 +54,7 @@ func computeStatus(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.Windows
 	}
 	status.UnavailableReplicas = max(0, status.DesiredReplicas-status.ReadyReplicas)
 
-	degraded := degradedCondition(synced, failed)
+	degraded := degradedCondition(synced, failed, outdated)
 	paused := pausedCondition(pool)
 	status.Conditions = append(status.Conditions, degraded, paused)
 	for i := range status.Conditions {
@@ -69,8 +72,9 @@ func isUpdated(instance *v1alpha1.WindowsInstance) bool {
 const maxFailed = 10
 
 // degradedCondition sums up what somebody has to act on: what the source has
-// trouble with, and instances that failed.
-func degradedCondition(synced *metav1.Condition, failed []string) metav1.Condition {
+// trouble with, and instances that failed. Hosts that work as they did because an update
+// failed are named, and do not degrade the pool.
+func degradedCondition(synced *metav1.Condition, failed, outdated []string) metav1.Condition {
 	condition := metav1.Condition{
 		Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAsExpected,
 		Message: "Nothing needs your attention.",
@@ -85,6 +89,12 @@ func degradedCondition(synced *metav1.Condition, failed []string) metav1.Conditi
 			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInstancesFailed
 		}
 		messages = append(messages, "Instances that need attention: "+message.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+". See their conditions.")
+	}
+	if len(outdated) > 0 {
+		if condition.Status == metav1.ConditionFalse {
+			condition.Reason = v1alpha1.ReasonUpdatesFailed
+		}
+		messages = append(messages, "Instances whose update failed, and which work as before: "+message.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
 	}
 	if len(messages) > 0 {
 		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))

@@ -42,6 +42,11 @@ func failed(i *v1alpha1.WindowsInstance) {
 	i.Status.Phase = v1alpha1.InstanceFailed
 }
 
+func updateFailed(i *v1alpha1.WindowsInstance) {
+	i.Status.DesiredRevision = "r2"
+	i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionUpToDate, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdateFailed})
+}
+
 func deleting(i *v1alpha1.WindowsInstance) {
 	now := metav1.NewTime(time.Unix(1, 0))
 	i.DeletionTimestamp, i.Finalizers = &now, []string{"x"}
@@ -93,6 +98,14 @@ func TestComputeStatus(t *testing.T) {
 		{
 			name: "more than wanted", source: fromConfigMap, conditions: good, desired: 1, instances: []*v1alpha1.WindowsInstance{ready("a"), ready("b")},
 			want: counts{1, 2, 2, 2, 0}, wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonAsExpected,
+		},
+		{
+			name: "an update failed and the host works", source: fromConfigMap, conditions: good, desired: 2, instances: []*v1alpha1.WindowsInstance{ready("a"), edited(ready("b"), updateFailed)},
+			want: counts{2, 2, 2, 1, 0}, wantPhase: v1alpha1.PoolReady, wantDegraded: v1alpha1.ReasonUpdatesFailed, wantMessage: "Instances whose update failed, and which work as before: b.",
+		},
+		{
+			name: "an update failed, and another host needs somebody", source: fromConfigMap, conditions: good, desired: 2, instances: []*v1alpha1.WindowsInstance{edited(ready("a"), failed), edited(ready("b"), updateFailed)},
+			want: counts{2, 2, 1, 1, 1}, wantPhase: v1alpha1.PoolDegraded, wantDegraded: v1alpha1.ReasonInstancesFailed, wantMessage: "Instances whose update failed, and which work as before: b.",
 		},
 		{
 			name: "one is on its way out", source: fromConfigMap, conditions: good, desired: 1, instances: []*v1alpha1.WindowsInstance{edited(ready("a"), deleting)},
@@ -162,7 +175,7 @@ func TestComputeStatus(t *testing.T) {
 				t.Errorf("phase %s, observedGeneration %d, want %s, 3", got.Phase, got.ObservedGeneration, tt.wantPhase)
 			}
 			degraded := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionDegraded)
-			if degraded == nil || degraded.Reason != tt.wantDegraded || (degraded.Status == metav1.ConditionTrue) == (tt.wantDegraded == v1alpha1.ReasonAsExpected) {
+			if degraded == nil || degraded.Reason != tt.wantDegraded || (degraded.Status == metav1.ConditionTrue) == (tt.wantDegraded == v1alpha1.ReasonAsExpected || tt.wantDegraded == v1alpha1.ReasonUpdatesFailed) {
 				t.Fatalf("Degraded is %+v, want reason %s", degraded, tt.wantDegraded)
 			}
 			if degraded.Message == "" || !strings.Contains(degraded.Message, tt.wantMessage) {

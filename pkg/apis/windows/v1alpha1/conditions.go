@@ -125,6 +125,12 @@ const (
 	// ReasonRevisionOutdated (UpToDate=False).
 	ReasonRevisionOutdated = "RevisionOutdated"
 
+	// ReasonUpdateFailed (UpToDate=False): bringing the host to the desired revision failed before
+	// the host was changed, so that it works as it did.
+	ReasonUpdateFailed = "UpdateFailed"
+	// ReasonUpdateCanceled (UpToDate=False): the same, because a user canceled it.
+	ReasonUpdateCanceled = "UpdateCanceled"
+
 	// ReasonNodeReady (NodeReady=True).
 	ReasonNodeReady = "NodeReady"
 	// ReasonNodeNotReady (NodeReady=False): the Node exists and is not ready.
@@ -154,6 +160,9 @@ const (
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
 	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"
+	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired
+	// revision; they work as they did.
+	ReasonUpdatesFailed = "UpdatesFailed"
 	// ReasonAsExpected (Degraded=False).
 	ReasonAsExpected = "AsExpected"
 	// ReasonNotPaused (Paused=False).

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// skipWaitForDead is for how long after the end of its grace period a pod is waited for on a Node
+// whose kubelet is dead, unless somebody said otherwise: nobody will say that it has ended.
+const skipWaitForDead = time.Minute
+
+// requestedOptions are those of a drain, or of a reboot, that somebody requested, and its
+// time-out. Zero: there is none.
+func requestedOptions(requested *v1alpha1.DrainOptions, dead bool) (drain.Options, time.Duration) {
+	o := v1alpha1.DrainOptions{}
+	if requested != nil {
+		o = *requested
+	}
+	v1alpha1.SetDefaults_DrainOptions(&o)
+	return drain.Options{
+		GracePeriodSeconds: o.GracePeriodSeconds,
+		IgnoreDaemonSets:   *o.IgnoreDaemonSets,
+		DeleteEmptyDirData: o.DeleteEmptyDirData,
+		Force:              o.Force,
+		DisableEviction:    o.DisableEviction,
+		PodSelector:        o.PodSelector,
+		SkipWaitForDelete:  skipWait(o.SkipWaitForDeleteTimeoutSeconds, dead),
+	}, time.Duration(*o.TimeoutSeconds) * time.Second
+}
+
+// poolOptions are those of an operation that changes or removes a host of a pool, and its
+// time-out. The pool is nil for a host without one.
+func poolOptions(pool *v1alpha1.WindowsNodePool, dead bool) (drain.Options, time.Duration) {
+	o, path := v1alpha1.PoolDrainOptions{}, ""
+	if pool != nil {
+		o, path = pool.Spec.UpdateStrategy.Drain, fmt.Sprintf("pool %s, spec.updateStrategy.drain.", pool.Name)
+	}
+	v1alpha1.SetDefaults_PoolDrainOptions(&o)
+	return drain.Options{
+		GracePeriodSeconds: o.GracePeriodSeconds,
+		IgnoreDaemonSets:   true,
+		DeleteEmptyDirData: *o.DeleteEmptyDirData,
+		Force:              *o.Force,
+		FieldPath:          path,
+		SkipWaitForDelete:  skipWait(o.SkipWaitForDeleteTimeoutSeconds, dead),
+	}, time.Duration(*o.TimeoutSeconds) * time.Second
+}
+
+// skipWait is for how long pods that are being deleted are waited for.
+func skipWait(seconds *int32, dead bool) time.Duration {
+	switch {
+	case seconds != nil:
+		return time.Duration(*seconds) * time.Second
+	case dead:
+		return skipWaitForDead
+	}
+	return 0
+}
+
+// isDead says whether nobody speaks for a Node, so that its pods cannot be seen to end.
+func isDead(node *corev1.Node) bool {
+	return unready(node) != "" || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable })
+}
+
+// drainOptions are those of the operation, as things are now. The time counts from when the
+// step began.
+func (e *execution) drainOptions(ctx context.Context) (drain.Options, error) {
+	op := e.operation()
+	node, err := e.readNode(ctx, op.Node.Name)
+	if err != nil {
+		return drain.Options{}, err
+	}
+	o, timeout := requestedOptions(op.Drain, isDead(node))
+	if op.Type == v1alpha1.OperationReconfigure || op.Type == v1alpha1.OperationRemove {
+		var pool *v1alpha1.WindowsNodePool
+		if err := retryAPI(ctx, e.clock, "Reading the pool", isFinal, func() (err error) {
+			pool, err = object.PoolOf(ctx, e.client, e.instance)
+			return err
+		}); err != nil {
+			return drain.Options{}, fmt.Errorf("reading how Nodes of the pool are drained: %w", err)
+		}
+		o, timeout = poolOptions(pool, isDead(node))
+	}
+	if timeout > 0 {
+		o.Deadline = e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
+	}
+	return o, nil
+}
+
+// evict has the pods of the Node leave.
+func (e *execution) evict(ctx context.Context) (result, error) {
+	op := e.operation()
+	if op.Node == nil {
+		return noNode, nil
+	}
+	o, err := e.drainOptions(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	before := v1alpha1.OperationProgress{}
+	if e.interrupted && op.Progress != nil {
+		before = *op.Progress
+	}
+	latest := drain.Progress{}
+	err = follow(ctx, e.clock, func(ctx context.Context, report func(drain.Progress)) error {
+		return retryDrain(ctx, e.clock, o, func(o drain.Options) error { return e.drainer.Run(ctx, op.Node.Name, o, report) })
+	}, func(p drain.Progress) error {
+		latest = p
+		return e.progress(ctx, op.Node.Name, countPods(before, p), p)
+	})
+	if err != nil {
+		return result{}, err
+	}
+	message := "Pods that left: 0."
+	if p := e.operation().Progress; p != nil {
+		message = fmt.Sprintf("Pods that left: %d.", p.Done)
+	}
+	switch latest.Abandoned {
+	case 0:
+	case 1:
+		message += " 1 pod took too long to be deleted and was not waited for."
+	default:
+		message += fmt.Sprintf(" %d pods took too long to be deleted and were not waited for.", latest.Abandoned)
+	}
+	if len(latest.Staying) > 0 {
+		message += fmt.Sprintf(" Pods that came later and tolerate the cordon: %d.", len(latest.Staying))
+	}
+	return result{message: message}, nil
+}
+
+// retryDrain drains again when the API server was in trouble, once also after the deadline: the
+// trouble may have lasted for all of the time. What the drain itself says is final, the
+// end of its time included.
+func retryDrain(ctx context.Context, c clock.Clock, o drain.Options, run func(drain.Options) error) error {
+	extended := false
+	return retryAPI(ctx, c, "Draining the Node", isFinal, func() error {
+		err := run(o)
+		var (
+			notAllowed *drain.NotAllowedError
+			timeout    *drain.TimeoutError
+			refused    *drain.RefusedError
+		)
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &notAllowed) || errors.As(err, &timeout) || errors.As(err, &refused):
+			return finalError{err}
+		case o.Deadline.IsZero() || c.Now().Before(o.Deadline):
+			return err
+		case extended:
+			return finalError{err}
+		}
+		extended, o.Deadline = true, c.Now().Add(fullAttempt)
+		return err
+	})
+}
+
+// countPods counts pods across interruptions: a drain that continues knows only of the pods
+// that are left. before is what was counted until then.
+func countPods(before v1alpha1.OperationProgress, p drain.Progress) v1alpha1.OperationProgress {
+	left := int32(p.Left())
+	total := max(before.Total, left+int32(p.Gone+p.Abandoned))
+	return v1alpha1.OperationProgress{Done: total - left, Total: total, Unit: "pods"}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/drain"
+)
+
+// TestDeadline: time goes by while nobody works, and then there is enough for one attempt.
+func TestDeadline(t *testing.T) {
+	began := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	for _, tt := range []struct {
+		name    string
+		resumed time.Duration // after began. Negative: not at all.
+		timeout time.Duration
+		want    time.Duration
+	}{
+		{"it worked all the time", -1, time.Hour, time.Hour},
+		{"taken over early", time.Minute, time.Hour, time.Hour},
+		{"taken over at the end", 59 * time.Minute, time.Hour, 61 * time.Minute},
+		{"taken over long after", 5 * time.Hour, time.Hour, 5*time.Hour + 2*time.Minute},
+		{"the time is short", 5 * time.Hour, time.Second, 5*time.Hour + time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := &execution{}
+			if tt.resumed >= 0 {
+				e.resumed = began.Add(tt.resumed)
+			}
+			if got := e.deadline(began, tt.timeout).Sub(began); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTakenOverLongAfter: what happened while no controller ran counts as success.
+func TestTakenOverLongAfter(t *testing.T) {
+	t.Parallel()
+	yesterday := new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
+	begunAt := func(running string) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, yesterday, newSteps(plan(op, true))
+			op.Node, op.BootID = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}, "boot-0"
+			for n := range op.Steps {
+				op.Steps[n].StartedAt, op.Steps[n].State = yesterday, v1alpha1.StepSucceeded
+				if op.Steps[n].Name == running {
+					op.Steps[n].State = v1alpha1.StepRunning
+					break
+				}
+			}
+		}
+	}
+	for _, running := range []string{v1alpha1.StepDrain, v1alpha1.StepBoot, v1alpha1.StepNodeReady} {
+		t.Run(running, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), begunAt(running)))
+			left := 3
+			f.host.fail["BootID"] = func() error {
+				if left--; left >= 0 {
+					return errRefusedPort
+				}
+				return nil
+			}
+			if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+			if running == v1alpha1.StepDrain && !f.drain.options.Deadline.After(time.Now()) {
+				t.Errorf("the drain had until %s", f.drain.options.Deadline)
+			}
+		})
+	}
+}
+
+// TestDrainAfterAnOutage: an API server that was away for all of the time of a drain leaves
+// time for one more attempt, and not for ever.
+func TestDrainAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	c := newHasty()
+	o := drain.Options{Deadline: c.Now().Add(-time.Hour)}
+	away := errors.New("connection refused")
+	var deadlines []time.Time
+	if err := retryDrain(t.Context(), c, o, func(o drain.Options) error {
+		if deadlines = append(deadlines, o.Deadline); len(deadlines) == 1 {
+			return away
+		}
+		return nil
+	}); err != nil || len(deadlines) != 2 || !deadlines[1].After(c.Now()) {
+		t.Errorf("got %v after attempts until %v", err, deadlines)
+	}
+	err := retryDrain(t.Context(), c, o, func(drain.Options) error { return away })
+	if !errors.Is(err, away) {
+		t.Errorf("an outage that goes on: got %v", err)
+	}
+}
+
+// TestRecordThatIsRefused: an operation whose record cannot be written is taken up again when it
+// can, and can be canceled.
+func TestRecordThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, canceled := range []bool{false, true} {
+		t.Run(map[bool]string{false: "it is written later", true: "it is canceled"}[canceled], func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+			var refused atomic.Int32
+			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+				op := i.Status.Operation
+				if after || op.Phase == v1alpha1.OperationCanceled || !canceled && refused.Load() > 2 {
+					return nil
+				}
+				refused.Add(1)
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "WindowsInstance"}, i.Name, nil)
+			}
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("the record to be refused", func() bool { return refused.Load() > 1 })
+			want := v1alpha1.OperationSucceeded
+			if canceled {
+				want = v1alpha1.OperationCanceled
+				f.edit(func(i *v1alpha1.WindowsInstance) {
+					i.Status.Operation.CancelRequestedBy, i.Status.Operation.CancelRequestedAt = "bob", new(metav1.Now())
+				})
+				f.reconcile(r)
+			}
+			if op := f.waitForEnd(); op.Phase != want || canceled && !strings.Contains(op.Message, "Nothing was changed") {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
+}
+
+// TestSleepUnless: a cancellation is not slept through, and neither is the end of the process.
+func TestSleepUnless(t *testing.T) {
+	closed := make(chan struct{})
+	close(closed)
+	if !sleepUnless(t.Context(), newHasty(), 100*time.Hour, closed) {
+		t.Error("it was closed")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if sleepUnless(ended, newHasty(), 100*time.Hour, nil) {
+		t.Error("it was not closed")
+	}
+}
