@@ -346,7 +346,7 @@ func (b *builder) impacts() map[string]config.OnChange {
 		containerdShimPath: b.change(config.ImpactDrain, wmco.ContainerdService),
 		kubeletPath:        b.change(config.ImpactRestart, wmco.KubeletService),
 		kubeProxyPath:      b.change(config.ImpactRestart, wmco.KubeProxyService),
-		logRunnerPath:      b.change(config.ImpactRestart, wmco.KubeletService, wmco.KubeProxyService),
+		logRunnerPath:      b.change(config.ImpactRestart, wmco.KubeletService, wmco.CSIProxyService, wmco.KubeProxyService),
 		exporterPath:       b.change(config.ImpactRestart, wmco.WindowsExporterService),
 		hybridOverlayPath:  b.change(config.ImpactRestart, wmco.HybridOverlayService),
 		csiProxyPath:       b.change(config.ImpactRestart, wmco.CSIProxyService),
@@ -574,7 +574,7 @@ func (b *builder) trust() {
 }
 
 // logs adds the rotation of logs that no program rotates: kube-log-runner rotates those of the
-// kubelet and kube-proxy, and hybrid-overlay-node its own.
+// kubelet, kube-proxy and csi-proxy, and hybrid-overlay-node its own.
 func (b *builder) logs() {
 	rotation := b.in.Cluster.LogRotation
 	size, age := rotation.maxBytes, int64(rotation.maxAge.Seconds())
@@ -584,7 +584,6 @@ func (b *builder) logs() {
 	for _, log := range []struct{ service, path string }{
 		{wmco.ContainerdService, containerdLog},
 		{wmco.WindowsExporterService, exporterLog},
-		{wmco.CSIProxyService, csiProxyLog},
 	} {
 		if b.has(log.service) {
 			b.document.LogRotation = append(b.document.LogRotation, config.LogRotation{Path: log.path, MaxBytes: size, MaxAgeSeconds: age})

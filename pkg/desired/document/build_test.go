@@ -192,7 +192,8 @@ func commandWith(s document.PublishedService, values map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(s.Command)
 }
 
-// TestPublishedIsTheDocument: what is published and what is done are the same command.
+// TestPublishedIsTheDocument: what is published and what is done are the same command, but for
+// csi-proxy, whose log WMCO does not rotate.
 func TestPublishedIsTheDocument(t *testing.T) {
 	for _, platform := range platforms {
 		published, err := document.Publish(options(platform), document.Proxy{})
@@ -204,6 +205,7 @@ func TestPublishedIsTheDocument(t *testing.T) {
 		for _, s := range published.Services {
 			commands[s.Name] = commandWith(s, values)
 		}
+		commands["csi-proxy"] = `C:\k\kube-log-runner.exe -log-file=C:\var\log\csi-proxy\csi-proxy.log C:\k\csi-proxy.exe -windows-service --v=2`
 		in := inputs(platform)
 		in.AgentPath = "" // our own service is not published
 		document := build(t, in).Bundle.Document
@@ -406,7 +408,7 @@ func TestImpact(t *testing.T) {
 		{name: "CNI plugin", change: func(in *document.Inputs) { setProgram(in, `C:\k\cni\win-overlay.exe`) }, want: config.ImpactNone},
 		{name: "kubelet", change: func(in *document.Inputs) { setProgram(in, `C:\k\kubelet.exe`) }, want: config.ImpactRestart, services: []string{"kubelet"}},
 		{name: "pods of the kubelet", change: func(in *document.Inputs) { in.Kubelet.MaxPods = 100 }, want: config.ImpactRestart, services: []string{"kubelet"}},
-		{name: "runner of logs", change: func(in *document.Inputs) { setProgram(in, `C:\k\kube-log-runner.exe`) }, want: config.ImpactRestart, services: []string{"kube-proxy", "kubelet"}},
+		{name: "runner of logs", change: func(in *document.Inputs) { setProgram(in, `C:\k\kube-log-runner.exe`) }, want: config.ImpactRestart, services: []string{"csi-proxy", "kube-proxy", "kubelet"}},
 		{name: "VXLAN port", change: func(in *document.Inputs) { in.Cluster.VXLANPort = 9999 }, want: config.ImpactRestart, services: []string{"hybrid-overlay-node"}},
 		{name: "containerd", change: func(in *document.Inputs) { setProgram(in, `C:\k\containerd\containerd.exe`) }, want: config.ImpactDrain, services: []string{"containerd"}},
 		{name: "pause image", change: func(in *document.Inputs) { in.Cluster.PauseImage = "example.com/pause:1" }, want: config.ImpactDrain, services: []string{"containerd"}},
@@ -620,7 +622,6 @@ func TestLogRotationInDocument(t *testing.T) {
 	d := build(t, in).Bundle.Document
 	want := []config.LogRotation{
 		{Path: `C:\var\log\containerd\containerd.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
-		{Path: `C:\var\log\csi-proxy\csi-proxy.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
 		{Path: `C:\var\log\windows_exporter\windows_exporter.log`, MaxBytes: 100 << 20, MaxAgeSeconds: 168 * 3600},
 	}
 	if diff := cmp.Diff(want, d.LogRotation); diff != "" {
@@ -628,7 +629,7 @@ func TestLogRotationInDocument(t *testing.T) {
 	}
 	for _, s := range d.Services {
 		rotates := slices.Contains(s.Arguments, "-log-file-size=100Mi") && slices.Contains(s.Arguments, "-log-file-age=168h0m0s")
-		if want := s.Name == "kubelet" || s.Name == "kube-proxy"; rotates != want {
+		if want := s.Name == "kubelet" || s.Name == "kube-proxy" || s.Name == "csi-proxy"; rotates != want {
 			t.Errorf("%s rotates its log itself: %v, want %v", s.Name, rotates, want)
 		}
 	}

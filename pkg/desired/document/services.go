@@ -110,6 +110,9 @@ type service struct {
 	// needs are the variables without which the service cannot run, in addition to those in
 	// its arguments.
 	needs []string
+	// runner, if not empty, are the arguments of kube-log-runner in documents, which runs the
+	// program there. The published form is that of WMCO, which does not rotate its log.
+	runner []string
 	// scripts of the published form. The agent does the same without scripts.
 	scripts []Script
 	// manual services are not started with the host, because the agent writes a file that they
@@ -162,6 +165,11 @@ func verbosity(debug bool) string {
 	}
 	return "--v=2"
 }
+
+// kube-log-runner cannot run containerd or windows_exporter, whose logs the agent rotates. A
+// service of Windows has containerd only with --run-service, and then what it would write to its
+// standard error is discarded, unless --log-file says where else it goes. And both connect to the
+// service control manager only if that has started them itself (svc.IsWindowsService).
 
 func containerd(o ServiceOptions) service {
 	return service{
@@ -291,8 +299,10 @@ func csiProxy(o ServiceOptions) service {
 		name:      wmco.CSIProxyService,
 		binary:    csiProxyPath,
 		arguments: []string{"-log_file=" + csiProxyLog, "-logtostderr=false", "-windows-service", verbosity(o.Debug)},
-		priority:  2,
-		impact:    config.ImpactRestart,
+		// klog, which it logs with, writes to its standard error by default.
+		runner:   append(o.LogRotation.runner(csiProxyLog, csiProxyPath), "-windows-service", verbosity(o.Debug)),
+		priority: 2,
+		impact:   config.ImpactRestart,
 	}
 }
 
@@ -400,8 +410,12 @@ func (s service) document() config.Service {
 	if s.manual {
 		start = config.StartManual
 	}
+	binary, arguments := s.binary, s.arguments
+	if len(s.runner) > 0 {
+		binary, arguments = logRunnerPath, s.runner
+	}
 	return config.Service{
-		Name: s.name, Description: config.Description(s.name), BinaryPath: s.binary, Arguments: s.arguments,
+		Name: s.name, Description: config.Description(s.name), BinaryPath: binary, Arguments: arguments,
 		Dependencies: s.dependencies, StartType: start, Bootstrap: s.bootstrap, Priority: s.priority,
 		Recovery: &config.Recovery{
 			ResetAfterSeconds:         300,
