@@ -162,17 +162,9 @@ func openShared(path string, write bool) (*os.File, error) {
 	return os.OpenFile(path, flag, 0)
 }
 
-// LogSize implements [engine.System].
-func (s *System) LogSize(path string) (int64, error) { return disk.LogSize(s.local(path)) }
-
-// CopyLog implements [engine.System].
-func (s *System) CopyLog(path, target string) error {
-	return disk.CopyLog(s.local(path), s.local(target))
-}
-
-// ReleaseLog implements [engine.System].
-func (s *System) ReleaseLog(path, copied string) (bool, error) {
-	return disk.ReleaseLog(s.local(path), s.local(copied))
+// RotateLog implements [engine.System].
+func (s *System) RotateLog(path, target string) error {
+	return disk.RotateLog(s.local(path), s.local(target))
 }
 
 // writeWhole writes a file that exists with its whole content or not at all, also after a crash.

@@ -4,16 +4,15 @@
 package agenthost
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,105 +23,18 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/agent/engine"
-	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
-// writerFlags makes this test binary a program that writes numbered lines to the file that
-// is its argument, with these flags, until its standard input ends.
-const writerFlags = "WRITER_FLAGS"
+// lineOf is the n-th line of a log.
+func lineOf(n int) string { return fmt.Sprintf("line %08d %s\n", n, strings.Repeat("x", n%90)) }
 
-func TestMain(m *testing.M) {
-	if flags := os.Getenv(writerFlags); flags != "" {
-		if err := writeLines(os.Args[len(os.Args)-1], flags); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
+// linesOf are the lines up to the n-th.
+func linesOf(n int) string {
+	var out strings.Builder
+	for i := 1; i <= n; i++ {
+		out.WriteString(lineOf(i))
 	}
-	os.Exit(m.Run())
-}
-
-// writeLines prints how many lines it has written.
-func writeLines(path, flags string) error {
-	flag, err := strconv.Atoi(flags)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, flag, 0o644)
-	if err != nil {
-		return err
-	}
-	ended := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(ended)
-	}()
-	for n := 1; ; n++ {
-		if _, err := fmt.Fprintf(f, "line %08d %s\n", n, strings.Repeat("x", n%90)); err != nil {
-			return err
-		}
-		select {
-		case <-ended:
-			fmt.Println(n)
-			return f.Close()
-		default:
-		}
-	}
-}
-
-// writer is a running program with a log.
-type writer struct {
-	*testing.T
-	command *exec.Cmd
-	stdin   io.Closer
-	stdout  bytes.Buffer
-}
-
-func startWriter(t *testing.T, path string, flags int) *writer {
-	t.Helper()
-	w := &writer{T: t, command: exec.CommandContext(t.Context(), os.Args[0], path)}
-	w.command.Env = append(os.Environ(), fmt.Sprintf("%s=%d", writerFlags, flags))
-	w.command.Stdout, w.command.Stderr = &w.stdout, os.Stderr
-	var err error
-	if w.stdin, err = w.command.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-// stop ends the program and returns how many lines it has written.
-func (w *writer) stop() int {
-	w.Helper()
-	if err := w.stdin.Close(); err != nil {
-		w.Fatal(err)
-	}
-	if err := w.command.Wait(); err != nil {
-		w.Fatal(err)
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(w.stdout.String()))
-	if err != nil {
-		w.Fatal(err)
-	}
-	return n
-}
-
-// checkLines reports whether a text has all the lines, each once, in their order.
-func checkLines(t *testing.T, what string, text io.Reader, want int) {
-	t.Helper()
-	n := 0
-	for s := bufio.NewScanner(text); s.Scan(); {
-		n++
-		if want := fmt.Sprintf("line %08d %s", n, strings.Repeat("x", n%90)); s.Text() != want {
-			t.Errorf("%s: line %d is %q, want %q", what, n, s.Text(), want)
-			return
-		}
-	}
-	if n != want {
-		t.Errorf("%s: %d lines, want %d", what, n, want)
-	}
+	return out.String()
 }
 
 // rotatingHost is a host that has been told to rotate a log.
@@ -194,81 +106,168 @@ func keep(t *testing.T, host *Host) (stop func()) {
 	return stop
 }
 
-// TestLogRotation: a program writes while its log is rotated and read. No line is lost, and
-// none is there twice.
+// follower is somebody who follows the log of the host from its beginning.
+type follower struct {
+	*testing.T
+	requests *io.PipeWriter
+	ended    sync.WaitGroup
+
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (f *follower) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.text.Write(b)
+}
+
+// followed is the log as it was sent, without the header.
+func (f *follower) followed() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	header, text, _ := strings.Cut(f.text.String(), "\n")
+	if strings.Contains(header, "error") {
+		f.Error(header)
+	}
+	return text
+}
+
+// waitFor waits until so many lines were sent.
+func (f *follower) waitFor(lines int) {
+	f.Helper()
+	eventually(f.T, fmt.Sprintf("%d lines", lines), func() bool { return len(f.followed()) >= len(linesOf(lines)) })
+}
+
+func (f *follower) stop() {
+	f.Helper()
+	if _, err := io.WriteString(f.requests, api.StopLine+"\n"); err != nil {
+		f.Error(err)
+	}
+	f.ended.Wait()
+	if err := f.requests.Close(); err != nil {
+		f.Error(err)
+	}
+}
+
+func follow(t *testing.T, host *Host) *follower {
+	t.Helper()
+	request, requests := io.Pipe()
+	f := &follower{T: t, requests: requests}
+	f.ended.Go(func() {
+		agent.Main(context.WithoutCancel(t.Context()), host, []string{api.CommandLogs}, request, f, os.Stderr)
+	})
+	if _, err := io.WriteString(requests, `{"queries":["writer"],"follow":true}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestLogRotation: the agent rotates the log of a program that keeps it open, and somebody
+// follows it. No line is lost, and none is there twice.
 func TestLogRotation(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		flags int
-	}{
-		{name: "a program that appends", flags: os.O_CREATE | os.O_WRONLY | os.O_APPEND},
-		{name: "a program that writes where it was", flags: os.O_CREATE | os.O_WRONLY},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			host, directory := rotatingHost(t, config.LogRotation{Path: `C:\var\log\writer\writer.log`, MaxBytes: 100 << 10})
-			path := filepath.Join(directory, "writer.log")
-			if err := os.WriteFile(path, nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			// Somebody follows it from its beginning.
-			var followed bytes.Buffer
-			request, requests := io.Pipe()
-			var following sync.WaitGroup
-			following.Go(func() {
-				agent.Main(context.WithoutCancel(t.Context()), host, []string{api.CommandLogs}, request, &followed, os.Stderr)
-			})
-			if _, err := io.WriteString(requests, `{"queries":["writer"],"follow":true}`+"\n"); err != nil {
-				t.Fatal(err)
-			}
-
-			w := startWriter(t, path, tt.flags)
-			stop := keep(t, host)
-			eventually(t, "five rotations", func() bool { return len(rotated(t, directory)) >= 5 })
-			lines := w.stop()
-			stop()
-
-			if _, err := io.WriteString(requests, api.StopLine+"\n"); err != nil {
-				t.Fatal(err)
-			}
-			following.Wait()
-			if err := requests.Close(); err != nil {
-				t.Fatal(err)
-			}
-			header, text, _ := strings.Cut(followed.String(), "\n")
-			if strings.Contains(header, "error") {
-				t.Fatal(header)
-			}
-			checkLines(t, "followed", strings.NewReader(text), lines)
-
-			var all []io.Reader
-			for _, name := range rotated(t, directory) {
-				content, err := os.ReadFile(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, bytes.NewReader(content))
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			start, err := sparse.TextStart(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.Seek(start, io.SeekStart); err != nil {
-				t.Fatal(err)
-			}
-			checkLines(t, "files", io.MultiReader(append(all, f)...), lines)
-
-			info, err := f.Stat()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if used := info.Sys().(*syscall.Stat_t).Blocks * 512; used > info.Size()-start+4*sparse.Unit {
-				t.Errorf("a text of %d bytes takes %d", info.Size()-start, used)
-			}
+	// All batches of so many lines have the same size: when a log has it, all of it is written.
+	const rotations, lines = 5, 450
+	size := len(linesOf(lines))
+	host, directory := rotatingHost(t, config.LogRotation{Path: `C:\var\log\writer\writer.log`, MaxBytes: int64(size)})
+	path := filepath.Join(directory, "writer.log")
+	program, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if _, err := program.WriteString(linesOf(1)); err != nil {
+		t.Fatal(err)
+	}
+	f := follow(t, host)
+	defer f.stop()
+	f.waitFor(1) // it begins with the present file
+	stop := keep(t, host)
+	text := linesOf(rotations * lines)
+	for n := range rotations {
+		if _, err := program.WriteString(text[max(n*size, len(linesOf(1))) : (n+1)*size]); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the log is rotated", func() bool {
+			info, err := os.Stat(path)
+			return err == nil && info.Size() == 0
 		})
+	}
+	stop()
+	f.waitFor(rotations * lines)
+	if f.followed() != text {
+		t.Error("what was followed is not what was written")
+	}
+	var all strings.Builder
+	for _, name := range rotated(t, directory) {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(content)
+	}
+	if all.String() != text {
+		t.Error("what is in the rotated files is not what was written")
+	}
+}
+
+// TestFollowLogRunner: the real kube-log-runner rotates the log of a program and removes old
+// ones, and somebody follows it. No line is lost, and none is there twice.
+func TestFollowLogRunner(t *testing.T) {
+	root := t.TempDir()
+	directory := filepath.Join(root, "log", "writer")
+	host := NewHost(Options{Drive: filepath.Join(root, "c"), LogRoot: filepath.Join(root, "log")})
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	runner := filepath.Join(root, "kube-log-runner")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", runner, "k8s.io/component-base/logs/kube-log-runner")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// It gives what it runs no standard input.
+	pipe := filepath.Join(root, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), runner, "-log-file="+filepath.Join(directory, "writer.log"),
+		"-log-file-size=4Ki", "-log-file-age=1h", "cat", pipe)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := follow(t, host)
+	defer f.stop()
+	written := 0
+	write := func() {
+		t.Helper()
+		text := linesOf(written + 10)[len(linesOf(written)):]
+		if _, err := program.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		written += 10
+		f.waitFor(written)
+	}
+	for n := range 3 {
+		var now []string
+		for old := rotated(t, directory); len(now) == 0 || slices.Equal(now, old); now = rotated(t, directory) {
+			write()
+		}
+		eventually(t, "what was rotated before is removed", func() bool { now = rotated(t, directory); return len(now) == 1 })
+		// It was rotated long ago. Files that are rotated in the same second have the same name.
+		old := filepath.Join(directory, fmt.Sprintf("writer-20200101-00000%d.log", n))
+		if err := errors.Join(os.Rename(now[0], old), os.Chtimes(old, time.Time{}, time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	if err := errors.Join(program.Close(), command.Wait()); err != nil {
+		t.Error(err)
+	}
+	if f.followed() != linesOf(written) {
+		t.Error("what was followed is not what was written")
 	}
 }

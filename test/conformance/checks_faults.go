@@ -15,7 +15,6 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
-	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 const (
@@ -212,22 +211,15 @@ func driftIsLogged(ctx context.Context, h *Host) error {
 	return err
 }
 
-// bigLogContent is enough for a rotation.
-func bigLogContent() []byte {
-	var out strings.Builder
-	for i := 0; out.Len() < 3*engine.MinRotatedLog; i++ {
-		fmt.Fprintf(&out, "line %d\n", i)
-	}
-	return []byte(out.String())
-}
-
-// logIsRotated: the text is in files of their own, complete, and the disk has room again.
+// logIsRotated: all of the log of a service that runs is in a file of its own, and what the
+// service writes then is at the beginning of the log.
 func logIsRotated(ctx context.Context, h *Host) error {
-	if err := h.upload(ctx, bigLog, bigLogContent()); err != nil {
+	log, _, err := h.content(ctx, logAbove)
+	if err != nil {
 		return err
 	}
 	if _, err := h.apply(ctx, h.changed(func(d *config.Document) {
-		d.LogRotation = []config.LogRotation{{Path: bigLog, MaxBytes: 2 * engine.MinRotatedLog}}
+		d.LogRotation = []config.LogRotation{{Path: logAbove, MaxBytes: int64(len(log))}}
 	}), nil); err != nil {
 		return err
 	}
@@ -236,44 +228,29 @@ func logIsRotated(ctx context.Context, h *Host) error {
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var rotated []string
 	if err := eventually(within, "the log is rotated", func() (bool, error) {
-		names, err := h.names(within, logDirectory)
-		rotated = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "big-") || !strings.HasSuffix(name, ".log") })
-		return len(rotated) > 0, err
+		rest, _, err := h.content(within, logAbove)
+		return rest == "", err
 	}); err != nil {
 		return err
 	}
-	slices.Sort(rotated)
-	var got strings.Builder
-	for _, name := range rotated {
-		content, _, err := h.content(ctx, logDirectory+`\`+name)
-		if err != nil {
-			return err
-		}
-		got.WriteString(content)
-	}
-	// What was given back to the file system reads as zeros, a moment later.
-	var rest, failed string
-	if err := eventually(within, "the beginning of the log is given back", func() (bool, error) {
-		facts, err := h.facts(within)
-		if err != nil {
-			return false, err
-		}
-		if drift := facts.Configuration.Drift; drift != nil {
-			failed = drift.Error
-		}
-		rest, _, err = h.content(within, bigLog)
-		return failed != "" || strings.HasPrefix(rest, "\x00"), err
-	}); err != nil {
+	names, err := h.names(ctx, logDirectory)
+	if err != nil {
 		return err
 	}
-	if failed != "" {
-		return errors.New(failed)
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "above-") || !strings.HasSuffix(name, ".log") })
+	if len(names) != 1 {
+		return fmt.Errorf("the rotated logs are %q, want one", names)
 	}
-	got.WriteString(strings.TrimLeft(rest, "\x00"))
-	if got.String() != string(bigLogContent()) {
-		return fmt.Errorf("the %d rotated logs and what is left have %d bytes, want %d, or others", len(rotated), got.Len(), len(bigLogContent()))
+	if err := h.expect(ctx, logDirectory+`\`+names[0], log); err != nil {
+		return err
 	}
-	return nil
+	if _, err := h.run(ctx, "net.exe stop "+serviceAbove, nil); err != nil {
+		return err
+	}
+	rest, _, err := h.content(ctx, logAbove)
+	if err == nil && !strings.HasPrefix(rest, "stopped\n") {
+		err = fmt.Errorf("after the rotation the log begins with %q", rest)
+	}
+	return err
 }

@@ -36,7 +36,6 @@ const (
 	programPath = directory + `\` + programName
 
 	logDirectory = `C:\var\log\conformance`
-	bigLog       = logDirectory + `\big.log`
 
 	// slowPath is a program that is starting for as long as holdPath exists.
 	slowPath = directory + `\slow service.exe`
@@ -47,6 +46,7 @@ const (
 	serviceSlow  = "conformance-slow"
 	startedBase  = logDirectory + `\base`
 	startedAbove = logDirectory + `\above`
+	logAbove     = startedAbove + ".log"
 
 	// generatedDirectory is made by programs.
 	generatedDirectory = directory + `\generated`

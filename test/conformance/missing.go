@@ -12,7 +12,6 @@ const (
 	apiNetsh        = "netsh advfirewall"
 	apiHNS          = "vmcompute.dll, HNSCall"
 	apiEvents       = "wevtapi.dll, EvtQuery"
-	apiSparse       = "FSCTL_SET_SPARSE, FSCTL_SET_ZERO_DATA"
 )
 
 // MissingInWine says which APIs Wine lacks, by their names, and why checks that need them
@@ -26,5 +25,4 @@ var MissingInWine = map[string]string{
 	apiNetsh:        "there is a program of the name, and it does nothing",
 	apiHNS:          "there is no Host Networking Service",
 	apiEvents:       "there is no event log: it takes events, keeps none, and finds none",
-	apiSparse:       "the beginning of a file cannot be given back while a program writes to its end",
 }

@@ -30,7 +30,6 @@ type fakeFile struct {
 	Content   string
 	Access    config.Access
 	changed   int // when, in ticks
-	released  int // bytes of a log that were given back
 }
 
 type fakeService struct {
@@ -390,40 +389,14 @@ func (f *fake) Volume(string) (name string, free int64, err error) {
 	return "C:", f.free, err
 }
 
-func (f *fake) LogSize(path string) (size int64, err error) {
-	err = f.call("LogSize", false, func() error {
-		file, ok := f.files[fold(path)]
-		if !ok {
-			return fs.ErrNotExist
-		}
-		size = int64(len(file.Content) - file.released)
-		return nil
-	})
-	return size, err
-}
-
-func (f *fake) CopyLog(path, target string) error {
-	return f.call("CopyLog "+target, true, func() error {
+func (f *fake) RotateLog(path, target string) error {
+	return f.call("RotateLog "+path, true, func() error {
 		if _, there := f.files[fold(target)]; there {
 			return fs.ErrExist
 		}
-		log := f.files[fold(path)]
-		text := log.Content[log.released:]
-		f.files[fold(target)] = fakeFile{Content: text[:strings.LastIndexByte(text, '\n')+1]}
+		f.files[fold(target)], f.files[fold(path)] = f.files[fold(path)], fakeFile{}
 		return nil
 	})
-}
-
-func (f *fake) ReleaseLog(path, copied string) (released bool, err error) {
-	err = f.call("ReleaseLog "+copied, true, func() error {
-		log, text := f.files[fold(path)], f.files[fold(copied)].Content
-		if released = strings.HasPrefix(log.Content[log.released:], text); released {
-			log.released += len(text)
-			f.files[fold(path)] = log
-		}
-		return nil
-	})
-	return released, err
 }
 
 func (f *fake) Service(name string) (s *Service, err error) {

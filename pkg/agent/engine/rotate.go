@@ -14,25 +14,16 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
-// LogFiles are the logs of programs that keep them open, append to them, and do not rotate
-// them. Such a file cannot be renamed, and what is written while it is truncated would be lost.
-// So its text is copied, and then the beginning of the file is given back to the file system
-// while the program continues to write behind it.
+// LogFiles are the logs of programs that do not rotate them and cannot be run by a program that
+// does. They keep their log open, so it cannot be renamed, and append to it: what they write after
+// the log was truncated is at its beginning.
 type LogFiles interface {
-	// LogSize returns how many bytes of text a log has that were not given back.
-	LogSize(path string) (int64, error)
-	// CopyLog copies the complete lines of the text of a log to a file that does not exist
-	// yet. When the file has its name, it is complete and on the disk. It is an error for
-	// them to have less than [MinRotatedLog].
-	CopyLog(path, target string) error
-	// ReleaseLog gives back the text at the beginning of a log if it equals the copy, and reports
-	// whether it did. What follows the text is not touched.
-	ReleaseLog(path, copied string) (released bool, err error)
+	// RotateLog moves the text of a log to a file that does not exist yet: it copies the text and
+	// then truncates the log. When the file has its name, it is on the disk. What the program
+	// writes between the end of the copy and the truncation, some microseconds, is lost; a
+	// crash in between leaves the text in both files.
+	RotateLog(path, target string) error
 }
-
-// MinRotatedLog is the least text that is rotated, in bytes: of less, file systems give back
-// nothing.
-const MinRotatedLog = 64 << 10
 
 // rotatedStamp is the time in the name of a rotated log, in UTC. Package logs knows the names.
 const rotatedStamp = "20060102-150405"
@@ -118,40 +109,18 @@ func (e *Engine) rotateLog(r config.LogRotation) error {
 	}
 	rotated := rotatedLogs(r.Path, names)
 	// Removed first: there may be no room for a copy.
-	expired := expiredLogs(r, rotated, e.now())
 	var errs []error
-	for _, l := range expired {
+	for _, l := range expiredLogs(r, rotated, e.now()) {
 		err := e.System.Remove(directory + `\` + l.name)
 		if err != nil && !errors.Is(err, ErrInUse) { // somebody reads it: the next rotation removes it
 			errs = append(errs, fmt.Errorf("remove %s: %w", l.name, err))
 		}
 	}
-	size, err := e.System.LogSize(r.Path)
-	if err != nil || r.MaxBytes == 0 || size < max(r.MaxBytes, MinRotatedLog) {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return errors.Join(append(errs, err)...)
+	info, err := e.System.Stat(r.Path)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("read its size: %w", err))
+	} else if r.MaxBytes > 0 && info.Size >= r.MaxBytes {
+		errs = append(errs, e.System.RotateLog(r.Path, directory+`\`+nextLog(r.Path, rotated, e.now())))
 	}
-	return errors.Join(append(errs, e.moveLog(r.Path, directory, rotated[len(expired):], rotated))...)
-}
-
-// moveLog moves the text of a log to a rotated one.
-func (e *Engine) moveLog(path, directory string, left, all []rotatedLog) error {
-	if n := len(left); n > 0 {
-		// It may have been copied before a crash.
-		released, err := e.System.ReleaseLog(path, directory+`\`+left[n-1].name)
-		if err != nil || released {
-			return err
-		}
-	}
-	name := nextLog(path, all, e.now())
-	if err := e.System.CopyLog(path, directory+`\`+name); err != nil {
-		return fmt.Errorf("copy it: %w", err)
-	}
-	released, err := e.System.ReleaseLog(path, directory+`\`+name)
-	if err == nil && !released {
-		err = errors.New("its program has replaced the text that was copied")
-	}
-	return err
+	return errors.Join(errs...)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,12 +36,11 @@ func loggingHost(logs map[string]string) *fake {
 	return f
 }
 
-// logs are the texts of what is in the directory, and what was given back of the log.
+// logs are the texts of what is in the directory.
 func (f *fake) logs() map[string]string {
 	out := map[string]string{}
 	for _, name := range f.children(logDirectory) {
-		file := f.files[logDirectory+`\`+name]
-		out[name] = file.Content[file.released:]
+		out[name] = f.files[logDirectory+`\`+name].Content
 	}
 	return out
 }
@@ -66,21 +64,8 @@ func TestRotateLog(t *testing.T) {
 			logs: map[string]string{"x.log": a}, want: map[string]string{"x.log": a},
 		},
 		{
-			name: "too small for the file system", rotation: config.LogRotation{MaxBytes: 1},
-			logs: map[string]string{"x.log": "a\n"}, want: map[string]string{"x.log": "a\n"},
-		},
-		{
 			name: "large", rotation: config.LogRotation{MaxBytes: large},
 			logs: map[string]string{"x.log": a}, want: map[string]string{"x.log": "", "x-20260102-030405.log": a},
-		},
-		{
-			name: "in the middle of a line", rotation: config.LogRotation{MaxBytes: large},
-			logs: map[string]string{"x.log": a + "begun"}, want: map[string]string{"x.log": "begun", "x-20260102-030405.log": a},
-		},
-		{
-			name: "copied before a crash", rotation: config.LogRotation{MaxBytes: large},
-			logs: map[string]string{"x.log": a + b, "x-20260102-030000.log": a},
-			want: map[string]string{"x.log": b, "x-20260102-030000.log": a},
 		},
 		{
 			name: "the clock went back", rotation: config.LogRotation{MaxBytes: large},
@@ -111,8 +96,8 @@ func TestRotateLog(t *testing.T) {
 		{
 			name: "no room for a copy", rotation: config.LogRotation{MaxBytes: large, MaxAgeSeconds: day},
 			logs:    map[string]string{"x.log": a, "x-20250101-000000.log": "old"},
-			failing: map[string]error{`CopyLog C:\var\log\x\x-20260102-030405.log`: errors.New("disk full")},
-			error:   `rotate C:\var\log\x\x.log: copy it: disk full`,
+			failing: map[string]error{`RotateLog C:\var\log\x\x.log`: errors.New("disk full")},
+			error:   `rotate C:\var\log\x\x.log: disk full`,
 			want:    map[string]string{"x.log": a},
 		},
 	}
@@ -129,39 +114,6 @@ func TestRotateLog(t *testing.T) {
 				t.Errorf("logs (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestCrashWhileRotating ends the process before and after every call. Whatever is left, the
-// next look makes of it what there would be without the crash: all of the text, once.
-func TestCrashWhileRotating(t *testing.T) {
-	const large = 200 << 10
-	a, b := logText("a", large), logText("b", large)
-	d := &config.Document{LogRotation: []config.LogRotation{{Path: `C:\var\log\x\x.log`, MaxBytes: large}}}
-	rotate := func(t *testing.T, f *fake) {
-		t.Helper()
-		if err := engineOf(f).rotateLogs(d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for at := 2; ; at++ {
-		f := loggingHost(map[string]string{"x.log": a, "x-20260101-000000.log": b})
-		if !crashing(f, at, func() { rotate(t, f) }) {
-			if at < 10 {
-				t.Errorf("only %d points were tried", at-2)
-			}
-			return
-		}
-		f.loseProcess()
-		f.clock = f.clock.Add(time.Minute)
-		rotate(t, f)
-		var text strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(f.logs())) {
-			text.WriteString(f.logs()[name])
-		}
-		if text.String() != b+a || f.logs()["x.log"] != "" {
-			t.Errorf("crash %d: %d bytes of text, want %d", at, text.Len(), len(b+a))
-		}
 	}
 }
 
@@ -188,8 +140,8 @@ func TestRunRotates(t *testing.T) {
 			},
 		},
 		{name: "not while it is locked", change: func(f *fake) { f.locked = &Owner{PID: 1} }},
-		{name: "cannot be released", error: "the file system cannot", change: func(f *fake) {
-			f.failing[`ReleaseLog C:\var\log\x\x-20260102-030405.log`] = errors.New("the file system cannot")
+		{name: "cannot be rotated", error: "the file system cannot", change: func(f *fake) {
+			f.failing[`RotateLog C:\var\log\x\x.log`] = errors.New("the file system cannot")
 		}},
 		{name: "an apply did not get to its end", change: func(f *fake) {
 			other := b

@@ -224,7 +224,7 @@ func (c *chain) fill() (bool, error) {
 		c.makeRoom()
 		space := c.buf[c.w:]
 		if c.atStop() && !c.seg.gen.gzip {
-			left := c.stop.end() - c.seg.gen.start - c.filled()
+			left := c.stop.size - c.filled()
 			if left <= 0 {
 				return false, nil
 			}
@@ -239,11 +239,13 @@ func (c *chain) fill() (bool, error) {
 		if n > 0 {
 			// A file that was truncated may have outgrown the place where we
 			// were. What was read is then of another text.
-			// And a part that was moved to a rotated file reads as zeros.
-			if c.seg.startNow() != c.seg.gen.start || c.follow && c.rewritten() {
+			if (c.follow || c.atStop()) && c.rewritten() {
 				if again, err := c.truncated(); err != nil || !again {
 					return false, err
 				}
+				continue
+			}
+			if n = c.skipZeros(space[:n]); n == 0 {
 				continue
 			}
 			return c.filledBy(n), nil
@@ -252,6 +254,26 @@ func (c *chain) fill() (bool, error) {
 			return false, err
 		}
 	}
+}
+
+// minZeros is how many zeros a file begins with if they are no text: UTF-16 may begin with one.
+const minZeros = minBuffer
+
+// skipZeros leaves out the zeros that a file begins with, and returns how much is left of what was
+// read. Earlier releases of the agent gave the beginning of a log back to the file system, which
+// reads as gigabytes of zeros.
+func (c *chain) skipZeros(read []byte) int {
+	if c.r != c.w || c.off != c.seg.zeros {
+		return len(read)
+	}
+	text := bytes.TrimLeft(read, "\x00")
+	zeros := len(read) - len(text)
+	if c.off == 0 && zeros < minZeros {
+		return len(read)
+	}
+	c.off += int64(zeros)
+	c.seg.zeros = c.off
+	return copy(read, text)
 }
 
 // filledBy takes over n bytes that were read behind the buffer's end. It says
@@ -306,6 +328,9 @@ func (c *chain) tolerate(err error) error {
 // advance is called at the end of the file. It says whether reading may continue, in
 // this file or in another one.
 func (c *chain) advance() (bool, error) {
+	if c.atStop() && !c.seg.gen.gzip && c.filled() < c.stop.size {
+		return c.truncated()
+	}
 	if c.pinned || c.atStop() {
 		return false, nil
 	}
@@ -315,7 +340,7 @@ func (c *chain) advance() (bool, error) {
 		if !c.follow {
 			return false, nil
 		}
-		if present.start != c.seg.gen.start || present.size < c.filled() || !present.mtime.Equal(c.seg.gen.mtime) && c.rewritten() {
+		if present.size < c.filled() || !present.mtime.Equal(c.seg.gen.mtime) && c.rewritten() {
 			return c.truncated()
 		}
 		c.seg.gen.mtime = present.mtime
@@ -424,68 +449,26 @@ func (c *chain) truncated() (bool, error) {
 	if err != nil {
 		return false, c.tolerate(err)
 	}
-	if moved, err := c.moved(list); moved || err != nil {
-		return moved, c.tolerate(err)
-	}
 	i, copied := c.findCopy(list)
 	if copied != nil {
 		copied.enc, copied.encodingKnown = c.seg.enc, c.seg.encodingKnown
 		c.seg.close()
+		if c.stop != nil {
+			c.stop = &generation{id: copied.gen.id, size: c.stop.size}
+		}
 		c.seg = copied
 		c.remember(list[:i])
 		return true, nil
 	}
+	if !c.follow {
+		return false, nil // what there was is gone
+	}
 	c.setCarry()
 	c.carryDone = len(c.carry) > 0
-	c.seg.head, c.seg.encodingKnown = nil, false
-	c.seg.gen.start = c.seg.startNow()
+	c.seg.head, c.seg.zeros, c.seg.encodingKnown = nil, 0, false
 	c.seg.refresh()
 	c.off, c.r, c.w = 0, 0, 0
 	return true, nil
-}
-
-// moved continues in the rotated files if the text of our file was moved there.
-func (c *chain) moved(list []generation) (bool, error) {
-	i := indexOf(list, c.seg.gen.id)
-	if i < 0 {
-		return false, nil
-	}
-	at, off, ok := movedPlace(list[:i+1], c.seg.gen.start, c.off)
-	if !ok {
-		return false, nil
-	}
-	seg, err := c.series.openListed(list[at])
-	if err != nil {
-		return false, err
-	}
-	// Places in the old segment, which others still have, keep what they mean.
-	seg.enc, seg.encodingKnown = c.seg.enc, c.seg.encodingKnown
-	c.seg.close()
-	c.seg, c.off, c.r, c.w = seg, off, 0, 0
-	c.remember(list[:at])
-	return true, nil
-}
-
-// movedPlace finds the place that was off behind the beginning of the text of the last
-// generation, when that was at start in its file. Since then the text in front was moved
-// to the generations before, a part at a time. It fails if nothing was moved, and if the
-// moved text no longer exists.
-func movedPlace(all []generation, start, off int64) (at int, left int64, ok bool) {
-	at = len(all) - 1
-	last, missing := at, all[at].start-start
-	if missing <= 0 {
-		return 0, 0, false
-	}
-	for ; missing > 0 && at > 0 && !all[at-1].gzip; at-- {
-		missing -= all[at-1].size
-	}
-	if missing != 0 {
-		return 0, 0, false
-	}
-	for ; at < last && off >= all[at].size; at++ {
-		off -= all[at].size
-	}
-	return at, off, off <= all[at].size
 }
 
 // setCarry keeps what was read of an unfinished line.
@@ -498,10 +481,25 @@ func (c *chain) setCarry() {
 	c.r, c.w = 0, 0
 }
 
+// stillNext says whether a file that is open by now comes next. The present one does not if it was
+// truncated since it was listed: then its copy comes first, and it may have another text already.
+func (c *chain) stillNext(id fileID) bool {
+	list, err := c.series.list()
+	if err != nil {
+		return false
+	}
+	next := c.successor(list)
+	return next >= 0 && list[next].id == id
+}
+
 func (c *chain) moveTo(list []generation, i int) (bool, error) {
 	seg, err := c.series.openListed(list[i])
+	if err == nil && list[i].current && !c.stillNext(list[i].id) {
+		seg.close()
+		err = errUnstable
+	}
 	if err != nil {
-		// Renamed since it was listed. Try again, but not forever in one call.
+		// Renamed or truncated since it was listed. Try again, but not forever in one call.
 		if c.mismatch++; c.mismatch < 8 {
 			return true, nil
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/fnv"
-	"math"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -38,10 +37,8 @@ type resume struct {
 
 // fileMark is a position in a file, and what identifies that file.
 type fileMark struct {
-	ID string `json:"i"`
-	// Offset is that of the text, which began at Start in the file.
-	Offset int64 `json:"o"`
-	Start  int64 `json:"b,omitempty"`
+	ID     string `json:"i"`
+	Offset int64  `json:"o"`
 	// Head is a checksum of the first HeadLen bytes: identities of deleted
 	// files are used again on some file systems, and a copy of the file has
 	// another identity.
@@ -113,7 +110,7 @@ func (r resume) check() error {
 		return errors.New("negative length")
 	}
 	if f := r.File; f != nil {
-		if f.Offset < 0 || f.Start < 0 || f.Offset > math.MaxInt64-f.Start || f.HeadLen < 0 || f.HeadLen > headBytes {
+		if f.Offset < 0 || f.HeadLen < 0 || f.HeadLen > headBytes {
 			return errors.New("impossible position")
 		}
 	}

@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
-
-	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
 // maxIndexFiles bounds the index. A log directory has hundreds of files; thousands
@@ -104,14 +102,13 @@ func (ix *Index) addFiles(ctx context.Context, root logRoot, dir string) error {
 		switch {
 		case !link && !info.Mode().IsRegular():
 			continue
-		case link || sparse.Maybe(info):
+		case link:
 			g, err := newSeries(root, name).stat(e.Name())
-			if err == nil {
-				size, modified = g.size, g.mtime
-			} else if link {
+			if err != nil {
 				// Leads out of the directory, or nowhere.
 				continue
 			}
+			size, modified = g.size, g.mtime
 		}
 		query := name
 		if dir == "." && !serviceName.MatchString(name) {

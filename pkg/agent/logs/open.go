@@ -326,13 +326,9 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 		if err != nil {
 			return err
 		}
-		if g.start == m.Start && seg.matches(*m) {
+		if seg.matches(*m) {
 			c.begin(seg, m.Offset, all[:i])
 			return nil
-		}
-		if at, off, ok := movedPlace(all[:i+1], m.Start, m.Offset); ok {
-			seg.close()
-			return c.beginAt(all, at, off)
 		}
 		seg.close()
 		gap = "the file that was being read was truncated; continuing with its new content"

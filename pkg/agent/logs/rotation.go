@@ -91,17 +91,12 @@ func withStamp(r rotationName, suffix string) (rotationName, bool) {
 	return r, false
 }
 
-// end is where the text ends in the file.
-func (g generation) end() int64 { return g.start + g.size }
-
 // generation is one file of a log.
 type generation struct {
 	rotationName
-	id fileID
-	// start is where the text begins in the file: what was before it has been moved to
-	// rotated files; see package sparse. size is that of the text.
-	start, size int64
-	mtime       time.Time
+	id    fileID
+	size  int64
+	mtime time.Time
 	// current marks the file that has the log's own name.
 	current bool
 }

@@ -14,8 +14,6 @@ import (
 	"os"
 	"path"
 	"strings"
-
-	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
 // headBytes is how much of the beginning of a file identifies it: enough to
@@ -23,7 +21,7 @@ import (
 const headBytes = 1024
 
 // segment is an open generation of a log. Offsets are those of the text, after
-// decompression and without what had been moved away when it was opened.
+// decompression.
 type segment struct {
 	gen generation
 	// f is nil once the file had to be closed.
@@ -31,6 +29,9 @@ type segment struct {
 	// head is what the file begins with, as far as it existed when last
 	// read, at most headBytes.
 	head []byte
+
+	// zeros is how many bytes at the beginning were found to be zero.
+	zeros int64
 
 	encodingKnown bool
 	enc           encoding
@@ -46,25 +47,12 @@ func (s series) open(name string) (*segment, error) {
 		return nil, err
 	}
 	seg := &segment{f: f, gen: generation{rotationName: rotationName{name: name, gzip: strings.HasSuffix(name, ".gz")}}}
-	if err := seg.gen.inspect(f, info); err != nil {
+	if seg.gen.id, err = identify(f, info); err != nil {
 		seg.close()
 		return nil, err
 	}
+	seg.gen.size, seg.gen.mtime = info.Size(), info.ModTime()
 	return seg, nil
-}
-
-// inspect fills in what is not in the name.
-func (g *generation) inspect(f *os.File, info fs.FileInfo) (err error) {
-	if g.id, err = identify(f, info); err != nil {
-		return err
-	}
-	if !g.gzip {
-		if g.start, err = sparse.TextStart(f); err != nil {
-			return err
-		}
-	}
-	g.size, g.mtime = max(0, info.Size()-g.start), info.ModTime()
-	return nil
 }
 
 // openListed opens a generation that was listed, and no other that has its name by
@@ -77,7 +65,7 @@ func (s series) openListed(g generation) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seg.gen.id != g.id || seg.gen.start != g.start {
+	if seg.gen.id != g.id {
 		err = errUnstable
 	} else {
 		err = seg.loadHead()
@@ -122,24 +110,8 @@ func (s *segment) headIntact() bool {
 		return true
 	}
 	now := make([]byte, len(s.head))
-	n, err := s.f.ReadAt(now, s.gen.start)
+	n, err := s.f.ReadAt(now, 0)
 	return (err == nil || errors.Is(err, io.EOF)) && bytes.Equal(now[:n], s.head)
-}
-
-// hasTextOf says whether the text begins with all of that of another segment.
-func (s *segment) hasTextOf(other *segment) bool {
-	if len(other.head) == 0 || !bytes.HasPrefix(s.head, other.head) {
-		return false
-	}
-	a, b := make([]byte, minBuffer), make([]byte, minBuffer)
-	for off := int64(len(other.head)); off < other.gen.size; {
-		n, err := other.readAt(a, off)
-		if err != nil || readFull(s, b[:n], off) != nil || !bytes.Equal(a[:n], b[:n]) {
-			return false
-		}
-		off += int64(n)
-	}
-	return true
 }
 
 // decideEncoding detects the encoding from the beginning of the file. It returns false
@@ -167,7 +139,7 @@ func (s *segment) readAt(p []byte, off int64) (int, error) {
 	if s.gen.gzip {
 		return s.readGzip(p, off)
 	}
-	n, err := s.f.ReadAt(p, s.gen.start+off)
+	n, err := s.f.ReadAt(p, off)
 	if n > 0 && errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -225,21 +197,8 @@ func (s *segment) refresh() {
 		return
 	}
 	if info, err := s.f.Stat(); err == nil {
-		s.gen.size, s.gen.mtime = max(0, info.Size()-s.gen.start), info.ModTime()
+		s.gen.size, s.gen.mtime = info.Size(), info.ModTime()
 	}
-}
-
-// startNow is where the text begins by now. It is greater than gen.start once text was
-// moved to a rotated file: then what is before it can no longer be read here.
-func (s *segment) startNow() int64 {
-	if s.f == nil || s.gen.gzip {
-		return s.gen.start
-	}
-	start, err := sparse.TextStart(s.f)
-	if err != nil {
-		return s.gen.start // reading fails too, and reports it
-	}
-	return start
 }
 
 // mark returns the mark by which this file is found again.
@@ -249,7 +208,7 @@ func (s *segment) mark(off int64) fileMark {
 	}
 	// An error leaves the head shorter, and not wrong.
 	_ = s.loadHead()
-	return fileMark{ID: s.gen.id.String(), Start: s.gen.start, Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
+	return fileMark{ID: s.gen.id.String(), Offset: off, HeadLen: len(s.head), Head: headSum(s.head), Modified: s.gen.mtime.UnixNano()}
 }
 
 // matches says whether the file begins like the one that was marked and is long

@@ -4,6 +4,7 @@
 package logs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/openshift/windows-instance-api/pkg/agent/sparse"
 )
 
 // fileID identifies a file, whatever its name. The zero value is no file.
@@ -92,7 +91,7 @@ func (s series) list() ([]generation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.EqualFunc(last, again, func(a, b generation) bool { return a.name == b.name && a.id == b.id && a.start == b.start }) {
+		if slices.EqualFunc(last, again, func(a, b generation) bool { return a.name == b.name && a.id == b.id }) {
 			return s.withoutCopy(again), nil
 		}
 		last = again
@@ -100,12 +99,12 @@ func (s series) list() ([]generation, error) {
 	return nil, errUnstable
 }
 
-// withoutCopy leaves out the youngest rotated generation if the present one still has all of
-// its text. Then it is a copy whose text is about to be removed from the present one, and
-// would be read twice. If that cannot be determined, both stay.
+// withoutCopy leaves out the youngest rotated generation if the present one begins like it and is
+// not shorter: it is a copy of the present one, which is about to be truncated, and would be read
+// twice. If that cannot be determined, both stay.
 func (s series) withoutCopy(list []generation) []generation {
 	last := len(list) - 1
-	if last < 1 || !list[last].current || list[last-1].gzip || list[last-1].size < sparse.Unit || list[last-1].size > list[last].size {
+	if last < 1 || !list[last].current || list[last-1].gzip || list[last-1].size == 0 || list[last-1].size > list[last].size {
 		return list
 	}
 	rotated, err := s.openListed(list[last-1])
@@ -118,10 +117,10 @@ func (s series) withoutCopy(list []generation) []generation {
 		return list
 	}
 	defer present.close()
-	if !present.hasTextOf(rotated) {
+	if !bytes.HasPrefix(present.head, rotated.head) {
 		return list
 	}
-	return slices.Delete(slices.Clone(list), last-1, last)
+	return slices.Delete(list, last-1, last)
 }
 
 func (s series) listOnce() ([]generation, error) {

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -534,4 +536,50 @@ func TestCanceledRead(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
+}
+
+// TestReleasedBeginning: earlier releases gave the beginning of a log back to the file system. It
+// has gigabytes of zeros since then, which nobody wants to have.
+func TestReleasedBeginning(t *testing.T) {
+	const released = 64<<20 + 4096 + 17
+	want := strings.Repeat("I0305 12:00:00.000000 a line of the text\n", 3000)
+	h := newTestHost(t)
+	h.write(t, "x.log", "")
+	path := filepath.Join(h.root, "x.log")
+	if err := os.Truncate(path, released); err != nil {
+		t.Skipf("the file system has no holes: %v", err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(want); err != nil {
+		t.Fatal(err)
+	}
+	for name, req := range map[string]api.LogRequest{
+		"all":     {},
+		"tail":    {TailLines: ptr(int64(3000))},
+		"more":    {TailLines: ptr(int64(5000))},
+		"pattern": {Pattern: "text"},
+		"since":   {SinceTime: ptr(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req.Queries = []string{"x"}
+			if got := h.read(t, req); got != want {
+				t.Errorf("got %d bytes, want %d", len(got), len(want))
+			}
+		})
+	}
+	t.Run("follow", func(t *testing.T) {
+		a := startFollow(t, h, api.LogRequest{Queries: []string{"x"}})
+		a.waitFor(want)
+		if _, err := f.WriteString("more\n"); err != nil {
+			t.Fatal(err)
+		}
+		a.waitFor("more\n")
+		if got := a.stop(); got != want+"more\n" {
+			t.Errorf("got %d bytes, want %d", len(got), len(want)+len("more\n"))
+		}
+	})
 }

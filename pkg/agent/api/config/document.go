@@ -237,14 +237,14 @@ type Component struct {
 	Files []string `json:"files,omitempty"`
 }
 
-// LogRotation says how one log is rotated. Its text is moved to files beside it, whose names
-// have the time in UTC: of x.log to x-20060102-150405.log. The program keeps its file,
-// whose size does not change while its beginning no longer takes space.
+// LogRotation says how one log is rotated. Its text is copied to files beside it, whose names
+// have the time in UTC: of x.log to x-20060102-150405.log. Then the log is truncated, while
+// the program keeps it open and appends to it.
 type LogRotation struct {
 	// Path of the log.
 	Path string `json:"path"`
-	// MaxBytes is how large the text may grow, about: the size is checked once a minute,
-	// and less than 64 KiB are never moved. Zero: no limit.
+	// MaxBytes is how large the log may grow, about: the size is checked once a minute.
+	// Zero: no limit.
 	MaxBytes int64 `json:"maxBytes,omitempty"`
 	// MaxAgeSeconds is how long rotated logs are kept. Zero: forever.
 	MaxAgeSeconds int64 `json:"maxAgeSeconds,omitempty"`
