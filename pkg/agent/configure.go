@@ -81,7 +81,7 @@ func changeHost(host Host, stdout io.Writer, log *transcript, change func(*engin
 // collectConfiguration adds the applied configuration. A host whose inventory is damaged still
 // has its other facts.
 func collectConfiguration(host Host, f *api.Facts) {
-	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(host.System()) })
+	Collect(f, "configuration", &f.Configuration, func() (api.ConfigurationFacts, error) { return engine.ReadState(host.System(), host.Now()) })
 }
 
 // runCommand runs the service.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -50,7 +51,7 @@ func decodeHost(t *testing.T, f *fixture, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := engine.ReadState(agenthost.NewSystem(filepath.Join(dir, "drive_c"), func() (string, error) { return "boot", nil }))
+	state, err := engine.ReadState(agenthost.NewSystem(filepath.Join(dir, "drive_c"), func() (string, error) { return "boot", nil }), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,9 @@ type ConfigurationFacts struct {
 	ApplyingRevision string `json:"applyingRevision,omitempty"`
 	// Drift is what others changed last since then. Nil: nothing.
 	Drift *Drift `json:"drift,omitempty"`
+	// KubeletCertificate is the client certificate of the kubelet, compared with the document
+	// that was applied. Nil: the document says nothing of it.
+	KubeletCertificate *KubeletCertificate `json:"kubeletCertificate,omitempty"`
 }
 
 // TimeFacts is a clock and its time zone.

@@ -66,4 +66,7 @@ type Plan struct {
 	// Reboot says why the host has to be restarted before anything else is done. The
 	// items are those that are known to follow.
 	Reboot []string `json:"reboot,omitempty"`
+	// KubeletCertificate is the client certificate of the kubelet, compared with the document.
+	// Nil: the document says nothing of it.
+	KubeletCertificate *KubeletCertificate `json:"kubeletCertificate,omitempty"`
 }

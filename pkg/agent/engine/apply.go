@@ -191,6 +191,9 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 	if a.seen, err = a.observe(ctx, &b.Document, a.inventory); err != nil {
 		return err
 	}
+	if a.seen.credentials, err = credentials(a.System, &b.Document, a.seen.hostname, a.seen.values, a.now()); err != nil {
+		return err
+	}
 	if a.Reboot != nil && a.Reboot.Boot != a.seen.boot {
 		a.Reboot = nil
 	}
@@ -283,7 +286,10 @@ func (a *application) refresh() {
 	d := &a.bundle.Document
 	for _, f := range d.Files {
 		if r, ours := a.Files[fold(f.Path)]; ours {
-			r.OnChange = f.OnChange
+			r.OnChange = lastingChange(f)
+			if a.planner().joinsWith(f) {
+				r.Done = f.Digest
+			}
 			a.Files[fold(f.Path)] = r
 		}
 	}

@@ -4,12 +4,10 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -68,16 +66,9 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	if err != nil || st.Applied == "" || st.Applying != "" {
 		return drift, err
 	}
-	content, err := readFile(k.System, appliedPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return drift, nil
-	}
-	if err != nil {
-		return drift, fmt.Errorf("read the applied document: %w", err)
-	}
-	bundle, err := config.Decode(bytes.NewReader(content))
-	if err != nil {
-		return drift, fmt.Errorf("the applied document: %w", err)
+	bundle, err := readApplied(k.System)
+	if err != nil || bundle == nil {
+		return drift, err
 	}
 	drift.Revision = st.Applied
 	return drift, errors.Join(k.rotateLogs(&bundle.Document), k.heal(ctx, st, bundle, &drift))

@@ -64,6 +64,9 @@ type fileRecord struct {
 	// Saved: the file that existed before, if any, is at Aside. What is at Path is ours.
 	Saved    bool            `json:"saved"`
 	OnChange config.OnChange `json:"onChange"`
+	// Done is the digest of the content that was applied last. Set only for what the kubelet
+	// joins with.
+	Done string `json:"done,omitempty"`
 }
 
 type serviceRecord struct {

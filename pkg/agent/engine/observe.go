@@ -30,6 +30,7 @@ type observation struct {
 	files                  map[string]fileObservation // by path in lower case
 	generated              map[string]FileInfo        // by path in lower case
 	until                  map[string]bool
+	credentials            *kubeletCredentials
 	staged                 map[string]bool   // digests of the payload that exist
 	environment            map[string]string // by name in upper case
 	certs                  map[string]bool

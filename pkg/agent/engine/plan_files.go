@@ -52,6 +52,7 @@ func (p *planner) removedFiles() {
 	wanted := map[string]bool{}
 	for _, f := range p.bundle.Document.Files {
 		wanted[fold(f.Path)] = true
+		p.uselessCredentials(f)
 		key := fold(f.Path)
 		if r, ours := p.inv.Files[key]; ours && r.Saved && p.done(f) && p.seen.files[key].Kind != FileMissing {
 			p.add(step{file: &wantedFile{File: f}}, api.ActionDelete, api.KindFile, f.Path, "is replaced by "+f.UntilFile, config.OnChange{})
@@ -82,6 +83,9 @@ func (p *planner) removedFiles() {
 
 // done reports whether a file is no longer needed.
 func (p *planner) done(f config.File) bool {
+	if p.joinsWith(f) {
+		return p.seen.credentials.Problem == "" && p.inv.Files[fold(f.Path)].Done == f.Digest
+	}
 	return f.UntilFile != "" && p.seen.until[fold(f.UntilFile)]
 }
 

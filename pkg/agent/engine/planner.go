@@ -32,6 +32,9 @@ type planner struct {
 // diff returns the plan. It changes neither the observation nor the inventory.
 func (p *planner) diff() (*plan, error) {
 	p.plan.Impact, p.plan.Items = config.ImpactNone, []api.Item{}
+	if c := p.seen.credentials; c != nil {
+		p.plan.KubeletCertificate = &c.KubeletCertificate
+	}
 	// What may need a restart of the host.
 	p.hostname()
 	p.features()

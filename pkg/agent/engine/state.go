@@ -4,17 +4,21 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 )
 
 // ReadState reads the state of a host; that of one without any is the zero value. It may
-// be called while the host is being changed. With an error, what could be read is set.
-func ReadState(s System) (state api.ConfigurationFacts, err error) {
+// be called while the host is being changed. now is the clock of the host. With an error, what
+// could be read is set.
+func ReadState(s System, now time.Time) (state api.ConfigurationFacts, err error) {
 	st, err := openStore(s)
 	if err != nil {
 		return state, err
@@ -24,7 +28,46 @@ func ReadState(s System) (state api.ConfigurationFacts, err error) {
 	if drift != nil && drift.Revision == st.Applied {
 		state.Drift = drift
 	}
-	return state, err
+	if st.Applied == "" {
+		return state, err
+	}
+	var certificateErr error
+	state.KubeletCertificate, certificateErr = appliedCertificate(s, now)
+	return state, errors.Join(err, certificateErr)
+}
+
+// appliedCertificate compares the client certificate of the kubelet with the document that was
+// applied last. Nil: that says nothing of it.
+func appliedCertificate(s System, now time.Time) (*api.KubeletCertificate, error) {
+	bundle, err := readApplied(s)
+	if err != nil || bundle == nil {
+		return nil, err
+	}
+	hostname, _, err := s.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("read the host name: %w", err)
+	}
+	found, err := credentials(s, &bundle.Document, hostname, nil, now)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return &found.KubeletCertificate, nil
+}
+
+// readApplied returns the document that was applied last, nil if there is none.
+func readApplied(s System) (*config.Bundle, error) {
+	content, err := readFile(s, appliedPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // none is an ordinary answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the applied document: %w", err)
+	}
+	bundle, err := config.Decode(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("the applied document: %w", err)
+	}
+	return bundle, nil
 }
 
 // readDrift returns the last drift that was found on a host, or nil.

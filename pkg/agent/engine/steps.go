@@ -228,7 +228,7 @@ func (a *application) takeOwnership(w *wantedFile) error {
 			a.NextAside++
 		}
 	}
-	r.OnChange = w.OnChange
+	r.OnChange = lastingChange(w.File)
 	a.Files[key] = r
 	if err := a.save(); err != nil || r.Saved {
 		return err
@@ -257,6 +257,14 @@ func (a *application) takeOwnership(w *wantedFile) error {
 	r.Saved = true
 	a.Files[key] = r
 	return a.save()
+}
+
+// lastingChange is what the removal of a file costs. What is there for a while is missed by nobody.
+func lastingChange(f config.File) config.OnChange {
+	if f.UntilFile != "" {
+		return config.OnChange{Impact: config.ImpactNone}
+	}
+	return f.OnChange
 }
 
 // replace writes a file, also over a running program: that can be renamed.

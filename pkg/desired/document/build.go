@@ -475,9 +475,17 @@ func (b *builder) credentials() {
 		b.text(exporterCertPath, config.RoleCertificate, string(cluster.ExporterCertificate), noImpact)
 		b.secret(exporterKeyPath, cluster.ExporterKey, noImpact)
 	}
+	b.document.ClientCertificate = &config.ClientCertificate{
+		Path: kubeletClientCert, Kubeconfig: wmco.KubeconfigPath, CAFile: wmco.KubeletCAPath, ServerCAFile: wmco.BootstrapCAPath,
+	}
+	if source, _ := hostname(cluster.Platform); source != "" {
+		b.document.ClientCertificate.NodeName = ref(variableHostnameOverride)
+	}
 	if b.in.Instance.Bootstrap != nil {
 		if kubeconfig, ok := b.kubeconfig(b.in.Instance.Bootstrap, "kubelet"); ok {
-			b.secret(wmco.BootstrapKubeconfigPath, kubeconfig, noImpact).UntilFile = kubeletClientCert
+			// A kubelet registers its Node only when it starts, and only then does it read this.
+			onChange := b.change(config.ImpactRestart, wmco.KubeletService)
+			b.secret(wmco.BootstrapKubeconfigPath, kubeconfig, onChange).UntilFile = kubeletClientCert
 		}
 	}
 	if b.has(wmco.CloudNodeManagerService) {

@@ -3,6 +3,8 @@
 
 package config
 
+import "strings"
+
 // SchemaVersion is the version of the schema of [Document]. It grows when a document
 // could be misread by an agent that knows only the one before; [Decode] refuses every
 // other version.
@@ -49,6 +51,8 @@ type Document struct {
 	// LogRotation says which logs the agent rotates, because the programs that write
 	// them do not.
 	LogRotation []LogRotation `json:"logRotation,omitempty"`
+	// ClientCertificate is how the API server knows the kubelet. Nil: nothing is known of it.
+	ClientCertificate *ClientCertificate `json:"clientCertificate,omitempty"`
 	// Components say which versions of which programs the files are, for people.
 	Components []Component `json:"components,omitempty"`
 }
@@ -135,7 +139,9 @@ type File struct {
 	// OnChange is what follows when the content changes.
 	OnChange OnChange `json:"onChange"`
 	// UntilFile is a path: once that file exists, this one is removed, as a bootstrap
-	// credential is when the host has one of its own. Empty: the file stays.
+	// credential is when the host has one of its own. If it is the client certificate of the
+	// document, it also has to be good; and this file is written in any case, so that its
+	// services are restarted once with each content. Empty: the file stays.
 	UntilFile string `json:"untilFile,omitempty"`
 	// AfterService is the service that has to run before the file can be written,
 	// because it makes what the values of variables are taken from. Empty: the file is
@@ -209,6 +215,23 @@ const (
 	ProtocolUDP = "UDP"
 )
 
+// ClientCertificate says what the client certificate of the kubelet has to be like, which the
+// kubelet obtains, renews and keeps itself.
+type ClientCertificate struct {
+	// Path of the file with the certificate and its key.
+	Path string `json:"path"`
+	// Kubeconfig is the path of the file by which the kubelet uses it, which it writes when it
+	// joins a cluster.
+	Kubeconfig string `json:"kubeconfig"`
+	// CAFile is the path of the file of the document with the certificates that the API server
+	// verifies its clients with, ServerCAFile of that with those that it is verified with.
+	CAFile       string `json:"caFile"`
+	ServerCAFile string `json:"serverCAFile"`
+	// NodeName is the name of the node; $(NAME) stands for the value of a variable. Empty: that
+	// of the host.
+	NodeName string `json:"nodeName,omitempty"`
+}
+
 // HNS is what the Host Networking Service has to do with us.
 type HNS struct {
 	// Networks are made by the services of the document. They are removed with them,
@@ -248,4 +271,14 @@ type LogRotation struct {
 	MaxBytes int64 `json:"maxBytes,omitempty"`
 	// MaxAgeSeconds is how long rotated logs are kept. Zero: forever.
 	MaxAgeSeconds int64 `json:"maxAgeSeconds,omitempty"`
+}
+
+// Text returns the content of a file of the document that is the same on every host.
+func (d *Document) Text(path string) (content string, ok bool) {
+	for _, f := range d.Files {
+		if strings.EqualFold(f.Path, path) && f.Source.Text != nil && !f.Source.Expand {
+			return *f.Source.Text, true
+		}
+	}
+	return "", false
 }

@@ -49,6 +49,7 @@ func (d *Document) Validate() error {
 	v.hns()
 	v.variables()
 	v.services()
+	v.clientCertificate()
 	v.others()
 	return errors.Join(v.errs...)
 }
@@ -226,6 +227,23 @@ func (v *validator) references(what, text string) {
 			v.errorf("%s: variable %s is not in the document", what, name)
 		}
 	}
+}
+
+// clientCertificate checks that the document has the certificates that it is verified with.
+func (v *validator) clientCertificate() {
+	c := v.document.ClientCertificate
+	if c == nil {
+		return
+	}
+	const what = "client certificate of the kubelet"
+	v.add(what, checkOwnPath(c.Path))
+	v.add(what, checkOwnPath(c.Kubeconfig))
+	for _, path := range []string{c.CAFile, c.ServerCAFile} {
+		if _, ok := v.document.Text(path); !ok {
+			v.errorf("%s: file %s, by which it is verified, is not in the document", what, path)
+		}
+	}
+	v.references(what, c.NodeName)
 }
 
 func (v *validator) environment() {
