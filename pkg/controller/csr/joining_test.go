@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -48,8 +49,27 @@ func TestJoining(t *testing.T) {
 			users: map[string]string{"one": "system:bootstrap:abcdef", "two": "system:bootstrap:ghijkl"}, want: true,
 		},
 		{
-			name: "again, when it is a node already", request: bootstrapping(renewal(t)), others: objects{host1(), node(testNode)},
+			name: "again, when it has lost its certificate", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n1", "10.0.0.5")},
 			users: map[string]string{"one": "system:bootstrap:abcdef"}, want: true,
+		},
+		{
+			name: "again, without a token", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n1", "10.0.0.5")}, reason: "NotJoining",
+		},
+		{
+			name: "again, while a kubelet reports for the node", request: bootstrapping(renewal(t)), others: objects{host1(), alive(lost("n1", "10.0.0.5"))},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeReady",
+		},
+		{
+			name: "as a node at another address", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n1", "10.0.0.6")},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeElsewhere",
+		},
+		{
+			name: "as a node that another host has made since", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n2", "10.0.0.5")},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeNameTaken",
+		},
+		{
+			name: "as a node that only says that it is the host", request: bootstrapping(renewal(t)), others: objects{host1(unnamed), lost("n1", "10.0.0.5")},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeNameUnknown",
 		},
 		{
 			name: "the token of another host", request: bootstrapping(renewal(t)), others: objects{host1(joining), host2(joining)},
@@ -115,6 +135,23 @@ func TestJoining(t *testing.T) {
 		})
 	}
 }
+
+// lost is a Node whose kubelet does not report any more.
+func lost(uid types.UID, address string) *corev1.Node {
+	n := node(testNode)
+	n.UID = uid
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeHostName, Address: testNode}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	return n
+}
+
+func alive(n *corev1.Node) *corev1.Node {
+	n.Status.Conditions[0].Status = corev1.ConditionTrue
+	return n
+}
+
+// unnamed is a host that does not call itself by the name of its Node.
+func unnamed(i *v1alpha1.WindowsInstance) { i.Status.System = nil }
 
 // Whom a host may join as is looked up only for requests that it matters to.
 func TestBootstrappersAreAskedRarely(t *testing.T) {

@@ -46,10 +46,6 @@ const patience = 10 * time.Second
 // [identity.Host.Disputed].
 const reasonNodeNameUnknown policy.Reason = "NodeNameUnknown"
 
-// reasonNodeNameTaken is the reason to refuse the first certificate of a host that calls
-// itself as another one that is a node already.
-const reasonNodeNameTaken policy.Reason = "NodeNameTaken"
-
 // bootstrapUserPrefix and the id of a bootstrap token are the user that its bearer is.
 const bootstrapUserPrefix = "system:bootstrap:"
 
@@ -135,9 +131,9 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	if err != nil || len(hosts) == 0 {
 		return decision, nil, err
 	}
-	taken := false
+	var against *objection
 	if bootstraps(request) {
-		if taken, err = r.admit(ctx, hosts, decision.NodeName); err != nil {
+		if against, err = r.admit(ctx, hosts, decision.NodeName); err != nil {
 			return decision, nil, err
 		}
 	}
@@ -147,10 +143,8 @@ func (r *Reconciler) decide(ctx context.Context, request *certificatesv1.Certifi
 	}
 	decision = policy.Decide(request, instances)
 	switch {
-	case taken && decision.Reason == policy.ReasonNotJoining:
-		decision.Reason = reasonNodeNameTaken
-		decision.Message = fmt.Sprintf("the host calls itself %s and is joining, but there is a Node of that name, which is not that of the host: "+
-			"rename the host, or delete the Node if it is a left-over", decision.NodeName)
+	case against != nil && decision.Reason == policy.ReasonNotJoining:
+		decision.Reason, decision.Message = against.reason, against.message
 	case decision.Reason == policy.ReasonNotOurs:
 		// hostsOf returns those whose Node is disputed, too.
 		decision.Verdict, decision.Reason = policy.Refuse, reasonNodeNameUnknown
@@ -170,16 +164,16 @@ func bootstraps(request *certificatesv1.CertificateSigningRequest) bool {
 		strings.HasPrefix(request.Spec.Username, bootstrapUserPrefix)
 }
 
-// admit finds out for each of the hosts whom it may join as. Where the Node of that name is
-// that of another host, nobody may, and taken says so if somebody could otherwise: a host
-// calls itself as it likes, and must not become the control plane by that.
-func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName string) (taken bool, err error) {
+// admit finds out for each of the hosts whom it may join as. Where there is a Node of that name
+// that it is not proven to be, nobody may, and the objection says why if somebody could otherwise: a
+// host calls itself as it likes, and must not become the control plane by that.
+func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName string) (against *objection, err error) {
 	if r.Bootstrappers == nil {
-		return false, nil
+		return nil, nil //nolint:nilnil // no objection is an ordinary answer
 	}
 	node, err := object.Get(ctx, r.client, client.ObjectKey{Name: nodeName}, &corev1.Node{})
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, h := range hosts {
 		if !h.IsNamed(nodeName) {
@@ -187,15 +181,19 @@ func (r *Reconciler) admit(ctx context.Context, hosts []*identity.Host, nodeName
 		}
 		users, err := r.Bootstrappers(ctx, h.Object)
 		if err != nil {
-			return false, fmt.Errorf("instance %s: finding out whom its host may join as: %w", h.ID, err)
+			return nil, fmt.Errorf("instance %s: finding out whom its host may join as: %w", h.ID, err)
 		}
-		if node != nil && h.Node != nodeName {
-			taken = taken || len(users) > 0
-			continue
+		if node != nil {
+			if o := objectionTo(h, node); o != nil {
+				if len(users) > 0 {
+					against = o
+				}
+				continue
+			}
 		}
 		h.Bootstrappers = users
 	}
-	return taken, nil
+	return against, nil
 }
 
 // hostsOf returns the hosts that can be the node, and those that are it only as far as

@@ -120,6 +120,8 @@ func (e *evaluation) configured() {
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,
 			"The configuration with revision %s was interrupted and will continue.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
+	case current != "" && e.cannotReport() != "":
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKubeletCertificateUnusable, e.cannotReport())
 	case current == "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be configured.")
 	default:
@@ -145,7 +147,7 @@ func (e *evaluation) setConfigured() {
 // keepConfigured is for a host that was not probed by this process.
 func (e *evaluation) keepConfigured() {
 	c := e.get(v1alpha1.ConditionConfigured)
-	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonConfiguring {
+	if c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonConfiguring && c.Reason != v1alpha1.ReasonKubeletCertificateUnusable {
 		// The reason does not hold any more, and the host has not been probed with that known.
 		e.set(v1alpha1.ConditionConfigured, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The earlier problem no longer exists, but the host has not been probed since it ended.")
 		return

@@ -82,6 +82,16 @@ func TestEvaluateConfigured(t *testing.T) {
 	unreachedSince.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, HostChanged: true}}
 	repairedSince := reconfigured(t, revision2, v1alpha1.OperationFailed)
 	repairedSince.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded}, unreachedSince.Status.History[0]}
+	notReady := newNode("win-1", "10.1.42.1", corev1.ConditionUnknown)
+	expired := api.KubeletCertificate{Problem: api.CertificateExpired, NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	withCertificate := func(c api.KubeletCertificate, changes ...func(*api.Facts)) *observation {
+		return healthy(append(changes, func(f *api.Facts) {
+			f.Configuration = api.ConfigurationFacts{AppliedRevision: revision1, KubeletCertificate: &c}
+		})...)
+	}
+	wrongClock := func(f *api.Facts) {
+		f.Time.Now, f.Time.Answered = f.Time.Now.AddDate(1, 0, 0), f.Time.Now.AddDate(1, 0, 0)
+	}
 	removing := operated(t, v1alpha1.OperationRemove, v1alpha1.OperationRunning)
 
 	for _, test := range []struct {
@@ -125,6 +135,18 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
 		{"interrupted", snapshot{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
 			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted and will continue"}, v1alpha1.InstanceConnected},
+		{"the certificate has expired", snapshot{instance: known(t), observation: withCertificate(expired), node: notReady},
+			[]string{"False/KubeletCertificateUnusable", "True/RevisionCurrent", "False/KubeletCertificateUnusable"}, []string{"join the cluster again", "expired at 2026-01-02T03:04:05Z by the clock of the host."}, v1alpha1.InstanceConnected},
+		{"the certificate has expired by a wrong clock", snapshot{instance: known(t), observation: withCertificate(expired, wrongClock), node: notReady},
+			[]string{"False/KubeletCertificateUnusable", "True/RevisionCurrent", "False/Findings"}, []string{"That clock is wrong, see condition PreflightPassed"}, v1alpha1.InstanceFailed},
+		{"the certificate has expired and the Node is gone", snapshot{instance: known(t), observation: withCertificate(expired)},
+			[]string{"False/KubeletCertificateUnusable", "True/RevisionCurrent", "False/KubeletCertificateUnusable"}, nil, v1alpha1.InstanceConnected},
+		{"the certificate seems to be that of another node, and the Node is ready", snapshot{instance: known(t), observation: withCertificate(api.KubeletCertificate{Problem: api.CertificateOtherNode}), node: ready},
+			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
+		{"the certificate is good and the Node is not ready", snapshot{instance: known(t), observation: withCertificate(api.KubeletCertificate{}), node: notReady},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceJoining},
+		{"joins again", snapshot{instance: reconfigured(t, revision1, v1alpha1.OperationRunning), observation: withCertificate(expired), node: notReady},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceConfiguring},
 		{"failed", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, v1alpha1.InstanceFailed},
 		{"failed before a host could not be reached", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: unreachable},

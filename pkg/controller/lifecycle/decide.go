@@ -23,6 +23,8 @@ const (
 	eventRevisionChanged    = "RevisionChanged"
 	eventInterrupted        = "Interrupted"
 	eventRetried            = "ConfigurationRetried"
+	eventNodeGone           = "NodeGone"
+	eventRejoining          = "Rejoining"
 )
 
 // configureBackoff is between the end of an operation that configured the host and the next
@@ -145,6 +147,10 @@ func (s snapshot) lacks() *event {
 		return normal(eventRetried, "Configuring the host again with revision %s, because operation %s did not complete.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
 		return normal(eventFirstConfiguration, "Configuring the host for the first time, with revision %s.", desired)
+	case status.CurrentRevision != "" && c.Reason == v1alpha1.ReasonKubeletCertificateUnusable:
+		return normal(eventRejoining, "Configuring the host again with revision %s, so that it joins the cluster again. %s", desired, c.Message)
+	case status.CurrentRevision != "" && status.Node == nil && last != nil && last.Phase == v1alpha1.OperationSucceeded && last.Node != nil:
+		return normal(eventNodeGone, "Configuring the host again with revision %s, so that it joins the cluster again: its Node %s no longer exists.", desired, last.Node.Name)
 	case status.CurrentRevision != "" && status.CurrentRevision != status.DesiredRevision:
 		return normal(eventRevisionChanged, "Configuring the host, which has revision %s, with revision %s.", v1alpha1.ShortRevision(status.CurrentRevision), desired)
 	case c.Status == metav1.ConditionFalse:

@@ -195,6 +195,13 @@ func TestDecideToConfigure(t *testing.T) {
 	refused := condition(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonUpdateFailed)
 	interrupted := configured(metav1.ConditionFalse, v1alpha1.ReasonConfiguring)
 	inputsMissing := configured(metav1.ConditionFalse, v1alpha1.ReasonInputsMissing)
+	unusable := configured(metav1.ConditionFalse, v1alpha1.ReasonKubeletCertificateUnusable)
+	onNode := func(o *v1alpha1.Operation) {
+		o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "uid-of-node"}
+	}
+	withNode := func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "uid-of-node"}
+	}
 	many := func(n int, o v1alpha1.Operation) change {
 		var all []v1alpha1.Operation
 		for range n {
@@ -242,6 +249,17 @@ func TestDecideToConfigure(t *testing.T) {
 		{"another revision, paused", newInstance(has(revision2), held), snapshot{paused: "spec.paused"}, "Nothing"},
 		{"interrupted", newInstance(has(revision1), held, interrupted), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
 		{"host was imaged anew", newInstance(held, ops(op(reconfigure, succeeded, 24*time.Hour))), snapshot{}, "Record, Reconfigure, tell Interrupted, pending"},
+
+		// A host that is no Node any more.
+		{"its Node was deleted", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted, and the desired revision changed with that", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
+		{"its Node was deleted while another operation goes on", newInstance(has(revision1), held, ops(op(drain, running, 0), op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Nothing"},
+		{"its Node was deleted right after it was made", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 10*time.Second, onNode))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"it has its Node", newInstance(has(revision1), held, withNode, ops(op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Nothing"},
+		{"its Node was deleted, and the host is not fit", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 24*time.Hour, onNode)), condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonFindings)), snapshot{}, "Nothing"},
+		{"its certificate is of no use", newInstance(has(revision1), held, withNode, unusable), snapshot{}, "Record, Reconfigure, tell Rejoining, pending"},
+		{"its certificate is of no use, just configured", newInstance(has(revision1), held, withNode, unusable, ops(op(reconfigure, succeeded, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"its certificate is of no use, paused", newInstance(has(revision1), held, withNode, unusable), snapshot{paused: "spec.paused"}, "Nothing"},
 
 		// After a success the host is looked at before more is done.
 		{"just set up, not looked at since", newInstance(held, ops(op(reconfigure, succeeded, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},

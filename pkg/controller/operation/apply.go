@@ -49,14 +49,18 @@ const mebibyte = 1 << 20
 // build returns the desired configuration of the host now, with the revision that it has in the
 // end. Trouble with the API server passes.
 func (e *execution) build(ctx context.Context) (*document.Result, error) {
+	return e.buildFor(ctx, e.joins())
+}
+
+// buildFor is build for a host that joins, or does not.
+func (e *execution) buildFor(ctx context.Context, join bool) (*document.Result, error) {
 	if e.Configuration == nil {
 		return nil, errors.New("this controller has no payload to configure hosts with, see its flag --payload")
 	}
 	var node *corev1.Node
-	join := e.joins()
-	if !join {
+	if known := e.operation().Node; known != nil {
 		var err error
-		if node, err = e.readNode(ctx, e.operation().Node.Name); err != nil {
+		if node, err = e.readNode(ctx, known.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -81,9 +85,6 @@ func (e *execution) build(ctx context.Context) (*document.Result, error) {
 	}
 	return built, nil
 }
-
-// joins says whether the operation is to make the host a Node, which it is not yet.
-func (e *execution) joins() bool { return e.operation().Node == nil }
 
 // isTransientAPI says whether an error is trouble with the API server, as opposed to what it,
 // or what is read from it, says clearly.
@@ -112,8 +113,8 @@ func (e *execution) planHost(ctx context.Context, built *document.Result) (*api.
 }
 
 // buildAndPlan returns the desired configuration of the host, and the plan of the host for it.
-func (e *execution) buildAndPlan(ctx context.Context) (*document.Result, *api.Plan, error) {
-	built, err := e.build(ctx)
+func (e *execution) buildAndPlan(ctx context.Context, join bool) (*document.Result, *api.Plan, error) {
+	built, err := e.buildFor(ctx, join)
 	if err != nil {
 		return nil, nil, err
 	}

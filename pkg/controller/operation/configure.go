@@ -49,18 +49,34 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	built, plan, err := e.buildAndPlan(ctx)
+	built, plan, err := e.buildAndPlan(ctx, e.joins())
 	if err != nil {
 		return result{}, err
+	}
+	again, why, err := e.joinsAgain(ctx, plan.KubeletCertificate)
+	if err != nil {
+		return result{}, err
+	}
+	if again {
+		if built, plan, err = e.buildAndPlan(ctx, true); err != nil {
+			return result{}, err
+		}
 	}
 	impact := planImpact(plan)
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Revision, op.Impact = built.Revision, impact
+		if join := op.FindStep(v1alpha1.StepJoin); again && join != nil && join.Ended() {
+			// An earlier plan did not need it.
+			*join = v1alpha1.OperationStep{Name: join.Name, State: v1alpha1.StepPending}
+		}
 	}); err != nil {
 		return result{}, err
 	}
 	e.planned = plan
-	r := result{message: dropped + describePlan(plan, impact), skips: map[string]string{}}
+	r := result{message: dropped + describePlan(plan, impact) + why, skips: map[string]string{}}
+	if node := e.operation().Node; node != nil && !again {
+		r.skips[v1alpha1.StepJoin] = isNodeAlready(node)
+	}
 	if len(built.Warnings) > 0 {
 		r.message += " " + message.Sentence(strings.Join(built.Warnings, "; "))
 	}
@@ -73,7 +89,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		}
 	}
 	switch {
-	case e.joins():
+	case e.operation().Node == nil:
 		r.skips[v1alpha1.StepCordon], r.skips[v1alpha1.StepDrain] = noNode.message, noNode.message
 	case !disruptive(impact):
 		const why = "No pod has to leave for it."
@@ -203,7 +219,7 @@ func (e *execution) transfer(ctx context.Context) (result, error) {
 	e.planned = nil
 	if plan == nil {
 		var err error
-		if _, plan, err = e.buildAndPlan(ctx); err != nil {
+		if _, plan, err = e.buildAndPlan(ctx, e.joins()); err != nil {
 			return result{}, err
 		}
 	}

@@ -146,6 +146,26 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
 		},
 		{
+			name: "its certificate has expired", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.losesCertificate()
+				f.kubeletIsGone()
+				f.rejoins()
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSSSS", wantApplies: []string{"new with token Restart", "new Restart"},
+		},
+		{
+			name: "its certificate has expired, and the Node seems to be ready", set: func(f *fixture, _ *scriptedConfiguration) { f.losesCertificate() },
+			want: succeeded, wantSteps: "SSSS Skkkk kkkk kkSSS",
+		},
+		{
+			name: "its certificate has expired, and it gets no other one", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.losesCertificate()
+				f.kubeletIsGone()
+			},
+			want: failed, wantSteps: "SSSS Skkkk Skkk Fkkkk", wantApplies: []string{"new with token Restart"}, wantCordoned: true,
+			wantMessage: []string{"did not get a client certificate within 10m", "expired at 2026-01-02T03:04:05Z by the clock of the host", "kubectl get csr"},
+		},
+		{
 			name: "it has the Node of another machine", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
 			},

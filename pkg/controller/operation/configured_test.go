@@ -50,6 +50,8 @@ type configured struct {
 	cleanupReboots bool
 	// leaves is what is in use after the removal.
 	leaves []string
+	// certificate is what the host says of the client certificate of its kubelet.
+	certificate *api.KubeletCertificate
 	// agentThere: our agent is on the host.
 	agentThere bool
 	// changing is who changes the host now, most how many ever did.
@@ -61,7 +63,7 @@ type configured struct {
 }
 
 func (h *scriptedHost) plan(want string) *api.Plan {
-	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}}
+	p := &api.Plan{Revision: want, Impact: config.ImpactNone, Items: []api.Item{}, KubeletCertificate: h.certificate}
 	if h.is != want {
 		p.Impact = h.impact
 		if p.Impact == "" {
@@ -281,6 +283,24 @@ func (f *fixture) registers() {
 		f.edit(func(i *v1alpha1.WindowsInstance) {
 			i.Status.Node = &v1alpha1.NodeReference{Name: testNode, UID: "uid-of-node"}
 		})
+	}
+}
+
+// losesCertificate has the kubelet of a host that is as it should be lose its client certificate.
+func (f *fixture) losesCertificate() {
+	f.host.is, f.host.recorded, f.host.impact = "new", "new", config.ImpactRestart
+	f.host.certificate = &api.KubeletCertificate{Problem: api.CertificateExpired, NotAfter: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+}
+
+// rejoins has the kubelet get another one when it is configured to join.
+func (f *fixture) rejoins() {
+	f.host.onApplied = func(string) {
+		f.host.certificate = &api.KubeletCertificate{}
+		node := f.node()
+		node.Status.Conditions[0].Status = corev1.ConditionTrue
+		if _, err := f.kube.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+			f.t.Error(err)
+		}
 	}
 }
 

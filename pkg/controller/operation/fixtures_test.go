@@ -137,7 +137,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		Boot:          api.BootFacts{ID: h.id(), Time: h.started},
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      h.services,
-		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded},
+		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate},
 	}, nil
 }
 

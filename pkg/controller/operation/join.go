@@ -24,7 +24,10 @@ const (
 // and revokes what the host could become one with.
 func (e *execution) join(ctx context.Context) (result, error) {
 	if !e.joins() {
-		return result{skipped: true, message: fmt.Sprintf("The host is Node %s already.", e.operation().Node.Name)}, nil
+		return result{skipped: true, message: isNodeAlready(e.operation().Node)}, nil
+	}
+	if e.operation().Node != nil {
+		return e.joinAgain(ctx)
 	}
 	began := e.operation().FindStep(e.current).StartedAt.Time
 	var node *v1alpha1.OperationNode
@@ -32,7 +35,7 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		if node, err = e.joinedNode(ctx); node != nil || err != nil {
 			return "", err
 		}
-		return notJoined(e.clock.Now().Sub(began), e.instance), nil
+		return notJoined("Its kubelet has not registered it", e.clock.Now().Sub(began), e.instance), nil
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -40,15 +43,28 @@ func (e *execution) join(ctx context.Context) (result, error) {
 		}
 		return result{}, fmt.Errorf("the host is configured and did not become a Node within %s: %w", joinTimeout, err)
 	}
-	if err := e.ensureLeading(ctx); err != nil {
+	if err := e.revokeUsed(ctx); err != nil {
 		return result{}, err
+	}
+	return result{message: fmt.Sprintf("The host is Node %s.", node.Name), node: node}, nil
+}
+
+// revokeUsed revokes what the host has joined with.
+func (e *execution) revokeUsed(ctx context.Context) error {
+	if err := e.ensureLeading(ctx); err != nil {
+		return err
 	}
 	if err := retryAPI(ctx, e.clock, "Revoking the credentials to join", isFinal, func() error {
 		return e.Configuration.Revoke(ctx, e.instance)
 	}); err != nil {
-		return result{}, fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
+		return fmt.Errorf("the credentials with which the host became a Node cannot be revoked: %w", err)
 	}
-	return result{message: fmt.Sprintf("The host is Node %s.", node.Name), node: node}, nil
+	return nil
+}
+
+// isNodeAlready says why a host does not join.
+func isNodeAlready(node *v1alpha1.OperationNode) string {
+	return fmt.Sprintf("The host is Node %s already.", node.Name)
 }
 
 // joinedNode returns the Node of the host, nil as long as there is none. It looks into the
@@ -64,13 +80,13 @@ func (e *execution) joinedNode(ctx context.Context) (*v1alpha1.OperationNode, er
 	return e.findNode(ctx)
 }
 
-// notJoined says what a host lacks that is configured for some time and is no Node.
-func notJoined(since time.Duration, instance *v1alpha1.WindowsInstance) string {
+// notJoined says what a host lacks that was configured some time ago and has not joined.
+func notJoined(lacks string, since time.Duration, instance *v1alpha1.WindowsInstance) string {
 	if since < slowJoin {
-		return "Its kubelet has not registered it yet"
+		return lacks + " yet"
 	}
-	return fmt.Sprintf("Its kubelet has not registered it. Read its log: kubectl windows logs %s -n %s kubelet. Look for pending or denied CSRs: kubectl get csr",
-		instance.Name, instance.Namespace)
+	return fmt.Sprintf("%s. Read its log: kubectl windows logs %s -n %s kubelet. Look for pending or denied CSRs: kubectl get csr",
+		lacks, instance.Name, instance.Namespace)
 }
 
 // revoke takes from the host what it could become a Node with, when the operation ends
@@ -78,7 +94,7 @@ func notJoined(since time.Duration, instance *v1alpha1.WindowsInstance) string {
 func (e *execution) revoke(ctx context.Context) {
 	op := e.operation()
 	planned := op.FindStep(v1alpha1.StepPlan)
-	if e.Configuration == nil || planned == nil || planned.StartedAt == nil || !e.joins() {
+	if join := op.FindStep(v1alpha1.StepJoin); e.Configuration == nil || planned == nil || planned.StartedAt == nil || join == nil || join.Ended() {
 		return
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)

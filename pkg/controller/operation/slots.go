@@ -36,8 +36,11 @@ type Slots interface {
 // before. Uncordon gives a slot for disruptions back; everything else does the end of the
 // execution, when it is known whether the host works with the change.
 func (e *execution) waitForSlot(ctx context.Context) (result, error) {
-	if e.joins() {
+	if e.operation().Node == nil {
 		return noNode, nil
+	}
+	if e.joins() {
+		return result{skipped: true, message: "No slot is needed: the kubelet cannot report, so that the host is out of service already."}, nil
 	}
 	if e.slots() == nil {
 		return result{skipped: true, message: "No slot is needed: the change disturbs no pod, or a person asked for it."}, nil
@@ -48,11 +51,12 @@ func (e *execution) waitForSlot(ctx context.Context) (result, error) {
 	return result{message: "The host may be disrupted now."}, nil
 }
 
-// slots are those of which the host needs one for what was planned. Nil: it needs none.
+// slots are those of which the host needs one for what was planned. Nil: it needs none. A host that
+// joins needs none: it is out of service already.
 func (e *execution) slots() Slots {
 	op := e.operation()
 	switch {
-	case op.Node == nil:
+	case e.joins():
 	case disruptive(op.Impact):
 		return e.Disruptions
 	case op.Impact == v1alpha1.ImpactRestart && op.ByController():

@@ -108,6 +108,8 @@ const (
 	ReasonConfiguring = "Configuring"
 	// ReasonConfigurationFailed (Configured=False): configuring the host failed; its Node may be cordoned.
 	ReasonConfigurationFailed = "ConfigurationFailed"
+	// ReasonKubeletCertificateUnusable (Configured=False): the kubelet has no client certificate that it can use, and the host will join again.
+	ReasonKubeletCertificateUnusable = "KubeletCertificateUnusable"
 	// ReasonInputsMissing (Configured=False, UpToDate=Unknown): something in the cluster that hosts are configured with is missing or wrong.
 	ReasonInputsMissing = "InputsMissing"
 	// ReasonForeignNode (Configured=Unknown, UpToDate=Unknown): others made the host a node, and it is left to them.

@@ -252,6 +252,9 @@ func checkErrors(facts *api.Facts) []Finding {
 	return note("NotChecked", "these facts could not be read and were not checked: %s", strings.Join(slices.Compact(areas), ", "))
 }
 
+// ClockSkew is the code of the finding that the clock of the host is wrong.
+const ClockSkew = "ClockSkew"
+
 // checkClock compares the clock of the host with ours. The host's time was read at
 // some moment between asked and received, so only what lies outside is skew. The
 // skew is named in steps: an exact one would be different each time.
@@ -267,13 +270,13 @@ func checkClock(facts *api.Facts, asked, received time.Time) []Finding {
 	const advice = "; check the service W32Time and its time source (w32tm /query /status)"
 	switch {
 	case skew > 24*time.Hour:
-		return problem("ClockSkew", "the clock of the host is more than a day %s"+advice, direction)
+		return problem(ClockSkew, "the clock of the host is more than a day %s"+advice, direction)
 	case skew > time.Hour:
-		return problem("ClockSkew", "the clock of the host is more than an hour %s"+advice, direction)
+		return problem(ClockSkew, "the clock of the host is more than an hour %s"+advice, direction)
 	case skew > skewSerious:
-		return problem("ClockSkew", "the clock of the host is more than 5 minutes %s"+advice, direction)
+		return problem(ClockSkew, "the clock of the host is more than 5 minutes %s"+advice, direction)
 	case skew > skewNoted:
-		return note("ClockSkew", "the clock of the host is more than a minute %s"+advice, direction)
+		return note(ClockSkew, "the clock of the host is more than a minute %s"+advice, direction)
 	}
 	return nil
 }

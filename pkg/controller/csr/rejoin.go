@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package csr
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	policy "github.com/openshift/windows-instance-api/pkg/controller/csr/policy"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+)
+
+// Reasons to refuse the first certificate of a host whose name is that of a Node.
+const (
+	// reasonNodeNameTaken: the Node is not that of the host.
+	reasonNodeNameTaken policy.Reason = "NodeNameTaken"
+	// reasonNodeElsewhere: the Node does not report an address of the host.
+	reasonNodeElsewhere policy.Reason = "NodeElsewhere"
+	// reasonNodeReady: a kubelet with a certificate speaks for the Node.
+	reasonNodeReady policy.Reason = "NodeReady"
+)
+
+// objection is why a host does not get the first certificate of a Node that exists. Nil: it does.
+type objection struct {
+	reason  policy.Reason
+	message string
+}
+
+// objectionTo says why a host that joins is not proven to be a Node that exists. The token of
+// the request was given to this host alone, over a connection that verified its host key. The Node
+// has to be that of the instance, by its name and by the address that this connection goes to; and
+// nobody may speak for it, as its kubelet has lost its certificate.
+func objectionTo(h *identity.Host, node *corev1.Node) *objection {
+	known := h.Object.Status.Node
+	switch {
+	case h.Node != node.Name || known == nil || known.UID != node.UID:
+		return &objection{reasonNodeNameTaken, fmt.Sprintf("the host calls itself %s and is joining, but there is a Node of that name, which is not that of the host: "+
+			"rename the host, or delete the Node if it is a left-over", node.Name)}
+	case !reports(node, h.Addresses):
+		return &objection{reasonNodeElsewhere, fmt.Sprintf("the host is joining as node %s, which does not report an address that the host is known to have: "+
+			"if the Node is a left-over of this host, delete it", node.Name)}
+	case isReady(node):
+		return &objection{reasonNodeReady, fmt.Sprintf("the host is joining as node %s, which is ready: whoever reports for it has a certificate", node.Name)}
+	}
+	return nil
+}
+
+// reports says whether a Node reports one of the addresses.
+func reports(node *corev1.Node, addresses []netip.Addr) bool {
+	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
+		addr, err := netip.ParseAddr(a.Address)
+		return err == nil && slices.Contains(addresses, identity.Canonical(addr))
+	})
+}
+
+func isReady(node *corev1.Node) bool {
+	ready := object.NodeReady(node)
+	return ready != nil && ready.Status == corev1.ConditionTrue
+}
