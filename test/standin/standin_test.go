@@ -21,6 +21,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
@@ -122,13 +123,17 @@ func (j *joining) local(path string) string {
 	return filepath.Join(j.drive, filepath.FromSlash(strings.ReplaceAll(path[2:], `\`, "/")))
 }
 
+func (j *joining) options(t *testing.T) kubelet.JoinOptions {
+	return kubelet.JoinOptions{Drive: j.drive, CommandLine: j.commandLine, Hostname: "Joiner", Logf: t.Logf}
+}
+
 // start starts the kubelet; stop ends it and returns what it ended with.
 func (j *joining) start(t *testing.T) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- kubelet.Join(ctx, kubelet.JoinOptions{Drive: j.drive, CommandLine: j.commandLine, Hostname: "Joiner", Logf: t.Logf})
+		ended <- kubelet.Join(ctx, j.options(t))
 	}()
 	stop = func() error {
 		cancel()
@@ -263,14 +268,25 @@ func TestJoin(t *testing.T) {
 		return err
 	})
 
-	// After a restart it needs nothing of what it was given.
+	// It registers once: a Node that is deleted does not come back while it runs.
+	if err := j.kube.CoreV1().Nodes().Delete(t.Context(), "joiner", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the kubelet finds out that its Node is gone", func() error {
+		log, err := os.ReadFile(j.local(`C:\var\log\kubelet\kubelet.log`))
+		if n := strings.Count(string(log), `nodes "joiner" not found`); err == nil && n < 3 {
+			err = fmt.Errorf("it was told %d times", n)
+		}
+		return err
+	})
+	if _, err := j.kube.CoreV1().Nodes().Get(t.Context(), "joiner", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Node that was deleted: %v", err)
+	}
+	// It does when the kubelet is restarted, which needs nothing of what it was given.
 	if err := stop(); err != nil {
 		t.Errorf("the kubelet was stopped: %v", err)
 	}
 	if err := os.Remove(j.local(wmco.BootstrapKubeconfigPath)); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.kube.CoreV1().Nodes().Delete(t.Context(), "joiner", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// It has to have networks for pods as soon as something is to make them.
@@ -278,7 +294,7 @@ func TestJoin(t *testing.T) {
 	if err := os.WriteFile(overlay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j.start(t)
+	stop = j.start(t)
 	j.node(t, "the Node is there and not ready", func(node *corev1.Node) bool { return len(node.Status.Conditions) > 0 && !isReady(node) })
 	if err := os.MkdirAll(j.local(wmco.CNIConfigDir), 0o755); err != nil {
 		t.Fatal(err)
@@ -287,4 +303,15 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.node(t, "the Node is ready again", isReady)
+
+	// Without a certificate and without what it was given it ends.
+	if err := stop(); err != nil {
+		t.Errorf("the kubelet was stopped: %v", err)
+	}
+	if err := os.Remove(j.local(`C:\var\lib\kubelet\pki\kubelet-client-current.pem`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := kubelet.Join(t.Context(), j.options(t)); err == nil || !strings.Contains(err.Error(), "unable to load the bootstrap kubeconfig") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -16,8 +16,9 @@
 //
 // The first client certificate of a host is asked for with a bootstrap token. It is
 // approved only for the user of the token that this very host was given, as long as the
-// token is valid ([Options.Bootstrappers]), and only if there is no Node of that name yet
-// or it is that of the host: a host may be told to call itself as a node that it is not.
+// token is valid ([Options.Bootstrappers]), and only if there is no Node of that name or the
+// host is proven to be it: a host may be told to call itself as a node that it is not. A kubelet
+// that has lost its certificate reports no more, so the Node of one that does is not given away.
 // Hosts that others made nodes never were given one; they ask as themselves, with the
 // certificate that they have.
 //

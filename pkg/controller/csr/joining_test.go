@@ -56,8 +56,12 @@ func TestJoining(t *testing.T) {
 			name: "again, without a token", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n1", "10.0.0.5")}, reason: "NotJoining",
 		},
 		{
-			name: "again, while a kubelet reports for the node", request: bootstrapping(renewal(t)), others: objects{host1(), alive(lost("n1", "10.0.0.5"))},
-			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeReady",
+			name: "again, while a kubelet reports for the node", request: bootstrapping(renewal(t)), others: objects{host1(), alive(lost("n1", "10.0.0.5"), corev1.ConditionTrue)},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeReporting",
+		},
+		{
+			name: "again, while a kubelet reports that the node is not ready", request: bootstrapping(renewal(t)), others: objects{host1(), alive(lost("n1", "10.0.0.5"), corev1.ConditionFalse)},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeReporting",
 		},
 		{
 			name: "as a node at another address", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n1", "10.0.0.6")},
@@ -145,8 +149,8 @@ func lost(uid types.UID, address string) *corev1.Node {
 	return n
 }
 
-func alive(n *corev1.Node) *corev1.Node {
-	n.Status.Conditions[0].Status = corev1.ConditionTrue
+func alive(n *corev1.Node, ready corev1.ConditionStatus) *corev1.Node {
+	n.Status.Conditions[0].Status = ready
 	return n
 }
 

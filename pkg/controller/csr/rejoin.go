@@ -21,8 +21,8 @@ const (
 	reasonNodeNameTaken policy.Reason = "NodeNameTaken"
 	// reasonNodeElsewhere: the Node does not report an address of the host.
 	reasonNodeElsewhere policy.Reason = "NodeElsewhere"
-	// reasonNodeReady: a kubelet with a certificate speaks for the Node.
-	reasonNodeReady policy.Reason = "NodeReady"
+	// reasonNodeReporting: a kubelet with a certificate speaks for the Node.
+	reasonNodeReporting policy.Reason = "NodeReporting"
 )
 
 // objection is why a host does not get the first certificate of a Node that exists. Nil: it does.
@@ -44,8 +44,8 @@ func objectionTo(h *identity.Host, node *corev1.Node) *objection {
 	case !reports(node, h.Addresses):
 		return &objection{reasonNodeElsewhere, fmt.Sprintf("the host is joining as node %s, which does not report an address that the host is known to have: "+
 			"if the Node is a left-over of this host, delete it", node.Name)}
-	case isReady(node):
-		return &objection{reasonNodeReady, fmt.Sprintf("the host is joining as node %s, which is ready: whoever reports for it has a certificate", node.Name)}
+	case reporting(node):
+		return &objection{reasonNodeReporting, fmt.Sprintf("the host is joining as node %s, for which a kubelet reports: that one has a certificate", node.Name)}
 	}
 	return nil
 }
@@ -58,7 +58,9 @@ func reports(node *corev1.Node, addresses []netip.Addr) bool {
 	})
 }
 
-func isReady(node *corev1.Node) bool {
+// reporting says whether a kubelet speaks for a Node, as far as the cluster knows: it makes the
+// condition Ready Unknown when none does.
+func reporting(node *corev1.Node) bool {
 	ready := object.NodeReady(node)
-	return ready != nil && ready.Status == corev1.ConditionTrue
+	return ready != nil && ready.Status != corev1.ConditionUnknown
 }

@@ -65,15 +65,15 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	impact := planImpact(plan)
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Revision, op.Impact = built.Revision, impact
-		if join := op.FindStep(v1alpha1.StepJoin); again && join != nil && join.Ended() {
-			// An earlier plan did not need it.
-			*join = v1alpha1.OperationStep{Name: join.Name, State: v1alpha1.StepPending}
+		if join := op.FindStep(v1alpha1.StepJoin); again && join != nil {
+			// An earlier plan may not have needed it. That it says why is how it is known to be needed.
+			*join = v1alpha1.OperationStep{Name: join.Name, State: v1alpha1.StepPending, Message: why}
 		}
 	}); err != nil {
 		return result{}, err
 	}
 	e.planned = plan
-	r := result{message: dropped + describePlan(plan, impact) + why, skips: map[string]string{}}
+	r := result{message: strings.TrimSuffix(dropped+describePlan(plan, impact)+" "+why, " "), skips: map[string]string{}}
 	if node := e.operation().Node; node != nil && !again {
 		r.skips[v1alpha1.StepJoin] = isNodeAlready(node)
 	}

@@ -480,6 +480,20 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 			},
 			writes: 25,
 		},
+		{
+			name: "a node that joins again", change: func(*v1alpha1.WindowsInstance) {}, set: func(f *fixture) {
+				f.losesCertificate()
+				f.host.cuts = 1
+				f.kubeletIsGone()
+				f.rejoins()
+			},
+			check: func(t *testing.T, f *fixture) {
+				if f.host.restarts() != 0 || f.drain.runs != 0 || len(f.host.applies) == 0 || f.host.applies[0] != "new with token Restart" {
+					t.Errorf("restarted %d times, drained %d times, applied %v", f.host.restarts(), f.drain.runs, f.host.applies)
+				}
+			},
+			writes: 20,
+		},
 	}
 	for _, tt := range cases {
 		for _, after := range []bool{false, true} {

@@ -17,15 +17,15 @@ import (
 const staleReady = 90 * time.Second
 
 // joins says whether the operation is to make the host a Node: it is none yet, or the step Plan
-// found out that its kubelet cannot speak for its Node any more. That step skips the step Join
-// otherwise.
+// found out that its kubelet cannot speak for its Node any more, which the step Join then says until
+// it has ended.
 func (e *execution) joins() bool {
 	op := e.operation()
 	if op.Node == nil {
 		return true
 	}
 	plan, join := op.FindStep(v1alpha1.StepPlan), op.FindStep(v1alpha1.StepJoin)
-	return plan != nil && join != nil && plan.Ended() && !join.Ended()
+	return plan != nil && join != nil && plan.Ended() && !join.Ended() && join.Message != ""
 }
 
 // joinsAgain says whether a host that has a Node has to join the cluster again, and why, for
@@ -47,9 +47,9 @@ func (e *execution) joinsAgain(ctx context.Context, c *api.KubeletCertificate) (
 	})
 	switch {
 	case err == nil:
-		return true, fmt.Sprintf(" The host joins the cluster again: %s.", c), nil
+		return true, fmt.Sprintf("The host joins the cluster again: %s.", c), nil
 	case ready && ctx.Err() == nil:
-		return false, fmt.Sprintf(" Node %s is ready, although %s.", name, c), nil
+		return false, fmt.Sprintf("Node %s is ready, although %s.", name, c), nil
 	}
 	return false, "", err
 }

@@ -164,6 +164,19 @@ func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	}
 }
 
+// TestJoiningAgainNeedsNoSlot: a host that is out of service does not wait until others may be.
+func TestJoiningAgainNeedsNoSlot(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
+	f.configure()
+	f.losesCertificate()
+	f.kubeletIsGone()
+	f.rejoins()
+	if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactRestart {
+		t.Errorf("it is %s with impact %s: %s", op.Phase, op.Impact, op.Message)
+	}
+}
+
 // TestSlotsWithACacheThatIsBehind: the slot that a host gets because another one has failed
 // is not taken before that failure is known.
 func TestSlotsWithACacheThatIsBehind(t *testing.T) {

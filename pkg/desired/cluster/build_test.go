@@ -195,6 +195,9 @@ func TestBootstrap(t *testing.T) {
 			if f.UntilFile != `C:\var\lib\kubelet\pki\kubelet-client-current.pem` || f.Access != config.AccessAdministrators {
 				t.Errorf("the credentials stay until %q, and %q have access", f.UntilFile, f.Access)
 			}
+			if want := (config.OnChange{Impact: config.ImpactRestart, Services: []string{"kubelet"}}); !cmp.Equal(f.OnChange, want) {
+				t.Errorf("with the credentials comes %+v, want %+v", f.OnChange, want)
+			}
 			continue
 		}
 		rest = append(rest, f)

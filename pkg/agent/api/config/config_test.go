@@ -64,7 +64,10 @@ func valid() config.Document {
 			{Path: `C:\k`},
 			{Path: `C:\k\cni\config`, Retention: &config.Retention{Pattern: "ovnkube-client-*.pem", Keep: 2}},
 		},
-		Files: []config.File{text(`C:\k\kubelet.conf`, "{}"), proxyConfig, secretFile(`C:\k\bootstrap-kubeconfig`, "bootstrap")},
+		Files: []config.File{text(`C:\k\kubelet.conf`, "{}"), proxyConfig, secretFile(`C:\k\bootstrap-kubeconfig`, "bootstrap"), text(`C:\k\ca.crt`, "PEM")},
+		ClientCertificate: &config.ClientCertificate{
+			Path: `C:\var\lib\kubelet\pki\current.pem`, Kubeconfig: `C:\k\kubeconfig`, CAFile: `C:\k\ca.crt`, ServerCAFile: `c:\K\ca.crt`,
+		},
 		Environment: []config.EnvironmentVariable{
 			{Name: "NO_PROXY", Value: "localhost", OnChange: config.OnChange{Impact: config.ImpactReboot}},
 		},
@@ -112,6 +115,11 @@ func TestValidate(t *testing.T) {
 			d.Files[0].OnChange = config.OnChange{Impact: config.ImpactRestart, Services: []string{"x"}}
 		}, want: "service x, which it restarts"},
 		{name: "file that is written too late", change: func(d *config.Document) { d.Files[1].AfterService = "kube-proxy" }, want: "starts before kube-proxy"},
+		{name: "client certificate outside", change: func(d *config.Document) { d.ClientCertificate.Path = `C:\Windows\win.ini` }, want: "is in none of"},
+		{name: "kubeconfig outside", change: func(d *config.Document) { d.ClientCertificate.Kubeconfig = `C:\Windows\win.ini` }, want: "is in none of"},
+		{name: "client certificate of an unknown authority", change: func(d *config.Document) { d.ClientCertificate.CAFile = `C:\k\other.crt` }, want: `file C:\k\other.crt, by which it is verified`},
+		{name: "authority that each host has another one of", change: func(d *config.Document) { d.ClientCertificate.ServerCAFile = d.Files[1].Path }, want: "by which it is verified"},
+		{name: "unknown variable in the name of the node", change: func(d *config.Document) { d.ClientCertificate.NodeName = "$(X)" }, want: "variable X"},
 		{name: "unknown impact", change: func(d *config.Document) { d.Files[0].OnChange.Impact = "Maybe" }, want: `impact "Maybe"`},
 		{name: "unknown variable in a file", change: func(d *config.Document) { d.Variables = d.Variables[:1] }, want: "variable SOURCE_VIP"},
 		{name: "unknown variable in an argument", change: func(d *config.Document) { d.Variables = d.Variables[1:] }, want: "variable NODE_IP"},
