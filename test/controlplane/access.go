@@ -120,6 +120,11 @@ func (cp *ControlPlane) FrontProxy() KeyPair { return cp.frontProxy }
 // server recognize each other by.
 func (cp *ControlPlane) CAFile() string { return cp.clusterCA.certFile() }
 
+// ClusterCA returns the authority of clients, the API server and kubelets with its key.
+func (cp *ControlPlane) ClusterCA() KeyPair {
+	return KeyPair{CertFile: cp.clusterCA.certFile(), KeyFile: cp.clusterCA.keyFile(), CAFile: cp.clusterCA.certFile()}
+}
+
 // KubectlPath returns the kubectl of the control plane's version.
 func (cp *ControlPlane) KubectlPath() string { return filepath.Join(cp.binDir, "kubectl") }
 

@@ -41,6 +41,7 @@ func TestConfigure(t *testing.T) {
 			{"unreachable", removeUnreachable},
 			{"namespace", removeNamespace},
 			{"re-imaged", configureReimaged},
+			{"come back", configureComesBack},
 			{"credentials", configureRotatedCredentials},
 			{"connection", configureCutConnection},
 			{"full disk", configureFullDisk},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,8 @@ func TestWine(t *testing.T) {
 		{"change of the kubelet", h.changeKubelet},
 		{"drift", h.drift},
 		{"power loss", h.powerLoss},
+		{"deleted Node", h.nodeDeleted},
+		{"expired certificate", h.certificateExpired},
 		{"removal", h.leave},
 	} {
 		if !t.Run(chapter.name, chapter.test) {
@@ -225,6 +228,45 @@ func (h *wineHost) powerLoss(t *testing.T) {
 	})
 	mustSay(t, h.read(t, wmco.ContainerdConfigPath), "registry.example.com/pause:1")
 	mustSay(t, h.plugin(t, "reconfigure", h.name, "--dry-run=server"), "nothing would change")
+}
+
+// nodeDeleted deletes the Node, which a kubelet makes again only when it is restarted.
+func (h *wineHost) nodeDeleted(t *testing.T) {
+	before, node, running := h.waitReady(t), h.node(t, wineNode), h.processes(t)
+	if err := h.Kube.CoreV1().Nodes().Delete(t.Context(), wineNode, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.waitRejoined(t, before)
+	if h.node(t, wineNode).UID == node.UID {
+		t.Error("the Node is the one that was deleted")
+	}
+	if restarted := running.restarted(h.processes(t)); !slices.Equal(restarted, []string{wmco.KubeletService}) {
+		t.Errorf("restarted were %v, want the kubelet alone", restarted)
+	}
+}
+
+// certificateExpired has the host find that its certificate has expired while it had no power.
+func (h *wineHost) certificateExpired(t *testing.T) {
+	before, node := h.get(t), h.node(t, wineNode)
+	h.replaceCertificate(t, wineNode, h.clusterCA(t), time.Now().Add(-time.Hour))
+	h.waitRejoined(t, before)
+	if h.node(t, wineNode).UID != node.UID {
+		t.Error("the Node is another one")
+	}
+}
+
+// waitRejoined waits until the host is ready after another operation than before.
+func (h *wineHost) waitRejoined(t *testing.T, before *v1alpha1.WindowsInstance) {
+	t.Helper()
+	h.wait(t, "the host has joined again", func(i *v1alpha1.WindowsInstance) error {
+		if i.Status.Operation.ID == before.Status.Operation.ID {
+			return errors.New(describeConditions(i))
+		}
+		return isSetUp(i)
+	})
+	if token := h.bootstrapToken(t); token != "" || h.read(t, wmco.BootstrapKubeconfigPath) != "" {
+		t.Errorf("what the host joined with is still there: Secret %q", token)
+	}
 }
 
 // leave removes the entry, after which nothing is left of anything.
