@@ -147,6 +147,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceJoining},
 		{"joins again", snapshot{instance: reconfigured(t, revision1, v1alpha1.OperationRunning), observation: withCertificate(expired), node: notReady},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceConfiguring},
+		{"could not join again, and nothing was changed", snapshot{instance: current, observation: withCertificate(expired), node: notReady},
+			[]string{"False/KubeletCertificateUnusable", "True/RevisionCurrent", "False/KubeletCertificateUnusable"}, nil, v1alpha1.InstanceConnected},
 		{"failed", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: setUpWith("", revision1), node: ready},
 			[]string{"False/ConfigurationFailed", "False/RevisionOutdated", "False/ConfigurationFailed"}, []string{"Operation op-1 failed: The kubelet does not start. ", "kubectl windows reconfigure win-1 -n windows-hosts"}, v1alpha1.InstanceFailed},
 		{"failed before a host could not be reached", snapshot{instance: reconfigured(t, "", v1alpha1.OperationFailed), observation: unreachable},

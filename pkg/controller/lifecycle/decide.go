@@ -143,7 +143,7 @@ func (s snapshot) lacks() *event {
 	}
 	last, desired := status.NewestOperation(v1alpha1.OperationReconfigure), v1alpha1.ShortRevision(status.DesiredRevision)
 	switch {
-	case last.BrokenOff() && (c.Status == metav1.ConditionFalse || status.CurrentRevision != status.DesiredRevision && (last.Revision == "" || last.Revision == status.DesiredRevision)):
+	case last.BrokenOff() && (c.Status == metav1.ConditionFalse || status.Node == nil || status.CurrentRevision != status.DesiredRevision && (last.Revision == "" || last.Revision == status.DesiredRevision)):
 		return normal(eventRetried, "Configuring the host again with revision %s, because operation %s did not complete.", desired, last.ID)
 	case status.CurrentRevision == "" && last == nil:
 		return normal(eventFirstConfiguration, "Configuring the host for the first time, with revision %s.", desired)

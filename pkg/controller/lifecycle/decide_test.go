@@ -255,6 +255,8 @@ func TestDecideToConfigure(t *testing.T) {
 		{"its Node was deleted, and the desired revision changed with that", newInstance(has(revision2), held, ops(op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Record, Reconfigure, tell NodeGone, pending"},
 		{"its Node was deleted while another operation goes on", newInstance(has(revision1), held, ops(op(drain, running, 0), op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Nothing"},
 		{"its Node was deleted right after it was made", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 10*time.Second, onNode))), snapshot{}, "Nothing, again in 50s, pending"},
+		{"its Node was deleted, and the host could not be reached to join again", newInstance(has(revision1), held, ops(op(reconfigure, failed, 24*time.Hour), op(reconfigure, succeeded, 48*time.Hour, onNode))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"its Node was deleted, and the host could not be reached to join again just now", newInstance(has(revision1), held, ops(op(reconfigure, failed, 10*time.Second), op(reconfigure, succeeded, 48*time.Hour, onNode))), snapshot{}, "Nothing, again in 50s, pending"},
 		{"it has its Node", newInstance(has(revision1), held, withNode, ops(op(reconfigure, succeeded, 24*time.Hour, onNode))), snapshot{}, "Nothing"},
 		{"its Node was deleted, and the host is not fit", newInstance(has(revision1), held, ops(op(reconfigure, succeeded, 24*time.Hour, onNode)), condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionFalse, v1alpha1.ReasonFindings)), snapshot{}, "Nothing"},
 		{"its certificate is of no use", newInstance(has(revision1), held, withNode, unusable), snapshot{}, "Record, Reconfigure, tell Rejoining, pending"},
