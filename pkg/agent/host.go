@@ -22,6 +22,9 @@ type Host interface {
 	// [os.Open] understands.
 	Executable() (string, error)
 
+	// MachineID tells the machine from others, see [api.Version]. Empty: it cannot be read.
+	MachineID() string
+
 	// Facts collects what is known about the host. It never fails as a
 	// whole: what could not be read is listed in [api.Facts.Errors]. The caller
 	// sets [api.Facts.Agent].

@@ -100,7 +100,7 @@ func answerFacts(host Host, stdout io.Writer, facts *api.Facts) error {
 }
 
 func versionOf(host Host) api.Version {
-	v := api.Version{Protocol: api.ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	v := api.Version{Protocol: api.ProtocolVersion, Version: Release, OS: runtime.GOOS, Arch: runtime.GOARCH, MachineID: host.MachineID()}
 	// The digest is for comparing with what was uploaded. An agent that cannot
 	// read itself still answers; the empty digest will not compare as equal.
 	if sum, err := digestOf(host); err == nil {

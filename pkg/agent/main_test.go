@@ -66,6 +66,7 @@ func (h *fakeHost) Serve(ctx context.Context, run func(context.Context) error) e
 	return run(ctx)
 }
 func (h *fakeHost) ReportDrift(string) error { return nil }
+func (h *fakeHost) MachineID() string        { return "firmware/windows" }
 
 func (h *fakeHost) LogRoot() string { return h.root }
 func (h *fakeHost) Now() time.Time  { return time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC) }

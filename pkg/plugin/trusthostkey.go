@@ -36,7 +36,8 @@ func newTrustHostKey(e *env) *cobra.Command {
 		Use:   "trust-host-key NAME [--fingerprint SHA256:... | --key KEY]",
 		Short: "Trust the new host key of a host",
 		Long: `Trust the key that a host presents now, and no other, from now on. It is for a host that was
-reinstalled, whose condition HostKeyTrusted has the reason HostKeyChanged.
+reinstalled, whose condition HostKeyTrusted has the reason HostKeyChanged, and for an object that
+was restored from a backup, where it is HostKeyUnconfirmed.
 
 Compare the fingerprint with that on the console of the host before
 (ssh-keygen -l -f C:\ProgramData\ssh\ssh_host_ed25519_key.pub): if it is not the same, another
@@ -137,7 +138,12 @@ var acceptedKey = regexp.MustCompile(`"hostKeys":\["([a-z0-9@.-]+ [A-Za-z0-9+/]+
 // known. changed says whether there is such a key at all.
 func presentedKey(instance *v1alpha1.WindowsInstance) (key ssh.PublicKey, changed bool) {
 	condition := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionHostKeyTrusted)
-	if condition == nil || condition.Status != metav1.ConditionFalse || condition.Reason != v1alpha1.ReasonHostKeyChanged {
+	if condition == nil || condition.Status != metav1.ConditionFalse {
+		return nil, false
+	}
+	switch condition.Reason {
+	case v1alpha1.ReasonHostKeyChanged, v1alpha1.ReasonHostKeyUnconfirmed, v1alpha1.ReasonAnotherHost:
+	default:
 		return nil, false
 	}
 	match := acceptedKey.FindStringSubmatch(condition.Message)

@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent"
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/logs"
+	"github.com/openshift/windows-instance-api/test/agenthost"
 )
 
 // windowsVersion is that of the hosts of every tier: Windows Server 2022 with an update
@@ -111,6 +112,9 @@ func (a *agentHost) Serve(ctx context.Context, run func(context.Context) error) 
 
 // ReportDrift implements [agent.Host].
 func (a *agentHost) ReportDrift(string) error { return nil }
+
+// MachineID implements [agent.Host].
+func (a *agentHost) MachineID() string { return agenthost.MachineID(a.driveC) }
 
 // Facts implements [agent.Host].
 func (a *agentHost) Facts(context.Context) *api.Facts {

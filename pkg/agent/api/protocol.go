@@ -58,4 +58,8 @@ type Version struct {
 	// OS and Arch are Go's names of the platform: "windows", "amd64".
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
+	// MachineID tells the machine that the agent runs on from others: the UUID of its firmware, a
+	// slash, and what its Windows installation is known by. A part that cannot be read is empty;
+	// so is all of it if both are.
+	MachineID string `json:"machineID,omitempty"`
 }

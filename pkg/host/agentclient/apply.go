@@ -56,11 +56,11 @@ func (a *Client) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 	if err != nil {
 		return nil, err
 	}
-	target, err := a.options.Hosts.Target(ctx, instance)
+	to, err := a.login(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
-	return a.change(ctx, target, change{command: api.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
+	return a.change(ctx, to, change{command: api.CommandApply, input: encoded, bundle: &request.Bundle, report: report})
 }
 
 // Cleanup removes everything that was put on the host, and restores what was there
@@ -71,16 +71,16 @@ func (a *Client) Apply(ctx context.Context, instance *v1alpha1.WindowsInstance, 
 //
 // Events, errors and the end of ctx are as with [Client.Apply].
 func (a *Client) Cleanup(ctx context.Context, instance *v1alpha1.WindowsInstance, report func(api.Event)) (*api.Result, error) {
-	target, err := a.options.Hosts.Target(ctx, instance)
+	to, err := a.login(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
-	result, err := a.change(ctx, target, change{command: api.CommandCleanup, report: report})
+	result, err := a.change(ctx, to, change{command: api.CommandCleanup, report: report})
 	if err != nil || result.Outcome != api.OutcomeRemoved || len(result.Reboot) > 0 {
 		return result, err
 	}
-	a.invalidate(target)
-	if err := a.removeAgent(ctx, target); err != nil {
+	a.invalidate(to.Target)
+	if err := a.removeAgent(ctx, to.Target); err != nil {
 		return nil, err
 	}
 	return result, nil
@@ -98,7 +98,7 @@ type change struct {
 }
 
 // change has the agent change the host, after putting it there if need be.
-func (a *Client) change(ctx context.Context, target ssh.Target, c change) (*api.Result, error) {
+func (a *Client) change(ctx context.Context, to login, c change) (*api.Result, error) {
 	begun := false
 	report := c.report
 	c.report = func(e api.Event) {
@@ -109,8 +109,8 @@ func (a *Client) change(ctx context.Context, target ssh.Target, c change) (*api.
 	}
 	var result *api.Result
 	var failed error
-	err := a.withAgent(ctx, target, func(program string) error {
-		result, failed = a.runChange(ctx, target, program, c)
+	err := a.withAgent(ctx, to, func(program string) error {
+		result, failed = a.runChange(ctx, to.Target, program, c)
 		if begun {
 			return nil // it is not repeated
 		}

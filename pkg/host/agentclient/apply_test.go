@@ -487,7 +487,7 @@ func TestSecretsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.client.placed[host.Address(c.Instance).Endpoint()] = "hostile"
+	c.client.placed[host.Address(c.Instance).Endpoint()] = placement{command: "hostile"}
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
 		_, applied := c.client.runChange(t.Context(), target, "hostile", change{command: api.CommandApply, input: input, bundle: &c.bundle})

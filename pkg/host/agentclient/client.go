@@ -66,8 +66,8 @@ type Client struct {
 	patience patience
 
 	mu sync.Mutex
-	// placed remembers the path of the agent on the hosts where it is known to be.
-	placed map[string]string
+	// placed remembers the agent on the hosts where it is known to be.
+	placed map[string]placement
 	// verified are the digests of contents of the payload that were read completely.
 	verified map[string]bool
 }
@@ -77,7 +77,7 @@ func New(o Options) *Client {
 	if o.TransferPool == nil {
 		o.TransferPool = o.Pool
 	}
-	a := &Client{options: o, patience: defaultPatience, placed: map[string]string{}, verified: map[string]bool{}}
+	a := &Client{options: o, patience: defaultPatience, placed: map[string]placement{}, verified: map[string]bool{}}
 	a.transfer = transfer.New(transfer.Options{
 		Pool: o.TransferPool, Remote: remote{a}, FilesPerHost: o.Transfer.FilesPerHost,
 		HostBytesPerSecond: o.Transfer.HostBytesPerSecond, TotalBytesPerSecond: o.Transfer.TotalBytesPerSecond,

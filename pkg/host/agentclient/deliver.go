@@ -40,18 +40,18 @@ func (a *Client) Deliver(ctx context.Context, instance *v1alpha1.WindowsInstance
 	if err != nil {
 		return err
 	}
-	target, err := a.options.Hosts.Target(ctx, instance)
+	to, err := a.login(ctx, instance)
 	if err != nil {
 		return err
 	}
 	// The agent checks and unpacks what is sent.
-	if _, err := a.ensureAgent(ctx, target); err != nil {
+	if _, err := a.ensureAgent(ctx, to); err != nil {
 		return err
 	}
 	watchedContext, watch := newWatch(ctx, a.patience.silence, 0)
 	defer watch.end()
 	var last transfer.Progress
-	err = a.transfer.Put(watchedContext, target, items, func(p transfer.Progress) {
+	err = a.transfer.Put(watchedContext, to.Target, items, func(p transfer.Progress) {
 		if p.Sent != last.Sent || !slices.Equal(p.Files, last.Files) {
 			watch.heard()
 		}
@@ -165,7 +165,7 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []api.Want
 		}
 		var answer api.FilesAnswer
 		q := query{command: api.CommandFiles, request: api.FilesRequest{Files: some}, timeout: reading(size)}
-		if _, err := r.a.queryTarget(ctx, target, q, &answer); err != nil {
+		if _, err := r.a.queryTarget(ctx, login{Target: target}, q, &answer); err != nil {
 			return nil, err
 		}
 		if len(answer.Files) != len(some) {
@@ -180,7 +180,7 @@ func (r remote) Inspect(ctx context.Context, target ssh.Target, files []api.Want
 func (r remote) Commit(ctx context.Context, target ssh.Target, request api.CommitRequest) error {
 	var answer api.CommitAnswer
 	q := query{command: api.CommandCommit, request: request, timeout: reading(request.Size)}
-	if _, err := r.a.queryTarget(ctx, target, q, &answer); err != nil {
+	if _, err := r.a.queryTarget(ctx, login{Target: target}, q, &answer); err != nil {
 		return err
 	}
 	if answer.Error == nil {

@@ -64,3 +64,16 @@ type LogRefusedError struct {
 
 // Error implements error.
 func (e *LogRefusedError) Error() string { return e.Refusal.Error() }
+
+// AnotherHostError means that the machine that answers is not the one that the instance stands
+// for, although it has proven to have a host key that is trusted. Nothing was done on it but that
+// our agent is there.
+type AnotherHostError struct {
+	// Want is the machine of the instance, and Found the one that answers.
+	Want, Found string
+}
+
+// Error implements error.
+func (e *AnotherHostError) Error() string {
+	return fmt.Sprintf("machine %s answers in place of machine %s", e.Found, e.Want)
+}

@@ -29,7 +29,7 @@ func newHostileSite(t *testing.T, respond func(w io.Writer)) *site {
 		respond(c.Stdout)
 		return 0, true
 	}})
-	s.client.placed[host.Address(s.Instance).Endpoint()] = "hostile"
+	s.client.placed[host.Address(s.Instance).Endpoint()] = placement{command: "hostile"}
 	return s
 }
 
@@ -86,7 +86,7 @@ func TestEndlessAnswers(t *testing.T) {
 	})
 	t.Run("version", func(t *testing.T) {
 		s := newHostileSite(t, endless)
-		err := verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", &Bundle{})
+		_, err := verifyAgent(t.Context(), s.Pool, mustTarget(t, s), "hostile", &Bundle{})
 		if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepVerify || !strings.Contains(err.Error(), "has more than 4096 bytes") {
 			t.Errorf("got %v", err)
 		}

@@ -31,7 +31,8 @@ func (a *Client) Installed(ctx context.Context, pool *ssh.Pool, target ssh.Targe
 	defer func() { _ = client.Close() }()
 	build := a.options.Agents
 	i := Installed{Digest: build.Digest(), pool: pool, target: target, command: build.command()}
-	return i, findAgent(ctx, pool, target, client, build)
+	_, err = findAgent(ctx, pool, target, client, build)
+	return i, err
 }
 
 // Facts has the agent report on its host. It is not put there again if it is gone meanwhile.

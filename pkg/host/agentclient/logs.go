@@ -44,13 +44,13 @@ type LogStream struct {
 // the log. The stream ends with ctx. Errors are those of [Hosts],
 // [ssh.Error]s, [Error]s and [LogRefusedError]s.
 func (a *Client) Logs(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.LogRequest) (*LogStream, error) {
-	target, err := a.options.Hosts.Target(ctx, instance)
+	to, err := a.login(ctx, instance)
 	if err != nil {
 		return nil, err
 	}
 	var stream *LogStream
-	err = a.withAgent(ctx, target, func(program string) error {
-		stream, err = a.openLog(ctx, target, program, request)
+	err = a.withAgent(ctx, to, func(program string) error {
+		stream, err = a.openLog(ctx, to.Target, program, request)
 		return err
 	})
 	return stream, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -40,55 +41,89 @@ const (
 // drivePath matches how an SFTP server on Windows names its directories.
 var drivePath = regexp.MustCompile(`^/?[A-Za-z]:`)
 
-// ensureAgent makes sure that the agent is on the host and returns its path in the
-// form of the host's shell. Callers for the same host share the work.
-func (a *Client) ensureAgent(ctx context.Context, target ssh.Target) (string, error) {
+// placement is an agent that is on a host.
+type placement struct {
+	// command is its path in the form of the host's shell.
+	command string
+	// machine is the one that it runs on; see [api.Version].
+	machine string
+}
+
+// login is how to log in to the host of an instance, and which machine that is to be.
+type login struct {
+	ssh.Target
+
+	// machine is empty when it is not known yet.
+	machine string
+}
+
+// login returns how to log in to the host of an instance.
+func (a *Client) login(ctx context.Context, instance *v1alpha1.WindowsInstance) (login, error) {
+	target, err := a.options.Hosts.Target(ctx, instance)
+	return login{target, instance.Machine()}, err
+}
+
+// ensureAgent makes sure that the agent is on the host, and the host the right machine, and
+// returns the path of the agent in the form of the host's shell.
+func (a *Client) ensureAgent(ctx context.Context, to login) (string, error) {
+	placed, err := a.ensurePlaced(ctx, to.Target)
+	if err != nil {
+		return "", err
+	}
+	if !v1alpha1.SameMachine(to.machine, placed.machine) {
+		a.invalidate(to.Target) // the right one may answer the next time
+		return "", &AnotherHostError{Want: to.machine, Found: placed.machine}
+	}
+	return placed.command, nil
+}
+
+// ensurePlaced makes sure that the agent is on the host. Callers for the same host share the work.
+func (a *Client) ensurePlaced(ctx context.Context, target ssh.Target) (placement, error) {
 	key := target.Endpoint()
 	a.mu.Lock()
-	command, ok := a.placed[key]
+	placed, ok := a.placed[key]
 	a.mu.Unlock()
 	if ok {
-		return command, nil
+		return placed, nil
 	}
 	// The work continues when the first of several callers leaves: it has a deadline of its own.
 	done := a.ensure.DoChan(key, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTimeout)
 		defer cancel()
-		command, err := a.placeAgent(ctx, target)
+		machine, err := a.placeAgent(ctx, target)
 		if err != nil {
 			return nil, err
 		}
+		placed := placement{a.options.Agents.command(), machine}
 		a.mu.Lock()
-		a.placed[key] = command
+		a.placed[key] = placed
 		a.mu.Unlock()
-		return command, nil
+		return placed, nil
 	})
 	select {
 	case result := <-done:
 		if result.Err != nil {
-			return "", result.Err
+			return placement{}, result.Err
 		}
-		return result.Val.(string), nil
+		return result.Val.(placement), nil
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return placement{}, ctx.Err()
 	}
 }
 
-// placeAgent verifies the agent on the host, and uploads it when it is missing or another one.
-func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (string, error) {
+// placeAgent verifies the agent on the host, and uploads it when it is missing or another one. It
+// returns which machine the host is.
+func (a *Client) placeAgent(ctx context.Context, target ssh.Target) (machine string, err error) {
 	client, err := openSFTP(ctx, a.options.Pool, target)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = client.Close() }()
 	build := a.options.Agents
-	if findAgent(ctx, a.options.Pool, target, client, build) == nil {
-		return build.command(), nil
+	if machine, err = findAgent(ctx, a.options.Pool, target, client, build); err == nil {
+		return machine, nil
 	}
-	if err := a.uploadAgent(ctx, target, client, build); err != nil {
-		return "", err
-	}
-	return build.command(), nil
+	return a.uploadAgent(ctx, target, client, build)
 }
 
 // openSFTP opens a session to read and write files. It fails on a host that does not run
@@ -111,26 +146,27 @@ func openSFTP(ctx context.Context, pool *ssh.Pool, target ssh.Target) (*ssh.SFTP
 	return nil, &Error{Step: StepUpload, Err: err}
 }
 
-// findAgent verifies the agent on the host. An agent that does not exist is an [fs.ErrNotExist].
-func findAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, client *ssh.SFTP, build *Bundle) error {
+// findAgent verifies the agent on the host, and returns which machine that is. An agent that does
+// not exist is an [fs.ErrNotExist].
+func findAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, client *ssh.SFTP, build *Bundle) (machine string, err error) {
 	command := build.command()
 	info, err := client.Stat(overSFTP(command))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fs.ErrNotExist
+		return "", fs.ErrNotExist
 	case err != nil:
-		return &Error{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", command, err)}
+		return "", &Error{Step: StepVerify, Err: fmt.Errorf("looking for %s: %w", command, err)}
 	case info.Size() != build.size:
-		return &Error{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", command, info.Size(), build.size)}
+		return "", &Error{Step: StepVerify, Err: fmt.Errorf("%s has %d bytes on the host, and %d here", command, info.Size(), build.size)}
 	}
 	return verifyAgent(ctx, pool, target, command, build)
 }
 
 // withAgent calls do with the path of the agent on the host, after putting it there if need
 // be. If do fails as it would without the agent, that is repeated once.
-func (a *Client) withAgent(ctx context.Context, target ssh.Target, do func(program string) error) error {
+func (a *Client) withAgent(ctx context.Context, to login, do func(program string) error) error {
 	once := func() error {
-		program, err := a.ensureAgent(ctx, target)
+		program, err := a.ensureAgent(ctx, to)
 		if err != nil {
 			return err
 		}
@@ -138,17 +174,17 @@ func (a *Client) withAgent(ctx context.Context, target ssh.Target, do func(progr
 	}
 	err := once()
 	if mayBeGone(err) {
-		a.invalidate(target)
+		a.invalidate(to.Target)
 		err = once()
 	}
 	return err
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its
-// digest, and only then gives it its name.
-func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build *Bundle) error {
-	fail := func(doing string, err error) error {
-		return &Error{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
+// digest, and only then gives it its name. It returns which machine the host is.
+func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh.SFTP, build *Bundle) (machine string, err error) {
+	fail := func(doing string, err error) (string, error) {
+		return "", &Error{Step: StepUpload, Err: fmt.Errorf("%s: %w", doing, err)}
 	}
 	if err := client.MkdirAll(overSFTP(agentDir)); err != nil {
 		return fail("creating "+agentDir, err)
@@ -175,38 +211,38 @@ func (a *Client) uploadAgent(ctx context.Context, target ssh.Target, client *ssh
 	if err := errors.Join(err, file.Close()); err != nil {
 		return fail(fmt.Sprintf("writing %d bytes to %s, is the disk full?", build.size, agentDir), err)
 	}
-	if err := verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
-		return err
+	if machine, err = verifyAgent(ctx, a.options.Pool, target, temporary, build); err != nil {
+		return "", err
 	}
 	final := overSFTP(build.command())
 	if err := client.PosixRename(remote, final); err != nil {
 		// Another replica was faster: a program that runs cannot be replaced on
 		// Windows, and need not be, as its name is that of its content.
 		if info, statErr := client.Stat(final); statErr == nil && info.Size() == build.size {
-			return nil
+			return machine, nil
 		}
 		return fail("renaming it", err)
 	}
-	return nil
+	return machine, nil
 }
 
 // verifyAgent has the agent at command compute the digest of its own file, over connections
-// of the given pool.
-func verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build *Bundle) error {
+// of the given pool, and returns which machine it runs on.
+func verifyAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, command string, build *Bundle) (machine string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	out := answer.Buffer{What: fmt.Sprintf("its answer to %q", api.CommandVersion), Limit: maxVersionAnswer}
 	if err := pool.Run(ctx, target, command+" "+api.CommandVersion, nil, &out); err != nil {
-		return &Error{Step: StepVerify, Err: err}
+		return "", &Error{Step: StepVerify, Err: err}
 	}
 	var said api.Version
 	if err := answer.Decode(out.Bytes(), &said, answer.Usual); err != nil {
-		return &Error{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
+		return "", &Error{Step: StepVerify, Err: fmt.Errorf("it does not answer as the agent does: %w", err)}
 	}
 	if said.SHA256 != build.sha256 {
-		return &Error{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
+		return "", &Error{Step: StepVerify, Err: fmt.Errorf("it has the digest %s on the host, and %s here", said.SHA256, build.sha256)}
 	}
-	return nil
+	return said.MachineID, nil
 }
 
 // mayBeGone says whether err could mean that the agent is no longer on the host,

@@ -57,7 +57,7 @@ func (a *Client) planAgent(ctx context.Context, instance *v1alpha1.WindowsInstan
 	defer func() { _ = client.Close() }()
 	build := a.options.Agents
 	change := &v1alpha1.PlannedChange{Kind: string(api.KindFile), Name: build.command(), Impact: v1alpha1.ImpactNone}
-	err = findAgent(ctx, a.options.Pool, target, client, build)
+	_, err = findAgent(ctx, a.options.Pool, target, client, build)
 	if err == nil {
 		return nil, nil //nolint:nilnil // nothing to do is what one hopes for
 	}

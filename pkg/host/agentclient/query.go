@@ -41,17 +41,17 @@ type query struct {
 // query sends a request to the agent, after putting it on the host if need be. The answer, one document of
 // JSON, is bounded in size and in what it holds.
 func (a *Client) query(ctx context.Context, instance *v1alpha1.WindowsInstance, q query, into any) (answer.Exchange, error) {
-	target, err := a.options.Hosts.Target(ctx, instance)
+	to, err := a.login(ctx, instance)
 	if err != nil {
 		return answer.Exchange{}, err
 	}
-	return a.queryTarget(ctx, target, q, into)
+	return a.queryTarget(ctx, to, q, into)
 }
 
-// queryTarget is query for callers that have the target already.
-func (a *Client) queryTarget(ctx context.Context, target ssh.Target, q query, into any) (times answer.Exchange, err error) {
-	err = a.withAgent(ctx, target, func(program string) error {
-		times, err = queryProgram(ctx, a.options.Pool, target, program, q, into)
+// queryTarget is query for callers that know how to log in already.
+func (a *Client) queryTarget(ctx context.Context, to login, q query, into any) (times answer.Exchange, err error) {
+	err = a.withAgent(ctx, to, func(program string) error {
+		times, err = queryProgram(ctx, a.options.Pool, to.Target, program, q, into)
 		return err
 	})
 	return times, err

@@ -140,7 +140,7 @@ func TestCleanupReboot(t *testing.T) {
 	if err != nil || len(result.Reboot) != 1 {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	if s.client.placed[host.Address(s.Instance).Endpoint()] != "hostile" {
+	if s.client.placed[host.Address(s.Instance).Endpoint()].command != "hostile" {
 		t.Error("the agent is thought to be gone")
 	}
 	for _, outcome := range []api.Outcome{api.OutcomeApplied, api.OutcomeImpactExceeded, ""} {

@@ -67,6 +67,9 @@ func Diagnose(at Stage, err error, instance *v1alpha1.WindowsInstance) Diagnosis
 	if errors.As(err, &agent) && !(isSSH && beforeSession(sshErr.Layer)) {
 		return diagnoseAgent(at, agent, instance)
 	}
+	if another, ok := errors.AsType[*agentclient.AnotherHostError](err); ok {
+		return anotherMachine(another, instance)
+	}
 	if credentials, ok := errors.AsType[*host.CredentialsError](err); ok {
 		return failed(v1alpha1.ConditionAuthenticated, v1alpha1.ReasonCredentialsMissing,
 			"There are no usable credentials: %s.", cause(credentials))
@@ -243,6 +246,48 @@ func HostKeyChanged(presented host.Key, pinned []host.Key, instance *v1alpha1.Wi
 	fmt.Fprintf(&b, "Either the host was reinstalled or another machine answers in its place; nothing was done on it. ")
 	fmt.Fprintf(&b, "First verify the new fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, accept it: %s", hostKeyFile(presented.Type()), acceptCommand(instance, presented))
 	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyChanged, "%s", b.String())
+}
+
+// HostKeyUnconfirmed says what to do about an object of which it is not known any more which key
+// its host has.
+func HostKeyUnconfirmed(presented host.Key, instance *v1alpha1.WindowsInstance) Diagnosis {
+	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonHostKeyUnconfirmed,
+		"The object was restored without its status, so that it is not known any more which key its host has; nothing was done on the host. %s presents host key %s. "+
+			"First verify the fingerprint on the console of the host (ssh-keygen -l -f C:\\ProgramData\\ssh\\%s). Only if it is the same, confirm it, and the host goes on as it is: %s",
+		host.Endpoint(instance), presented.Describe(), hostKeyFile(presented.Type()), acceptCommand(instance, presented))
+}
+
+// anotherMachine is for a machine that has proven to have the key of the host, and is not the host.
+func anotherMachine(e *agentclient.AnotherHostError, instance *v1alpha1.WindowsInstance) Diagnosis {
+	return failed(v1alpha1.ConditionHostKeyTrusted, v1alpha1.ReasonAnotherHost,
+		"%s is another host: it presents a trusted key and is machine %s, while this instance stands for machine %s%s. Nothing was done on it. %s "+
+			"Only if the host was moved to other hardware, accept that (needs the verb %s on %s.%s): kubectl annotate windowsinstances.%s %s -n %s --overwrite %s=%s",
+		host.Endpoint(instance), e.Found, e.Want, lastSeen(instance), backOrRemove,
+		v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, v1alpha1.GroupName, v1alpha1.GroupName, instance.Name, instance.Namespace, v1alpha1.MachineAnnotation, e.Found)
+}
+
+// AnotherHost is the diagnosis changed, that of a host key, for an instance whose address was
+// changed since its host was last logged in to.
+func AnotherHost(changed Diagnosis, instance *v1alpha1.WindowsInstance) Diagnosis {
+	changed.Reason = v1alpha1.ReasonAnotherHost
+	changed.Message = fmt.Sprintf("%s seems to be another host than the one of this instance%s. %s Only if it is the same host, which was reinstalled: %s",
+		host.Endpoint(instance), lastSeen(instance), backOrRemove, changed.Message)
+	return changed
+}
+
+// backOrRemove is what to do about an address that leads to another host.
+const backOrRemove = "If the address is wrong, put the former one back. If this host is to take the place of the other one, delete the instance while its address is the former one, and create another instance."
+
+// lastSeen says where the host of an instance was last, and what it called itself.
+func lastSeen(instance *v1alpha1.WindowsInstance) string {
+	if len(instance.Status.Addresses) == 0 {
+		return ""
+	}
+	where := " (last at " + strings.Join(instance.Status.Addresses, ", ")
+	if system := instance.Status.System; system != nil && system.Hostname != "" {
+		where += ", computer name " + system.Hostname
+	}
+	return where + ")"
 }
 
 // acceptCommand is the command that trusts key, and no other, from now on. Object

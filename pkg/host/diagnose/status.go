@@ -43,12 +43,15 @@ func StatusError(instance string, err error) error {
 		command     *host.CommandError
 		shell       *host.ShellError
 		port        *host.PortError
+		another     *agentclient.AnotherHostError
 	)
 	switch {
 	case errors.As(err, &refused):
 		return refusal(instance, refused)
 	case errors.As(err, &credentials):
 		return hostStatus(instance, http.StatusServiceUnavailable, "Credentials", fmt.Sprintf("no credentials for the host: %v", credentials), retryUnreachable)
+	case errors.As(err, &another):
+		return hostStatus(instance, http.StatusServiceUnavailable, string(ssh.LayerHostKey), another.Error()+"; see condition HostKeyTrusted", retryUnreachable)
 	case errors.As(err, &command):
 		return apierrors.NewBadRequest(command.Error())
 	case errors.As(err, &shell):

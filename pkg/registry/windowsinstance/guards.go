@@ -35,13 +35,19 @@ func (g sourceGuard) checkDelete(ctx context.Context, instance *windows.WindowsI
 		source, v1alpha1.SourceAnnotation))
 }
 
-// keyGuard requires the verb trust before the keys that a host may present are changed:
-// whoever changes them decides which machine our key logs in to.
+// keyGuard requires the verb trust before the keys that a host may present are changed, or the
+// machine that it is: whoever changes them decides which machine our key logs in to, and which
+// one is changed.
 type keyGuard struct {
 	authorizer authorizer.Authorizer
 }
 
 func (g keyGuard) checkUpdate(ctx context.Context, instance, old *windows.WindowsInstance) error {
+	if machine := instance.Annotations[v1alpha1.MachineAnnotation]; machine != "" && machine != old.Annotations[v1alpha1.MachineAnnotation] {
+		if err := requireVerb(ctx, g.authorizer, instance, v1alpha1.VerbTrust, v1alpha1.ResourceHostKeys, "setting the annotation "+v1alpha1.MachineAnnotation); err != nil {
+			return err
+		}
+	}
 	if slices.Equal(instance.Spec.HostKeys, old.Spec.HostKeys) {
 		return nil
 	}

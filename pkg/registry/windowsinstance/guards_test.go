@@ -94,6 +94,12 @@ func TestKeyGuard(t *testing.T) {
 	keys := func(lines ...string) func(*windows.WindowsInstance) {
 		return func(i *windows.WindowsInstance) { i.Spec.HostKeys = lines }
 	}
+	machine := func(id string) func(*windows.WindowsInstance) {
+		return func(i *windows.WindowsInstance) {
+			keys("a")(i)
+			i.Annotations = map[string]string{v1alpha1.MachineAnnotation: id}
+		}
+	}
 	for _, test := range []struct {
 		name       string
 		ctx        context.Context //nolint:containedctx // a row of a table
@@ -111,6 +117,9 @@ func TestKeyGuard(t *testing.T) {
 		{"replaced, denied", as("jane"), keys("a"), keys("b"), recordingAuthorizer{decision: authorizer.DecisionDeny, reason: "policy says no"}, true, "policy says no", 403},
 		{"removed, denied", as("jane"), keys("a"), keys(), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, `"trust" on windowshostkeys.windows.openshift.io "win-1" in namespace "default"`, 403},
 		{"added to, denied", as("jane"), keys("a"), keys("a", "b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, `"trust" on windowshostkeys.windows.openshift.io "win-1" in namespace "default"`, 403},
+		{"another machine, denied", as("jane"), keys("a"), machine("m"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "setting the annotation windows.openshift.io/machine", 403},
+		{"another machine, allowed", as("jane"), keys("a"), machine("m"), recordingAuthorizer{decision: authorizer.DecisionAllow}, true, "", 0},
+		{"the machine stays", as("jane"), machine("m"), machine("m"), recordingAuthorizer{}, false, "", 0},
 		{"nobody", context.Background(), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "no user", 403},
 		{"the authorizer fails", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow, err: errors.New("webhook is gone")}, true, "webhook is gone", 500},
 	} {

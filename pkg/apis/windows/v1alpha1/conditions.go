@@ -79,6 +79,11 @@ const (
 	ReasonFirstUse = "FirstUse"
 	// ReasonHostKeyChanged (HostKeyTrusted=False): the host presents another key than the trusted one.
 	ReasonHostKeyChanged = "HostKeyChanged"
+	// ReasonHostKeyUnconfirmed (HostKeyTrusted=False): the object was restored without its status, so that
+	// no key is trusted any more although something of ours is on the host.
+	ReasonHostKeyUnconfirmed = "HostKeyUnconfirmed"
+	// ReasonAnotherHost (HostKeyTrusted=False): spec.address leads to another machine than the one of this instance.
+	ReasonAnotherHost = "AnotherHost"
 
 	// ReasonLoggedIn (Authenticated=True).
 	ReasonLoggedIn = "LoggedIn"
@@ -173,6 +178,10 @@ const (
 
 // Labels and annotations of this API.
 const (
+	// MachineAnnotation on an instance names the machine that it stands for from now on, as
+	// status.machineID does: its host was moved to other hardware. Setting it needs the verb trust
+	// on windowshostkeys with the name of the instance.
+	MachineAnnotation = "windows.openshift.io/machine"
 	// HostFinalizer is on every instance whose host has something of ours on it: the
 	// object stays until the host is clean, or is abandoned, or its namespace is deleted.
 	// Removing it by hand needs the verb abandon on windowshosts with the name of the instance.

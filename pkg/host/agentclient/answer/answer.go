@@ -31,6 +31,9 @@ const (
 	MaxName = 253
 	// MaxText bounds messages and command lines, in bytes.
 	MaxText = 4 << 10
+	// MaxMachineID bounds what identifies a machine, in bytes: the limit of status.machineID. Ours
+	// have 73.
+	MaxMachineID = 128
 	// MaxBootID bounds what identifies a boot, in bytes. Ours have less than 40.
 	MaxBootID = 128
 )
@@ -180,6 +183,8 @@ func cleanField(name, s string) string {
 	switch name {
 	case "Message":
 		return Text(s, MaxText)
+	case "MachineID":
+		return Line(s, MaxMachineID)
 	case "Path", "Subject", "Issuer", "Description", "Reason", "Error", "Item": // the path of a service is a command line
 		return Line(s, MaxText)
 	}

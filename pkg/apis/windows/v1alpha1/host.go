@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package v1alpha1
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// LostStatus says whether something of ours is on the host and nothing is known of the host: the
+// object was restored from a backup without its status. The status has host keys from the first
+// contact on, and the finalizer comes later.
+func (i *WindowsInstance) LostStatus() bool {
+	return slices.Contains(i.Finalizers, HostFinalizer) && len(i.Status.HostKeys) == 0
+}
+
+// Machine is the machine that the instance stands for: the one that an administrator has named
+// in [MachineAnnotation], else the one that was found at the first login. Empty: not known yet.
+func (i *WindowsInstance) Machine() string {
+	return cmp.Or(i.Annotations[MachineAnnotation], i.Status.MachineID)
+}
+
+// SameMachine says whether two identities, as status.machineID has them, may be those of one
+// machine. What a host cannot say of itself, an empty part, tells no machines apart. Windows may
+// have been reinstalled on a machine, whose firmware stays the same.
+func SameMachine(a, b string) bool {
+	firmwareA, windowsA, _ := strings.Cut(a, "/")
+	firmwareB, windowsB, _ := strings.Cut(b, "/")
+	if firmwareA != "" && firmwareB != "" {
+		return firmwareA == firmwareB
+	}
+	return windowsA == "" || windowsB == "" || windowsA == windowsB
+}
+
+// SameHost says whether two statuses are about the same host, as far as hosts prove who they
+// are: they are the same machine, and have a host key in common. Two machines that cannot be told
+// apart, copies of one disk, have the same keys as well.
+func (s *WindowsInstanceStatus) SameHost(other *WindowsInstanceStatus) bool {
+	return s.MachineID != "" && other.MachineID != "" && SameMachine(s.MachineID, other.MachineID) &&
+		slices.ContainsFunc(s.HostKeys, func(a HostKeyStatus) bool {
+			return slices.ContainsFunc(other.HostKeys, func(b HostKeyStatus) bool { return a.Type == b.Type && a.Key == b.Key })
+		})
+}
