@@ -80,6 +80,8 @@ type scriptedHost struct {
 	loseAnswer int
 	pending    bool
 	services   []api.Service
+	// factErrors are what the host cannot read of itself.
+	factErrors []api.FactError
 	findings   []v1alpha1.CheckFinding
 	routes     []api.Route
 	asked      []string
@@ -138,6 +140,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      h.services,
 		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate},
+		Errors:        h.factErrors,
 	}, nil
 }
 

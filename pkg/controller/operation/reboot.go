@@ -31,7 +31,11 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, e.blame(ctx, "the host cannot be logged in to", err)
 	}
-	return result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}, nil
+	r := result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}
+	if e.operation().Type == v1alpha1.OperationRemove {
+		r.skips, err = e.claim(ctx)
+	}
+	return r, err
 }
 
 // blame says what could not be done, unless it is ctx that ended.

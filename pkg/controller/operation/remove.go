@@ -5,7 +5,9 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +16,31 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
+
+// claim finds out, before anything is done to a host that is to be removed, whether an operation
+// of ours ever changed it. The status says so, or the host itself, where an object was
+// recreated without its status. Otherwise only our agent is on it, and its Node, if it has one, is
+// that of others: their pods stay, and so does their Node.
+func (e *execution) claim(ctx context.Context) (map[string]string, error) {
+	if e.instance.Status.MayHaveChangedHost() {
+		return nil, nil //nolint:nilnil // nothing is skipped
+	}
+	facts, err := e.gatherFacts(ctx, "it cannot be found out what is on the host")
+	if err != nil {
+		return nil, err
+	}
+	c := facts.Configuration
+	unread := slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "configuration" })
+	switch {
+	case c.AppliedRevision != "" || c.ApplyingRevision != "":
+		// The host forgets it with the cleanup, and the Node may have to be deleted by a later attempt.
+		return nil, e.update(ctx, func(op *v1alpha1.Operation) { op.HostChanged = true })
+	case unread:
+		return nil, errors.New("it cannot be found out whether the host was configured: its inventory in " + api.Root + " cannot be read")
+	}
+	const why = "The host was never configured by this controller, so that only its agent is on it, and its Node is not touched."
+	return map[string]string{v1alpha1.StepCordon: why, v1alpha1.StepDrain: why, v1alpha1.StepDeleteNode: why}, nil
+}
 
 // cleanup takes everything of ours off the host and puts back what was there before.
 func (e *execution) cleanup(ctx context.Context) (result, error) {

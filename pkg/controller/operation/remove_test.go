@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,22 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 )
+
+// configuredBefore is a host that an operation of ours has configured.
+func configuredBefore(i *v1alpha1.WindowsInstance) {
+	i.Status.History = []v1alpha1.Operation{{ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
+}
+
+// untouched is a host of which nothing is known that was done to it.
+func untouched(i *v1alpha1.WindowsInstance) { i.Status.History = nil }
+
+// notTakenOver is a host that somebody wanted to be taken over, which failed before it was changed.
+func notTakenOver(i *v1alpha1.WindowsInstance) {
+	i.Status.History = []v1alpha1.Operation{{
+		ID: "op-0", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationFailed, StartedAt: &metav1.Time{Time: time.Now()},
+		Steps: []v1alpha1.OperationStep{{Name: v1alpha1.StepPreflight, State: v1alpha1.StepFailed}, {Name: v1alpha1.StepApply, State: v1alpha1.StepSkipped}},
+	}}
+}
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
@@ -49,6 +66,26 @@ func TestRemove(t *testing.T) {
 		{
 			name: "a host that was never configured", change: withoutNode, set: func(f *fixture) { f.host.is = "" }, want: succeeded, wantNode: "uid-of-node",
 			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "a node of others", change: untouched, set: func(f *fixture) { f.host.is, f.host.recorded = "", "" }, want: succeeded, wantNode: "uid-of-node",
+			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "a node of others that could not be taken over", change: notTakenOver, set: func(f *fixture) { f.host.is, f.host.recorded = "", "" }, want: succeeded, wantNode: "uid-of-node",
+			wantSteps: "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Succeeded",
+		},
+		{
+			name: "a node of ours whose status was lost", change: untouched, set: func(f *fixture) { f.host.recorded = "old" }, want: succeeded,
+			wantSteps: "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Cleanup=Succeeded Restart=Skipped Boot=Skipped DeleteNode=Succeeded Forget=Succeeded",
+		},
+		{
+			name: "nothing is known, and the host does not say it", change: untouched, want: failed, wantNode: "uid-of-node", wantIs: "old",
+			set: func(f *fixture) {
+				f.host.recorded, f.host.factErrors = "", []api.FactError{{Area: "configuration", Message: "damaged"}}
+			},
+			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantMessage: []string{"cannot be found out whether the host was configured"},
 		},
 		{
 			name: "it becomes a node while it is cleaned", change: withoutNode, want: succeeded,
@@ -115,7 +152,7 @@ func TestRemove(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
-			f := newFixture(t, newInstance(removeOperation(), tt.change, isBeingDeleted))
+			f := newFixture(t, newInstance(removeOperation(), configuredBefore, tt.change, isBeingDeleted))
 			f.configure()
 			f.refuseOtherUIDs()
 			f.host.agentThere = true
@@ -161,7 +198,7 @@ func TestRemovalIsInterrupted(t *testing.T) {
 			t.Parallel()
 			at := 1
 			for ; ; at++ {
-				f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+				f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 				f.configure()
 				f.host.cuts, f.host.loseAnswer, f.host.agentThere = 1, 1, true
 				if !f.interrupt(at, after) {
@@ -182,7 +219,7 @@ func TestRemovalIsInterrupted(t *testing.T) {
 // Another Node that took the name while the host was cleaned is not deleted.
 func TestRemoveKeepsToItsNode(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+	f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 	f.configure()
 	replaced := false
 	f.host.fail["Cleanup"] = func() error {
@@ -233,7 +270,7 @@ func TestDeleted(t *testing.T) {
 	})
 	t.Run("a removal that is canceled", func(t *testing.T) {
 		t.Parallel()
-		f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+		f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 		f.configure()
 		f.failWith("Cleanup", errRefusedPort)
 		r, _ := f.process()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -99,7 +100,8 @@ func NewOperation(t OperationType, random string, origin OperationOrigin, reques
 }
 
 // Record makes o the operation of the instance. The one before goes to the history, which
-// keeps [MaxHistory] of them, and no steps. It fails while another one is active, as both would work on
+// keeps [MaxHistory] of them, and no steps. What those that it no longer keeps did to the host is
+// noted in the oldest that it keeps. It fails while another one is active, as both would work on
 // the same host, and changes nothing then.
 func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	last := s.Operation
@@ -111,6 +113,8 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 	for _, before := range s.Operations() {
 		if len(history) < MaxHistory {
 			history = append(history, before.archived())
+		} else if before.MayHaveChangedHost() {
+			history[MaxHistory-1].HostChanged = true
 		}
 	}
 	s.Operation, s.History = o, history
@@ -133,6 +137,20 @@ func (o *Operation) MayHaveChangedHost() bool {
 	}
 	apply := o.FindStep(StepApply)
 	return apply != nil && apply.StartedAt != nil
+}
+
+// MayHaveChangedHost says whether the host was, or may have been, changed by an operation that
+// configured it. Otherwise its Node, if it has one, is what others made it, and nothing of ours
+// is on the host but our agent.
+func (s *WindowsInstanceStatus) MayHaveChangedHost() bool {
+	for _, o := range s.Operations() {
+		if o.MayHaveChangedHost() {
+			return true
+		}
+	}
+	// Where hosts are only watched, it is the digest of the agent.
+	c := meta.FindStatusCondition(s.Conditions, ConditionConfigured)
+	return s.CurrentRevision != "" && c != nil && c.Reason != ReasonNotManaged
 }
 
 // Cancel requests the end of the operation with this ID. To do so twice is the same as to do

@@ -74,9 +74,9 @@ func TestHistoryHasNoSteps(t *testing.T) {
 	}
 }
 
-// TestMayHaveChangedHost: waiting changes nothing, nor does a step that ended before the agent
+// TestOperationMayHaveChangedHost: waiting changes nothing, nor does a step that ended before the agent
 // reported a change. What an earlier release did not record is told by its steps.
-func TestMayHaveChangedHost(t *testing.T) {
+func TestOperationMayHaveChangedHost(t *testing.T) {
 	began := new(metav1.NewTime(noon))
 	slot := OperationStep{Name: StepWaitForSlot, State: StepSucceeded, StartedAt: began}
 	apply := OperationStep{Name: StepApply, State: StepFailed, StartedAt: began}
@@ -113,6 +113,52 @@ func TestHostUnreached(t *testing.T) {
 		if got := (&Operation{Phase: tt.phase, Steps: []OperationStep{tt.step}}).HostUnreached(); got != tt.want {
 			t.Errorf("%s, %+v: got %v", tt.phase, tt.step, got)
 		}
+	}
+}
+
+// TestHistoryForgetsNoChange: that a host was changed is known for as long as its instance exists,
+// whatever was done to it since.
+func TestHistoryForgetsNoChange(t *testing.T) {
+	s := &WindowsInstanceStatus{}
+	for i := range 3 * MaxHistory {
+		o := NewOperation(OperationDrain, fmt.Sprint(i), OriginUser, "alice", noon)
+		if i == 0 {
+			o.Type, o.Steps = OperationReconfigure, []OperationStep{{Name: StepApply, State: StepFailed, StartedAt: &metav1.Time{Time: noon}}}
+		}
+		if err := s.Record(o); err != nil {
+			t.Fatal(err)
+		}
+		s.Operation.Phase = OperationSucceeded
+		if !s.MayHaveChangedHost() {
+			t.Fatalf("after %d operations it is not known any more", i+1)
+		}
+	}
+}
+
+// TestStatusMayHaveChangedHost: what was done to the host is told by the operations and the condition.
+func TestStatusMayHaveChangedHost(t *testing.T) {
+	changed := Operation{Type: OperationReconfigure, HostChanged: true}
+	configured := func(reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: ConditionConfigured, Reason: reason}}
+	}
+	for _, tt := range []struct {
+		name   string
+		status WindowsInstanceStatus
+		want   bool
+	}{
+		{"nothing is known", WindowsInstanceStatus{}, false},
+		{"a revision", WindowsInstanceStatus{CurrentRevision: "1", Conditions: configured(ReasonConfigured)}, true},
+		{"the agent of a host that is only watched", WindowsInstanceStatus{CurrentRevision: "1", Conditions: configured(ReasonNotManaged)}, false},
+		{"watched now, and configured before", WindowsInstanceStatus{CurrentRevision: "1", Conditions: configured(ReasonNotManaged), History: []Operation{changed}}, true},
+		{"an operation that changed it", WindowsInstanceStatus{Operation: &changed}, true},
+		{"one that ended before", WindowsInstanceStatus{Operation: &Operation{Type: OperationReconfigure, Steps: []OperationStep{{Name: StepApply, State: StepSkipped}}}}, false},
+		{"only drains", WindowsInstanceStatus{History: make([]Operation, MaxHistory)}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.status.MayHaveChangedHost(); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,10 @@ func ValidateWindowsInstance(instance *windows.WindowsInstance) field.ErrorList 
 // ValidateWindowsInstanceUpdate checks a changed instance.
 func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&instance.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
+	if was := old.Spec.ProviderID; was != "" && instance.Spec.ProviderID != "" && instance.Spec.ProviderID != was && old.Status.MachineID != "" {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), fmt.Sprintf(
+			"cannot be changed from %s: it is the ID of the machine that this instance stands for, on which something of ours is; delete the instance, and create another one", was)))
+	}
 	spec := field.NewPath("spec")
 	return append(errs, added(validateInstanceSpec(&instance.Spec, spec), validateInstanceSpec(&old.Spec, spec))...)
 }

@@ -125,6 +125,27 @@ func TestValidateWindowsInstanceUpdateMeta(t *testing.T) {
 	check(t, []string{"Invalid metadata.uid"}, ValidateWindowsInstanceStatusUpdate(changed, old))
 }
 
+// What is on a host of ours stays there when another machine takes its place in the spec.
+func TestValidateWindowsInstanceUpdateProviderID(t *testing.T) {
+	for _, test := range []struct {
+		name, machine, before, after string
+		want                         []string
+	}{
+		{"set", "m", "", "aws:///i-1", nil},
+		{"the same", "m", "aws:///i-1", "aws:///i-1", nil},
+		{"corrected before the host is known", "", "aws:///i-1", "aws:///i-2", nil},
+		{"that of another machine", "m", "aws:///i-1", "aws:///i-2", []string{"Forbidden spec.providerID"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := validInstance()
+			old.ResourceVersion, old.Spec.ProviderID, old.Status.MachineID = "1", test.before, test.machine
+			changed := old.DeepCopy()
+			changed.Spec.ProviderID = test.after
+			check(t, test.want, ValidateWindowsInstanceUpdate(changed, old))
+		})
+	}
+}
+
 func TestValidateWindowsInstanceStatusUpdate(t *testing.T) {
 	good := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
 	with := func(change func(*metav1.Condition)) metav1.Condition {

@@ -58,7 +58,9 @@ type OperationApplyConfiguration struct {
 	// restarted), Drain or Reboot. Empty: not known yet.
 	Impact *windowsv1alpha1.ChangeImpact `json:"impact,omitempty"`
 	// Whether a reconfigure has begun to change the host: its agent has reported a first
-	// change, or the connection was lost so that nobody knows. Empty: the host is as it was.
+	// change, or the connection was lost so that nobody knows; or a removal found that the host
+	// was configured. The oldest one of status.history also speaks for those before it. Empty: the
+	// host is as it was.
 	HostChanged *bool `json:"hostChanged,omitempty"`
 	// User who requested its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
