@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/test/agenthost"
 	"github.com/openshift/windows-instance-api/test/controlplane"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
@@ -46,10 +47,13 @@ func configureReimaged(t *testing.T, s *site) {
 	namespace := s.namespace(t, "cfg-image")
 	h := s.readyHost(t, namespace, "cfg-image", winhost.Options{})
 	address, port := h.host.Address(), h.host.Port()
+	machine := agenthost.MachineID(h.local(t, `C:\`))
 	if err := h.host.Close(); err != nil {
 		t.Fatal(err)
 	}
 	fresh := s.newHost(t, namespace, h.name, winhost.Options{Address: address, Port: port})
+	firmware, _, _ := strings.Cut(machine, "/")
+	writeFile(t, agenthost.MachineFile(fresh.local(t, `C:\`)), firmware+"/installed-again")
 	i := fresh.wait(t, "another host key is seen", func(i *v1alpha1.WindowsInstance) error {
 		if c := meta.FindStatusCondition(i.Status.Conditions, v1alpha1.ConditionHostKeyTrusted); c == nil || c.Reason != v1alpha1.ReasonHostKeyChanged {
 			return errors.New(describeConditions(i))

@@ -49,6 +49,10 @@ func TestConfigure(t *testing.T) {
 			{"power", configurePowerLoss},
 			{"clock", configureWrongClock},
 			{"foreign containerd", configureForeignRuntime},
+			{"address changed", configureAddressChanged},
+			{"renamed", configureRenamed},
+			{"restored", configureRestored},
+			{"foreign Node removed", removeForeignNode},
 		} {
 			t.Run(tt.name, func(t *testing.T) { t.Parallel(); tt.test(t, s) })
 		}

@@ -70,7 +70,7 @@ var layers = map[string][]string{
 	"pkg/controller/internal":  {"pkg/apis", "pkg/generated"},
 	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
 	"pkg/controller/csr":       {"pkg/apis", "pkg/controller/internal"},
-	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/internal"},
+	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/csr/identity", "pkg/controller/internal"},
 	"pkg/controller/rollout":   {"pkg/apis", "pkg/generated", "pkg/controller/internal"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},

@@ -6,7 +6,6 @@ package instance
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -129,14 +128,13 @@ func (e *evaluation) configured() {
 	}
 }
 
-// foreign says whether others made the host a node: there is a Node, and nothing of ours
-// was ever to be put on the host but the agent. It is not configured before somebody asks for
+// foreign says whether others made the host a node: there is a Node, and the host was never
+// configured by us, nor is it about to be. It is not configured before somebody asks for
 // that, as it has workload and whoever made it a node may keep it as it is.
 func (e *evaluation) foreign() bool {
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
-	return e.managed && e.node != nil && e.status.CurrentRevision == "" &&
-		(last == nil || last.Revision == "" && !last.Active()) &&
-		!slices.Contains(e.instance.Finalizers, v1alpha1.HostFinalizer)
+	return e.managed && e.node != nil && e.status.CurrentRevision == "" && !e.instance.Status.MayHaveChangedHost() &&
+		(last == nil || last.Revision == "" && !last.Active())
 }
 
 func (e *evaluation) setConfigured() {

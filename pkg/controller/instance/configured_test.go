@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -92,6 +91,9 @@ func TestEvaluateConfigured(t *testing.T) {
 	wrongClock := func(f *api.Facts) {
 		f.Time.Now, f.Time.Answered = f.Time.Now.AddDate(1, 0, 0), f.Time.Now.AddDate(1, 0, 0)
 	}
+	notTakenOver, changed := heldBy(reconfigured(t, "", v1alpha1.OperationFailed)), heldBy(known(t))
+	notTakenOver.Status.Operation.Revision = ""
+	changed.Status.History = []v1alpha1.Operation{{ID: "op-1", Type: v1alpha1.OperationReconfigure, Phase: v1alpha1.OperationSucceeded, HostChanged: true}}
 	removing := operated(t, v1alpha1.OperationRemove, v1alpha1.OperationRunning)
 
 	for _, test := range []struct {
@@ -131,7 +133,11 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "False/NodeNotReady"}, nil, v1alpha1.InstanceConnected},
 		{"a node of others that somebody has us take over", snapshot{instance: reconfigured(t, "", v1alpha1.OperationRunning), observation: setUpWith("", ""), node: ready},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConfiguring},
-		{"our node that was set up anew", snapshot{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
+		{"a node of others whose host has our agent", snapshot{instance: heldBy(known(t)), observation: setUpWith("", ""), node: ready},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
+		{"a node of others that could not be taken over", snapshot{instance: notTakenOver, observation: setUpWith("", ""), node: ready},
+			[]string{"Unknown/ForeignNode", "Unknown/ForeignNode", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
+		{"our node that was set up anew", snapshot{instance: changed, observation: setUpWith("", ""), node: ready},
 			[]string{"False/Configuring", "False/RevisionOutdated", "False/Configuring"}, nil, v1alpha1.InstanceConnected},
 		{"interrupted", snapshot{instance: known(t), observation: setUpWith(revision1, revision1), node: ready},
 			[]string{"False/Configuring", "True/RevisionCurrent", "False/Configuring"}, []string{"was interrupted and will continue"}, v1alpha1.InstanceConnected},
@@ -367,7 +373,6 @@ func TestReconcileManaged(t *testing.T) {
 // of the host is needed for that, and nobody else may use the host meanwhile.
 func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 	leaving, next := newInstance("leaving", "10.1.42.1"), newInstance("next", "10.1.42.1")
-	leaving.Finalizers = []string{v1alpha1.HostFinalizer}
 	leaving.CreationTimestamp = metav1.NewTime(testNow.Add(-2 * time.Hour))
 	f := newFixture(t, leaving, next)
 	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key = newKey(t, "host") })
@@ -390,13 +395,8 @@ func TestReconcileInstanceThatIsBeingRemoved(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 
-	instance := f.get("leaving")
-	patch := client.MergeFrom(instance.DeepCopy())
-	instance.Finalizers = nil
-	if err := f.client.Patch(context.Background(), instance, patch); err != nil {
-		t.Fatal(err)
-	}
-	f.settle("leaving")
+	f.release("leaving")
+	f.reconcile("leaving")
 	if got := f.hosts.takeForgotten(); len(got) != 1 {
 		t.Errorf("forgotten are the connections of %v", got)
 	}

@@ -84,6 +84,9 @@ func evaluate(s snapshot) v1alpha1.WindowsInstanceStatus {
 	e := &evaluation{snapshot: s, status: *s.instance.Status.DeepCopy()}
 	if o := s.observation; o != nil && o.err != nil {
 		f := classify(o.failed, o.err, s.instance)
+		if f.Reason == v1alpha1.ReasonHostKeyChanged && e.moved() {
+			f = diagnose.AnotherHost(f, s.instance)
+		}
 		e.failure = &f
 	}
 	// A status speaks of the spec that the host was contacted with. It does so too
@@ -161,10 +164,19 @@ func (e *evaluation) keep(condition string) {
 	e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host has not been tried yet.")
 }
 
-// addresses records what the instance stands for.
+// moved says whether the host was looked for at addresses none of which it had when it was last
+// logged in to.
+func (e *evaluation) moved() bool {
+	known, now := e.instance.Status.Addresses, e.observation.addresses
+	return e.instance.Status.MachineID != "" && len(known) > 0 && len(now) > 0 &&
+		!slices.ContainsFunc(now, func(a string) bool { return slices.Contains(known, a) })
+}
+
+// addresses records what the instance stands for. A host that is known keeps its addresses until
+// it is found at others.
 func (e *evaluation) addresses() {
 	o := e.observation
-	if o == nil {
+	if o == nil || e.instance.Status.MachineID != "" && o.report == nil {
 		return
 	}
 	switch {
@@ -188,7 +200,7 @@ func (e *evaluation) hostKeys() {
 	if o == nil || e.duplicate != "" {
 		return
 	}
-	decision := trust(e.instance.Spec.HostKeys, e.instance.Status.HostKeys, o.presented)
+	decision := trust(e.instance.Spec.HostKeys, e.instance.Status.HostKeys, e.instance.LostStatus(), o.presented)
 	seen := metav1.NewTime(o.finished.Truncate(time.Second))
 	switch {
 	case decision.verdict == verdictRecord && o.err == nil:
@@ -205,6 +217,7 @@ func (e *evaluation) system() {
 	if o == nil || o.report == nil {
 		return
 	}
+	e.status.MachineID = mergeMachine(e.status.MachineID, o.report.machineID)
 	e.status.System = mergeSystem(e.status.System, o.report.system)
 	e.status.Version = o.report.agentVersion
 	if e.managed {
@@ -248,7 +261,7 @@ func (e *evaluation) pass(condition string) {
 	o := e.observation
 	switch condition {
 	case v1alpha1.ConditionResolved:
-		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonAddressResolved, "spec.address resolves to %s.", strings.Join(e.status.Addresses, ", "))
+		e.setf(condition, metav1.ConditionTrue, v1alpha1.ReasonAddressResolved, "spec.address resolves to %s.", strings.Join(o.addresses, ", "))
 	case v1alpha1.ConditionReachable:
 		if !o.contacted {
 			e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host was not contacted.")
@@ -275,10 +288,13 @@ func (e *evaluation) pass(condition string) {
 
 // trusted records why the host key is trusted, as nothing failed before or at it.
 func (e *evaluation) trusted() {
-	decision := trust(e.instance.Spec.HostKeys, e.status.HostKeys, e.observation.presented)
+	decision := trust(e.instance.Spec.HostKeys, e.status.HostKeys, e.instance.LostStatus(), e.observation.presented)
 	switch decision.verdict {
 	case verdictUnusable, verdictAsk, verdictRecord:
 		e.set(v1alpha1.ConditionHostKeyTrusted, metav1.ConditionUnknown, v1alpha1.ReasonNotTried, "The host key has not been recorded yet.")
+	case verdictConfirm:
+		d := diagnose.HostKeyUnconfirmed(e.observation.presented, e.instance)
+		e.set(d.Condition, d.Status, d.Reason, d.Message)
 	case verdictChanged:
 		d := diagnose.HostKeyChanged(e.observation.presented, decision.keys, e.instance)
 		e.set(d.Condition, d.Status, d.Reason, d.Message)

@@ -41,7 +41,7 @@ func known(t testing.TB) *v1alpha1.WindowsInstance {
 	t.Helper()
 	instance := newInstance("win-1", "10.1.42.1")
 	instance.Status.ObservedGeneration = 1
-	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, newKey(t, "host")), v1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
+	instance.Status.HostKeys = recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, newKey(t, "host")), v1alpha1.TrustedOnFirstUse, metav1.NewTime(testNow.Add(-time.Hour)))
 	return instance
 }
 
@@ -266,7 +266,7 @@ func TestEvaluateAfterASpecChange(t *testing.T) {
 func TestEvaluateHostKeys(t *testing.T) {
 	ours, other := newKey(t, "host"), newKey(t, "other")
 	hourAgo := metav1.NewTime(testNow.Add(-time.Hour))
-	firstUse := recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), v1alpha1.TrustedOnFirstUse, hourAgo)
+	firstUse := recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, ours), v1alpha1.TrustedOnFirstUse, hourAgo)
 
 	for _, test := range []struct {
 		name        string
@@ -289,7 +289,7 @@ func TestEvaluateHostKeys(t *testing.T) {
 			instance := newInstance("win-1", "10.1.42.1")
 			instance.Spec.HostKeys, instance.Status.HostKeys = test.spec, test.recorded
 			status := evaluate(snapshot{instance: instance, observation: test.observation, revision: testRevision, now: testNow})
-			names := map[string]string{recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, other), "", hourAgo)[0].Fingerprint: "other"}
+			names := map[string]string{recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, ours), "", hourAgo)[0].Fingerprint: "host", recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, other), "", hourAgo)[0].Fingerprint: "other"}
 			var got []string
 			for _, key := range status.HostKeys {
 				when := "now"

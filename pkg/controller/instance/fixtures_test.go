@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	hostssh "github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -143,6 +144,7 @@ func (j *journal) take() []string {
 // scriptedHost is how one address behaves. It is guarded by scriptedHosts.mu.
 type scriptedHost struct {
 	key       host.Key
+	machine   string
 	addresses []string
 	fail      map[diagnose.Stage]error
 	facts     *api.Facts
@@ -235,7 +237,10 @@ func (s *scriptedHosts) Facts(ctx context.Context, instance *v1alpha1.WindowsIns
 		return nil, err
 	}
 	facts := *h.facts
-	facts.Time.Now = s.now()
+	facts.Time.Now, facts.Agent.MachineID = s.now(), h.machine
+	if !v1alpha1.SameMachine(instance.Machine(), h.machine) {
+		return nil, &agentclient.AnotherHostError{Want: instance.Machine(), Found: h.machine}
+	}
 	return &facts, verifyAs(h.key, instance)
 }
 

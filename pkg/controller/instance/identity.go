@@ -6,10 +6,8 @@ package instance
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +19,7 @@ import (
 
 // Indexes of the cache. Their names are long as all controllers of a process share them.
 const (
-	// indexEndpoint holds where an instance is contacted, see [endpoints].
+	// indexEndpoint holds where an instance is contacted, see [identity.Endpoints].
 	indexEndpoint = "instance-controller/endpoint"
 	// indexPool holds the name of the pool of an instance.
 	indexPool = "instance-controller/pool"
@@ -45,7 +43,10 @@ func indexes() []struct {
 			return identity.OfInstance(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
 		{&v1alpha1.WindowsInstance{}, indexEndpoint, func(o client.Object) []string {
-			return endpoints(o.(*v1alpha1.WindowsInstance), nil) //nolint:forcetypeassert // see above
+			return identity.Endpoints(o.(*v1alpha1.WindowsInstance), nil) //nolint:forcetypeassert // see above
+		}},
+		{&v1alpha1.WindowsInstance{}, identity.MachineIndex, func(o client.Object) []string {
+			return identity.OfMachine(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
 		{&v1alpha1.WindowsInstance{}, indexPool, func(o client.Object) []string {
 			ref := o.(*v1alpha1.WindowsInstance).Spec.PoolRef //nolint:forcetypeassert // see above
@@ -63,47 +64,36 @@ func isLiteral(address string) bool {
 	return err == nil
 }
 
-// endpoints is where an instance is contacted, as far as IP addresses are known: those
-// given, or else those of its status, and that in its spec. Besides, the machine that it
-// says it is: nobody gets at the Node of another instance by naming its machine.
-func endpoints(instance *v1alpha1.WindowsInstance, addresses []string) []string {
-	if addresses == nil {
-		addresses = instance.Status.Addresses
-	}
-	addresses = slices.Clone(addresses)
-	if isLiteral(instance.Spec.Address) {
-		addresses = append(addresses, instance.Spec.Address)
-	}
-	port := strconv.Itoa(int(instance.Spec.Port))
-	out := make([]string, 0, len(addresses)+1)
-	for _, address := range addresses {
-		out = append(out, net.JoinHostPort(identity.CanonicalAddress(address), port))
-	}
-	if id := instance.Spec.ProviderID; id != "" {
-		out = append(out, identity.OfProvider(id))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
 // findDuplicate returns the instance that stands for the host of the given one in
 // its place, nil if there is none. addresses are those it stands for, as far as
 // they are known; nil means those of its status.
 func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1.WindowsInstance, addresses []string, home string) (*v1alpha1.WindowsInstance, error) {
 	var first *v1alpha1.WindowsInstance
-	for _, at := range endpoints(instance, addresses) {
+	consider := func(field, id string, same func(*v1alpha1.WindowsInstance) bool) error {
 		var others v1alpha1.WindowsInstanceList
-		if err := reader.List(ctx, &others, client.MatchingFields{indexEndpoint: at}); err != nil {
-			return nil, fmt.Errorf("looking for other instances at %s: %w", at, err)
+		if err := reader.List(ctx, &others, client.MatchingFields{field: id}); err != nil {
+			return fmt.Errorf("looking for other instances of %s: %w", id, err)
 		}
 		for i := range others.Items {
 			other := &others.Items[i]
-			if other.UID == instance.UID || !identity.StandsFor(other, instance, home) {
+			if other.UID == instance.UID || !same(other) || !identity.StandsFor(other, instance, home) {
 				continue
 			}
 			if first == nil || identity.Precedes(other, first, home) {
 				first = other
 			}
+		}
+		return nil
+	}
+	for _, at := range identity.Endpoints(instance, addresses) {
+		if err := consider(indexEndpoint, at, func(*v1alpha1.WindowsInstance) bool { return true }); err != nil {
+			return nil, err
+		}
+	}
+	// A host may have several addresses.
+	for _, id := range identity.OfMachine(instance) {
+		if err := consider(identity.MachineIndex, id, func(other *v1alpha1.WindowsInstance) bool { return instance.Status.SameHost(&other.Status) }); err != nil {
+			return nil, err
 		}
 	}
 	return first, nil
@@ -116,6 +106,11 @@ func describeDuplicate(instance, other *v1alpha1.WindowsInstance) string {
 	}
 	if !other.DeletionTimestamp.IsZero() {
 		return fmt.Sprintf("Instance %s, which was deleted, represents this host and port (%s) until its host is clean. Its condition Removed shows the progress.", other.Name, host.Endpoint(other))
+	}
+	if instance.Status.SameHost(&other.Status) && !slices.ContainsFunc(identity.Endpoints(instance, nil), func(at string) bool { return slices.Contains(identity.Endpoints(other, nil), at) }) {
+		return fmt.Sprintf("Instance %s already represents this host (%s): the machine (%s) and its host key are the same. Delete one of the two. "+
+			"If they are two hosts that were made from one image, give this one host keys of its own: stop the service sshd, delete C:\\ProgramData\\ssh\\ssh_host_*, start it again, and then: kubectl windows trust-host-key %s -n %s",
+			other.Name, host.Endpoint(other), instance.Status.MachineID, instance.Name, instance.Namespace)
 	}
 	return fmt.Sprintf("Instance %s already represents this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, host.Endpoint(other))
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
@@ -50,6 +51,7 @@ func TestFindNode(t *testing.T) {
 		{name: "DNS name in another case", address: "win-3.example.COM.", want: "dns"},
 		{name: "the first of several", address: "10.1.42.4", want: "twin-a"},
 		{name: "the one that was found before", address: "10.1.42.4", knownUID: "uid-of-twin-b", want: "twin-b"},
+		{name: "the one that has its name", address: "twin-b", addresses: []string{"10.1.42.4"}, want: "twin-b"},
 		{name: "none", address: "10.1.42.5", want: ""},
 		{name: "not a Node of Linux", address: "10.1.42.6", want: "windows"},
 		{name: "not a Node of Linux by its provider ID", address: "10.1.42.7", providerID: "aws:///eu-1a/i-7", want: ""},
@@ -212,10 +214,10 @@ func TestDescribeDuplicateTellsNothingOfOtherNamespaces(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	instance := newInstance("win-1", "2001:DB8:0::1")
 	instance.Status.Addresses = []string{"2001:db8::1", "10.1.42.1"}
-	if diff := cmp.Diff([]string{"10.1.42.1:22", "[2001:db8::1]:22"}, endpoints(instance, nil)); diff != "" {
+	if diff := cmp.Diff([]string{"10.1.42.1:22", "[2001:db8::1]:22"}, identity.Endpoints(instance, nil)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := endpoints(newInstance("win-1", "win-1.example.com"), nil); len(got) != 0 {
+	if got := identity.Endpoints(newInstance("win-1", "win-1.example.com"), nil); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -313,5 +315,37 @@ func TestWatchesFindWhatAChangeConcerns(t *testing.T) {
 	moved.Status.Addresses = []string{"10.1.42.9"}
 	if !endpointsChanged.Update(event.UpdateEvent{ObjectOld: two, ObjectNew: moved}) || endpointsChanged.Update(event.UpdateEvent{ObjectOld: two, ObjectNew: two}) {
 		t.Error("only a change of the addresses concerns others")
+	}
+}
+
+// A Node that reports the address of a host is not the Node of the host by that alone.
+func TestPlausible(t *testing.T) {
+	kubelet := func(f *api.Facts) { f.Services = []api.Service{{Name: "kubelet"}} }
+	unread := func(f *api.Facts) { f.Errors = []api.FactError{{Area: "services/kubelet"}} }
+	for _, test := range []struct {
+		name   string
+		node   string
+		change func(*v1alpha1.WindowsInstance)
+		seen   *observation
+		want   bool
+	}{
+		{"it has the name of the host", "win-1", nil, healthy(), true},
+		{"the host was not inspected", "liar", nil, &observation{}, true},
+		{"another name, and the host has a kubelet", "ip-10-1-42-1.ec2.internal", nil, healthy(kubelet), true},
+		{"another name, and it is not known whether the host has a kubelet", "liar", nil, healthy(unread), true},
+		{"another name, and no kubelet", "liar", nil, healthy(), false},
+		{"the host was configured by us", "ip-10-1-42-1.ec2.internal", func(i *v1alpha1.WindowsInstance) {
+			i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
+		}, healthy(), true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance := newInstance("win-1", "10.1.42.1")
+			if test.change != nil {
+				test.change(instance)
+			}
+			if got := plausible(newNode(test.node, "10.1.42.1", corev1.ConditionTrue), instance, test.seen); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
 	}
 }

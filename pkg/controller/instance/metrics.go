@@ -50,8 +50,13 @@ func resultOf(o *observation, instance *v1alpha1.WindowsInstance) string {
 	case outcomeRecorded:
 		return eventHostKeyRecorded
 	case outcomeAttention:
-		if o.duplicate {
+		switch {
+		case o.duplicate:
 			return v1alpha1.ReasonDuplicateHost
+		case o.unconfirmed:
+			return v1alpha1.ReasonHostKeyUnconfirmed
+		case o.unheld:
+			return v1alpha1.ReasonLoggedIn
 		}
 		return v1alpha1.ReasonFindings
 	}

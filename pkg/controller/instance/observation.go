@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,10 @@ type observation struct {
 	contacted, verified, loggedIn bool
 	// report is what the host said of itself. Nil when the probe did not come that far.
 	report *report
+	// unheld: the probe ended before the host was inspected, as the object does not have our finalizer.
+	unheld bool
+	// unconfirmed: the probe ended with the host key, as which one is trusted was lost.
+	unconfirmed bool
 	// duplicate: the probe ended before it contacted the host, as another instance stands for it.
 	duplicate bool
 	// failed and err are the step that failed and why. A probe that ended early on
@@ -58,6 +63,10 @@ type report struct {
 	findings      []preflight.Finding
 	rebootPending bool
 	rebootReasons []string
+	// machineID tells the machine from others.
+	machineID string
+	// kubelet: there is a service kubelet on the host, or it cannot be known that there is none.
+	kubelet bool
 	// agentVersion and agentDigest are those of the agent that answered.
 	agentVersion string
 	agentDigest  string
@@ -68,7 +77,7 @@ type report struct {
 // outcome sums an observation up for the schedule.
 func (o *observation) outcome() outcome {
 	switch {
-	case o.duplicate:
+	case o.duplicate, o.unheld, o.unconfirmed:
 		return outcomeAttention
 	case o.err != nil:
 		return outcomeFailed
@@ -80,6 +89,11 @@ func (o *observation) outcome() outcome {
 	return outcomeHealthy
 }
 
+// held says whether the object stays until its host is clean.
+func held(instance *v1alpha1.WindowsInstance) bool {
+	return slices.Contains(instance.Finalizers, v1alpha1.HostFinalizer)
+}
+
 // contactDigest names everything in the spec of an instance and its pool that
 // decides how the host is reached and logged in to. While it stays the same, what
 // was seen of the host stays valid, also when the spec changes elsewhere.
@@ -88,10 +102,11 @@ func contactDigest(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNod
 		Address, Username                 string
 		Port                              int32
 		HostKeys                          []string
+		Machine                           string
 		Pool, Credentials, PoolCredential string
 	}{
 		Address: instance.Spec.Address, Username: instance.Spec.Username, Port: instance.Spec.Port,
-		HostKeys: instance.Spec.HostKeys,
+		HostKeys: instance.Spec.HostKeys, Machine: instance.Annotations[v1alpha1.MachineAnnotation],
 	}
 	if ref := instance.Spec.PoolRef; ref != nil {
 		contact.Pool = ref.Name

@@ -68,7 +68,11 @@ func (a *attempt) resolve(ctx context.Context) error {
 
 // admitted keeps a second instance off a host, now that the addresses are known.
 func (a *attempt) admitted(ctx context.Context) error {
-	other, err := findDuplicate(ctx, a.client, a.instance, a.seen.addresses, a.Namespace)
+	var addresses []string
+	if a.instance.Status.MachineID == "" {
+		addresses = a.seen.addresses
+	} // the addresses of a host that is known count once it is found there
+	other, err := findDuplicate(ctx, a.client, a.instance, addresses, a.Namespace)
 	if err != nil {
 		return err
 	}
@@ -83,7 +87,7 @@ func (a *attempt) admitted(ctx context.Context) error {
 // attempt, so that the key is recorded before anything else is done. Where keys
 // are trusted the login verifies them: asking first would only be another connection.
 func (a *attempt) hostKey(ctx context.Context) error {
-	decision := trust(a.instance.Spec.HostKeys, a.instance.Status.HostKeys, host.Key{})
+	decision := trust(a.instance.Spec.HostKeys, a.instance.Status.HostKeys, a.instance.LostStatus(), host.Key{})
 	switch decision.verdict {
 	case verdictVerify:
 		return nil
@@ -93,6 +97,7 @@ func (a *attempt) hostKey(ctx context.Context) error {
 	if err := a.askHostKey(ctx); err != nil {
 		return err
 	}
+	a.seen.unconfirmed = a.instance.LostStatus()
 	return errStop
 }
 
@@ -133,8 +138,13 @@ func (e *unusableKeyError) Error() string { return e.err.Error() }
 
 func (e *unusableKeyError) Unwrap() error { return e.err }
 
-// facts inspects the host.
+// facts inspects the host. That puts our agent there, so that the object must be held before: it
+// is removed from the host with the object.
 func (a *attempt) facts(ctx context.Context) error {
+	if !held(a.instance) {
+		a.seen.unheld = true
+		return errStop
+	}
 	asked := a.clock.Now()
 	facts, err := a.Hosts.Facts(ctx, a.instance)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -118,7 +119,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // needed for that. The end of the object brings the last pass.
 func (r *Reconciler) leave(ctx context.Context, key types.NamespacedName, instance *v1alpha1.WindowsInstance) (reconcile.Result, error) {
 	r.prober.Cancel(key)
-	_, err := r.writeStatus(ctx, instance, leaving(instance, r.clock.Now()))
+	status := leaving(instance, r.clock.Now())
+	if status.Node == nil && held(instance) {
+		// That of a host whose status was lost, or that has become a node meanwhile.
+		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if node != nil && owner == nil {
+			status.Node = &v1alpha1.NodeReference{Name: node.Name, UID: node.UID}
+		}
+	}
+	_, err := r.writeStatus(ctx, instance, status)
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
@@ -151,16 +163,13 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		s.observation = known.last
 	}
 	if s.paused == "" {
-		var addresses []string
-		if known.last != nil {
-			addresses = known.last.addresses
-		}
-		other, err := findDuplicate(ctx, r.client, instance, addresses, r.Namespace)
+		seen := seenAs(instance, known.last)
+		other, err := findDuplicate(ctx, r.client, seen, addressesOf(instance, known.last), r.Namespace)
 		if err != nil {
 			return snapshot{}, err
 		}
 		if other != nil {
-			s.duplicate = describeDuplicate(instance, other)
+			s.duplicate = describeDuplicate(seen, other)
 		} else if s.observation != nil && s.observation.duplicate {
 			s.observation = nil // it ended because of another instance that is gone
 		}
@@ -171,13 +180,47 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		if owner == nil {
-			s.node = node
+			if node == nil || r.Desired == nil || plausible(node, instance, s.observation) {
+				s.node = node
+			}
 		} else if s.paused == "" {
 			s.duplicate = describeOwned(instance, owner)
 		}
 	}
 	r.readDesired(ctx, &s, pool)
 	return s, nil
+}
+
+// plausible says whether a Node that has an address of the host may be its Node. A kubelet reports
+// what it likes: a Node is not that of a host which does not have its name, has no kubelet, and was
+// never configured by us. It must not keep the host from being configured.
+func plausible(node *corev1.Node, instance *v1alpha1.WindowsInstance, seen *observation) bool {
+	if seen == nil || seen.report == nil || seen.report.kubelet || instance.Status.MayHaveChangedHost() || instance.Spec.ProviderID != "" && node.Spec.ProviderID == instance.Spec.ProviderID {
+		return true
+	}
+	instance = instance.DeepCopy()
+	instance.Status.System = &seen.report.system
+	return identity.New(instance, nil).IsNamed(node.Name)
+}
+
+// addressesOf are the addresses that an instance stands for by what a probe saw, nil where that
+// says nothing: a host that is known is not at other addresses before it was found there.
+func addressesOf(instance *v1alpha1.WindowsInstance, seen *observation) []string {
+	if seen == nil || instance.Status.MachineID != "" && seen.report == nil {
+		return nil
+	}
+	return seen.addresses
+}
+
+// seenAs is an instance as it will be with what a probe saw: which machine the host is counts
+// before that is recorded.
+func seenAs(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.WindowsInstance {
+	if seen == nil || seen.report == nil || instance.Status.MachineID != "" {
+		return instance
+	}
+	instance = instance.DeepCopy()
+	instance.Status.MachineID, instance.Status.Addresses = seen.report.machineID, seen.addresses
+	return instance
 }
 
 // applies says whether an observation still speaks of the instance: the keys that
@@ -187,7 +230,7 @@ func applies(o *observation, instance *v1alpha1.WindowsInstance) bool {
 		return true
 	}
 	return o.outcome() == outcomeRecorded && !o.presented.IsZero() &&
-		trust(instance.Spec.HostKeys, instance.Status.HostKeys, o.presented).verdict == verdictMatch
+		trust(instance.Spec.HostKeys, instance.Status.HostKeys, false, o.presented).verdict == verdictMatch
 }
 
 // writeStatus records a status if it differs from the recorded one. It fails with
@@ -229,6 +272,9 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	due := next(known.history, r.RecheckInterval, now)
 	if known.last != nil && s.observation == nil && !known.history.at.After(known.last.finished) {
 		due = now // what was seen last does not apply any more
+	}
+	if known.last != nil && known.last.unheld && held(instance) {
+		due = now // what it waited for
 	}
 	if lostNode(before, &instance.Status) && now.Sub(known.history.at) > lostNodeGrace {
 		due = now

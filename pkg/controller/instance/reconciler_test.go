@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,8 @@ type fixture struct {
 	mu sync.Mutex
 	// failWrite, when set, is what writing a status answers instead.
 	failWrite error
+	// unheld: nobody adds the finalizer.
+	unheld bool
 }
 
 // journalRecorder notes events.
@@ -139,6 +142,9 @@ func (f *fixture) settle(name string) reconcile.Result {
 	f.t.Helper()
 	for range 20 {
 		result := f.reconcile(name)
+		if f.hold(name) {
+			continue
+		}
 		if !f.r.prober.Busy(types.NamespacedName{Namespace: testNamespace, Name: name}) {
 			if result.RequeueAfter > 0 || !f.awoken() {
 				return result
@@ -152,6 +158,45 @@ func (f *fixture) settle(name string) reconcile.Result {
 	}
 	f.t.Fatalf("%s does not settle", name)
 	return reconcile.Result{}
+}
+
+// hold adds the finalizer once the host lets us in, as package lifecycle does.
+func (f *fixture) hold(name string) bool {
+	f.t.Helper()
+	instance := f.get(name)
+	if held(instance) || f.unheld || !meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionAuthenticated) {
+		return false
+	}
+	before := instance.DeepCopy()
+	instance.Finalizers = append(instance.Finalizers, v1alpha1.HostFinalizer)
+	if err := f.client.Patch(context.Background(), instance, client.MergeFrom(before)); err != nil {
+		f.t.Fatal(err)
+	}
+	return true
+}
+
+// delete deletes an instance, whose host is clean.
+func (f *fixture) delete(name string) {
+	f.t.Helper()
+	instance := f.get(name)
+	if err := f.client.Delete(context.Background(), instance); err != nil {
+		f.t.Fatal(err)
+	}
+	f.release(name)
+}
+
+// release removes the finalizer of an instance that was deleted.
+func (f *fixture) release(name string) {
+	f.t.Helper()
+	instance := &v1alpha1.WindowsInstance{}
+	if err := f.client.Get(context.Background(), types.NamespacedName{Namespace: testNamespace, Name: name}, instance); err != nil {
+		return // it had none
+	}
+	before := instance.DeepCopy()
+	instance.Finalizers = nil
+	if err := f.client.Patch(context.Background(), instance, client.MergeFrom(before)); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // awoken takes a wake-up that is there already.
@@ -217,8 +262,11 @@ func TestReconcileFirstContact(t *testing.T) {
 		"write win-1", "event win-1 Normal NodeReady",
 		"Resolve win-1", "HostKey win-1",
 		"write win-1", "event win-1 Normal HostKeyRecorded",
+		"Resolve win-1", "Login win-1",
+		// Nothing is put there before the object is held.
+		"write win-1", "event win-1 Normal Authenticated",
 		"Resolve win-1", "Login win-1", "Facts win-1",
-		"write win-1", "event win-1 Normal Authenticated", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed",
+		"write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed",
 	)
 	f.expect("win-1", v1alpha1.InstanceReady, "HostKeyTrusted=True/FirstUse", "UpToDate=True/RevisionCurrent", "Ready=True/AllChecksPassed")
 	status := f.get("win-1").Status
@@ -271,8 +319,8 @@ func TestReconcilePinnedHostIsLoggedInToAtOnce(t *testing.T) {
 
 	f.settle("win-1")
 
-	f.expectJournal("write win-1", "Resolve win-1", "Login win-1", "Facts win-1", "write win-1",
-		"event win-1 Normal Authenticated", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed")
+	f.expectJournal("write win-1", "Resolve win-1", "Login win-1", "write win-1", "event win-1 Normal Authenticated",
+		"Resolve win-1", "Login win-1", "Facts win-1", "write win-1", "event win-1 Normal FactsGathered", "event win-1 Normal PreflightPassed")
 	f.expect("win-1", v1alpha1.InstanceConnected, "HostKeyTrusted=True/Pinned", "NodeReady=False/NoNode")
 	if keys := f.get("win-1").Status.HostKeys; len(keys) != 1 || keys[0].TrustedBy != v1alpha1.TrustedBySpec {
 		t.Errorf("got host keys %+v", keys)
@@ -384,7 +432,7 @@ func TestReconcileHostKeyChangedUntilItIsPinned(t *testing.T) {
 	if text := messageOf(t, &status, v1alpha1.ConditionHostKeyTrusted); !strings.Contains(text, presented.String()) {
 		t.Errorf("the message does not say how to accept the key: %s", text)
 	}
-	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, host.Key{}).keys, presented), "", metav1.Now())[0].Key {
+	if status.HostKeys[0].Key == recordKeys(nil, append(trust(nil, nil, false, host.Key{}).keys, presented), "", metav1.Now())[0].Key {
 		t.Error("the new key was recorded by itself")
 	}
 	f.journal.take()
@@ -465,9 +513,7 @@ func TestReconcileDuplicate(t *testing.T) {
 	f.expect("foreign", v1alpha1.InstanceConnected)
 
 	// The older one goes: of the rest the first takes its place.
-	if err := f.client.Delete(context.Background(), f.get("older")); err != nil {
-		t.Fatal(err)
-	}
+	f.delete("older")
 	f.reconcile("older")
 	f.settle("literal")
 	f.expect("literal", v1alpha1.InstanceConnected, "Authenticated=True/LoggedIn")
@@ -559,6 +605,9 @@ func TestReconcileHangingHostsDoNotDelayOthers(t *testing.T) {
 	for connected := 0; connected < all-hanging; {
 		name := receive(t, f.r.wake, "a good host").Object.GetName()
 		f.reconcile(name)
+		if f.hold(name) {
+			f.reconcile(name)
+		}
 		if f.get(name).Status.Phase == v1alpha1.InstanceConnected {
 			connected++
 		}
@@ -700,7 +749,7 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"windows_instance_probes_total Healthy 1", "windows_instance_probes_total HostKeyRecorded 1"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"windows_instance_probes_total Healthy 1", "windows_instance_probes_total HostKeyRecorded 1", "windows_instance_probes_total LoggedIn 1"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

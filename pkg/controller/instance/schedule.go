@@ -90,7 +90,7 @@ func (h history) after(o outcome, hung bool, at time.Time, jitter float64) histo
 // restore is the history of a host that this process has not probed yet. Hosts
 // that a former process knew are spread over time, so that a restart is no
 // stampede; a host that was never probed comes at once, and so does one that was
-// about to be logged in to for the first time.
+// about to be logged in to, or inspected, for the first time.
 func restore(instance *v1alpha1.WindowsInstance, recheck time.Duration, now time.Time, jitter float64) history {
 	resolved := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionResolved)
 	if resolved == nil || resolved.Status == metav1.ConditionUnknown || instance.Status.ObservedGeneration != instance.Generation {
@@ -98,6 +98,10 @@ func restore(instance *v1alpha1.WindowsInstance, recheck time.Duration, now time
 	}
 	login := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
 	if meta.IsStatusConditionTrue(instance.Status.Conditions, v1alpha1.ConditionHostKeyTrusted) && login != nil && login.Reason == v1alpha1.ReasonNotTried {
+		return history{}
+	}
+	inspected := meta.FindStatusCondition(instance.Status.Conditions, v1alpha1.ConditionPreflightPassed)
+	if login != nil && login.Status == metav1.ConditionTrue && inspected != nil && inspected.Reason == v1alpha1.ReasonNotTried {
 		return history{}
 	}
 	h := history{outcome: outcomeRestored, at: now, spread: min(failureBackoff.Cap, recheck), jitter: jitter}

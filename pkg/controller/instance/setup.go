@@ -74,8 +74,11 @@ func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []re
 		return nil
 	}
 	var out []reconcile.Request
-	for _, at := range endpoints(instance, nil) {
+	for _, at := range identity.Endpoints(instance, nil) {
 		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexEndpoint: at})...)
+	}
+	for _, id := range identity.OfMachine(instance) {
+		out = append(out, r.instancesWith(ctx, client.MatchingFields{identity.MachineIndex: id})...)
 	}
 	for _, id := range identity.OfInstance(instance) {
 		out = append(out, r.instancesWith(ctx, client.MatchingFields{identity.InstanceIndex: id})...)
@@ -120,7 +123,8 @@ var endpointsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
-		return okBefore && okAfter && (!slices.Equal(endpoints(before, nil), endpoints(after, nil)) ||
+		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before, nil), identity.Endpoints(after, nil)) ||
+			before.Status.MachineID != after.Status.MachineID ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node))
 	},

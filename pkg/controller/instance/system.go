@@ -5,6 +5,7 @@ package instance
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,8 @@ func newReport(facts *api.Facts, asked, received time.Time) *report {
 		findings:      preflight.Evaluate(facts, asked, received),
 		rebootPending: facts.PendingReboot.Pending,
 		rebootReasons: facts.PendingReboot.Reasons,
+		machineID:     facts.Agent.MachineID,
+		kubelet:       hasKubelet(facts),
 		agentVersion:  facts.Agent.Version,
 		agentDigest:   strings.ToLower(facts.Agent.SHA256),
 		configuration: facts.Configuration,
@@ -65,4 +68,21 @@ func mergeSystem(recorded *v1alpha1.SystemStatus, now v1alpha1.SystemStatus) *v1
 		merged.BootTime = recorded.BootTime.DeepCopy()
 	}
 	return merged
+}
+
+// mergeMachine returns what to record of which machine a host is: the new identity, but the
+// recorded one where the new one has less, as something of it cannot be read any more.
+func mergeMachine(recorded, now string) string {
+	firmware, installed, _ := strings.Cut(now, "/")
+	if recorded != "" && (firmware == "" || installed == "") {
+		return recorded
+	}
+	return now
+}
+
+// hasKubelet says whether somebody has installed a kubelet on the host. What could not be read may
+// be there.
+func hasKubelet(facts *api.Facts) bool {
+	return slices.ContainsFunc(facts.Services, func(s api.Service) bool { return strings.EqualFold(s.Name, "kubelet") }) ||
+		slices.ContainsFunc(facts.Errors, func(e api.FactError) bool { return e.Area == "services" || strings.HasPrefix(e.Area, "services/") })
 }

@@ -30,6 +30,8 @@ const (
 	verdictMatch
 	// verdictChanged: the presented key is not one of those that are trusted. Stop.
 	verdictChanged
+	// verdictConfirm: which key is trusted was lost, and somebody has to say it. Stop.
+	verdictConfirm
 	// verdictUnusable: a key that should be trusted cannot be read. Stop.
 	verdictUnusable
 )
@@ -47,8 +49,9 @@ type trustDecision struct {
 
 // trust decides about a host key. The keys of the spec, if there are any, are the
 // only ones that are trusted; else those that the status has recorded; else the
-// first key that the host presents. presented is none when it is not known.
-func trust(spec []string, status []v1alpha1.HostKeyStatus, presented host.Key) trustDecision {
+// first key that the host presents, unless there was one that is not known any more: lost.
+// presented is none when it is not known.
+func trust(spec []string, status []v1alpha1.HostKeyStatus, lost bool, presented host.Key) trustDecision {
 	var d trustDecision
 	field := "spec.hostKeys"
 	switch {
@@ -58,6 +61,9 @@ func trust(spec []string, status []v1alpha1.HostKeyStatus, presented host.Key) t
 		field, d.by = "status.hostKeys", status[0].TrustedBy
 	case presented.IsZero():
 		d.verdict = verdictAsk
+		return d
+	case lost:
+		d.verdict = verdictConfirm
 		return d
 	default:
 		d.verdict = verdictRecord

@@ -25,12 +25,16 @@ func TestTrust(t *testing.T) {
 		name      string
 		spec      []string
 		status    []v1alpha1.HostKeyStatus
+		lost      bool
 		presented host.Key
 		want      verdict
 		wantBy    v1alpha1.HostKeyTrust
 	}{
 		{name: "nothing is known", want: verdictAsk},
 		{name: "first use", presented: old, want: verdictRecord},
+		{name: "restored, not presented yet", lost: true, want: verdictAsk},
+		{name: "restored, nobody says which key", lost: true, presented: old, want: verdictConfirm},
+		{name: "restored, and pinned", lost: true, spec: []string{old.String()}, presented: old, want: verdictMatch, wantBy: spec},
 		{name: "recorded, not presented yet", status: recorded(firstUse, old), want: verdictVerify, wantBy: firstUse},
 		{name: "recorded and presented", status: recorded(firstUse, old), presented: old, want: verdictMatch, wantBy: firstUse},
 		{name: "changed since first use", status: recorded(firstUse, old), presented: other, want: verdictChanged, wantBy: firstUse},
@@ -47,7 +51,7 @@ func TestTrust(t *testing.T) {
 		{name: "an unreadable record trusts nothing", status: []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "!"}}, presented: old, want: verdictUnusable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := trust(test.spec, test.status, test.presented)
+			got := trust(test.spec, test.status, test.lost, test.presented)
 			if got.verdict != test.want || got.by != test.wantBy {
 				t.Errorf("got verdict %d by %q, want %d by %q", got.verdict, got.by, test.want, test.wantBy)
 			}

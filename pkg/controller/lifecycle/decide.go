@@ -45,7 +45,11 @@ type snapshot struct {
 	paused string
 	// terminating: the namespace of the instance is being deleted.
 	terminating bool
-	now         time.Time
+	// heir is the instance that has the host of one that was deleted from now on. Nil: there is none.
+	heir *v1alpha1.WindowsInstance
+	// awaited: there may be one in a moment.
+	awaited bool
+	now     time.Time
 }
 
 // verb is what is done about an instance.
@@ -60,7 +64,10 @@ const (
 	doRecord verb = "Record"
 	// doCancel asks for the end of the operation that is active.
 	doCancel verb = "Cancel"
-	// doRelease removes the finalizer: nothing of ours is on the host.
+	// doHandOver gives what is known of the host to the instance that has it from now on, and
+	// removes the finalizer.
+	doHandOver verb = "HandOver"
+	// doRelease removes the finalizer: nothing of ours is on the host, or nothing that does anything.
 	doRelease verb = "Release"
 	// doAbandon deletes the Node, unless nothing was done to the host, and takes the
 	// finalizer away. The host stays as it is.
@@ -100,18 +107,29 @@ func decide(s snapshot) action {
 	if !s.instance.DeletionTimestamp.IsZero() {
 		return s.remove()
 	}
-	if !s.managed || s.duplicate() {
+	if s.duplicate() {
 		return action{do: doNothing}
 	}
-	configure := s.configure()
-	last := s.instance.Status.Operation
-	touched := s.configured() != nil && s.instance.Status.CurrentRevision != ""
-	begun := last.Active() && last.Type == v1alpha1.OperationReconfigure
-	if !s.held() && (touched || begun || configure.do == doRecord) {
+	configure := action{do: doNothing}
+	if s.managed {
+		configure = s.configure()
+	}
+	if !s.held() && (configure.do == doRecord || s.contacted()) {
 		// Before the first thing is put on the host. Its being there brings the next decision.
 		return action{do: doHold, pending: configure.pending}
 	}
 	return configure
+}
+
+// contacted says whether the host lets us in, or an operation is about to try that: the next thing
+// is our agent, which stays there. A host whose key is not known yet lets nobody in.
+func (s snapshot) contacted() bool {
+	status := &s.instance.Status
+	if len(status.HostKeys) == 0 && len(s.instance.Spec.HostKeys) == 0 {
+		return false
+	}
+	return status.Operation.Active() || status.Version != "" ||
+		meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionAuthenticated)
 }
 
 // configure decides about a host that stays.

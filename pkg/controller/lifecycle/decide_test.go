@@ -32,8 +32,12 @@ type change func(*v1alpha1.WindowsInstance)
 func newInstance(changes ...change) *v1alpha1.WindowsInstance {
 	instance := &v1alpha1.WindowsInstance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1", UID: "uid-of-win-1", Generation: 1},
-		Status:     v1alpha1.WindowsInstanceStatus{ObservedGeneration: 1, DesiredRevision: revision1},
+		Status: v1alpha1.WindowsInstanceStatus{
+			ObservedGeneration: 1, DesiredRevision: revision1,
+			HostKeys: []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: "AAAA", TrustedBy: v1alpha1.TrustedOnFirstUse}},
+		},
 	}
+	condition(v1alpha1.ConditionAuthenticated, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn)(instance)
 	condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, v1alpha1.ReasonPreflightPassed)(instance)
 	condition(v1alpha1.ConditionConfigured, metav1.ConditionFalse, v1alpha1.ReasonConfiguring)(instance)
 	for _, c := range changes {
@@ -124,6 +128,9 @@ func to(revision string) func(*v1alpha1.Operation) {
 	return func(o *v1alpha1.Operation) { o.Revision = revision }
 }
 
+// hostChanged is an operation that changed the host.
+func hostChanged(o *v1alpha1.Operation) { o.HostChanged = true }
+
 // notBegun is an operation that was recorded and not begun.
 func notBegun(o *v1alpha1.Operation) { o.StartedAt = nil }
 
@@ -190,6 +197,19 @@ const (
 	canceled  = v1alpha1.OperationCanceled
 )
 
+// notIn is a host that does not let us in.
+func notIn(i *v1alpha1.WindowsInstance) {
+	condition(v1alpha1.ConditionAuthenticated, metav1.ConditionFalse, v1alpha1.ReasonCredentialsRefused)(i)
+	condition(v1alpha1.ConditionPreflightPassed, metav1.ConditionUnknown, v1alpha1.ReasonNotTried)(i)
+	configured(metav1.ConditionUnknown, v1alpha1.ReasonNotTried)(i)
+}
+
+// restored is an object that was restored without its status.
+func restored(i *v1alpha1.WindowsInstance) { i.Status = v1alpha1.WindowsInstanceStatus{} }
+
+// pinned is an object whose keys a user has set.
+func pinned(i *v1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{"ssh-ed25519 AAAA"} }
+
 func TestDecideToConfigure(t *testing.T) {
 	failedCondition := configured(metav1.ConditionFalse, v1alpha1.ReasonConfigurationFailed)
 	refused := condition(v1alpha1.ConditionUpToDate, metav1.ConditionFalse, v1alpha1.ReasonUpdateFailed)
@@ -219,10 +239,12 @@ func TestDecideToConfigure(t *testing.T) {
 		// The first time.
 		{"fit: hold first", newInstance(), snapshot{}, "Hold, pending"},
 		{"fit and held", newInstance(held), snapshot{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
-		{"only watched", newInstance(func(i *v1alpha1.WindowsInstance) {
-			configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)(i)
-		}), snapshot{}, "Nothing"},
-		{"payload is known, host not looked at since", newInstance(func(i *v1alpha1.WindowsInstance) {
+		{"only watched, and our agent is about to be put there", newInstance(configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)), snapshot{}, "Hold"},
+		{"only watched, and held", newInstance(held, configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)), snapshot{}, "Nothing"},
+		{"a node of others is inspected too", newInstance(configured(metav1.ConditionUnknown, v1alpha1.ReasonForeignNode)), snapshot{}, "Hold"},
+		{"does not let us in", newInstance(notIn), snapshot{}, "Nothing"},
+		{"an agent of an earlier release is there", newInstance(notIn, func(i *v1alpha1.WindowsInstance) { i.Status.Version = "v0.1.0" }), snapshot{}, "Hold"},
+		{"payload is known, host not looked at since", newInstance(held, func(i *v1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = revision2
 			configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)(i)
 		}), snapshot{}, "Nothing"},
@@ -234,7 +256,7 @@ func TestDecideToConfigure(t *testing.T) {
 		{"desired revision is not known", newInstance(held, func(i *v1alpha1.WindowsInstance) { i.Status.DesiredRevision = "" }), snapshot{}, "Nothing"},
 		{"duplicate", newInstance(condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost), has(revision2)), snapshot{}, "Nothing"},
 		{"paused", newInstance(held), snapshot{paused: "spec.paused"}, "Nothing"},
-		{"paused and never touched", newInstance(), snapshot{paused: "spec.paused"}, "Nothing"},
+		{"paused before it was contacted", newInstance(notIn), snapshot{paused: "spec.paused"}, "Nothing"},
 		{"a drain goes on", newInstance(held, ops(op(drain, running, 0))), snapshot{}, "Nothing"},
 		{"a drain has ended", newInstance(held, ops(op(drain, succeeded, 0))), snapshot{}, "Record, Reconfigure, tell FirstConfiguration, pending"},
 
@@ -305,7 +327,7 @@ func TestDecideToConfigure(t *testing.T) {
 			}
 
 			w.managed = false
-			if got := describe(decide(w)); got != "Nothing" {
+			if got := describe(decide(w)); got != "Nothing" && !(got == "Hold" && !w.held()) {
 				t.Errorf("without a payload: got %q", got)
 			}
 		})
@@ -337,11 +359,37 @@ func TestDecideToRemove(t *testing.T) {
 		{"held by others", newInstance(deleted(0), func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"foregroundDeletion"} }), snapshot{}, "Nothing", nil},
 		{"set up", was(), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"about to be cleaned"}},
 		{"set up, and without a payload now", was(), snapshot{managed: false}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
-		{"setting up was recorded and not begun", newInstance(held, deleted(0), ops(op(reconfigure, pending, 0, notBegun))), snapshot{}, "Release, tell Removed", []string{"Nothing had been put"}},
-		{"setting up was not recorded", newInstance(held, deleted(0)), snapshot{}, "Release, tell Removed", nil},
-		{"setting up had begun", newInstance(held, deleted(0), ops(op(reconfigure, failed, time.Hour))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"setting up was recorded and not begun", newInstance(held, deleted(0), ops(op(reconfigure, pending, 0, notBegun))), snapshot{}, "Cancel, Removed=False/Removing, pending", nil},
+		{"setting up was not recorded", newInstance(held, deleted(0)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"the program that inspected its host is removed"}},
+		{"setting up had begun and changed nothing", newInstance(held, deleted(0), ops(op(reconfigure, failed, time.Hour))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"the program that inspected"}},
+		{"setting up had begun", newInstance(held, deleted(0), ops(op(reconfigure, failed, time.Hour, hostChanged))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"its Node is drained and deleted"}},
+
+		{"only inspected, and clean", newInstance(held, deleted(0), ops(op(remove, succeeded, 0))), snapshot{}, "Release, tell Removed", nil},
+		{"only inspected, and away", newInstance(held, deleted(0), ops(unreached)), snapshot{}, "Release, tell HostLeft", []string{"tried once: It did what it did.", `C:\Windows\windows-node-agent`, "its Node, if it has one, was not touched"}},
+		{"only inspected, and its removal was canceled", newInstance(held, deleted(0), ops(op(remove, canceled, 0))), snapshot{}, "Release, tell HostLeft", nil},
+		{"only inspected, and paused", newInstance(held, deleted(0)), snapshot{paused: "spec.paused"}, "Release, tell HostLeft", []string{"because spec.paused is true"}},
+		{"only watched", newInstance(held, deleted(0), func(i *v1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = "0123456789abcdef" // of the agent
+			configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)(i)
+		}, ops(unreached)), snapshot{}, "Release, tell HostLeft", nil},
+
+		{"restored without its status", newInstance(held, deleted(0), restored), snapshot{}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", []string{"restored without its status", "kubectl windows trust-host-key win-1 -n ns --key KEY"}},
+		{"restored, and its key is confirmed", newInstance(held, deleted(0), restored, pinned), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"its Node is drained"}},
+		{"restored, confirmed, and away", newInstance(held, deleted(0), restored, pinned, ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"restored, and time is left", newInstance(held, deleted(0), restored, removal(clean, time.Hour)), snapshot{}, "Nothing, tell RemovalFailed, again in 1h0m0s, Removed=False/RemovalFailed, pending", nil},
+		{"restored, and time is over", newInstance(held, deleted(time.Minute), restored, removal(clean, time.Minute)), snapshot{}, "Abandon, tell Abandoned", []string{"its Node, if it has one, is kept"}},
 		{"the history is too short to know", newInstance(held, deleted(0), ops(full...)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"duplicate", was(duplicate), snapshot{}, "Release, tell HostLeft", []string{"another instance represents it"}},
+
+		{"renamed", was(), snapshot{heir: newInstance()}, "HandOver, tell HostLeft", []string{"instance win-1 represents it from now on"}},
+		{"renamed, only inspected", newInstance(held, deleted(0)), snapshot{heir: newInstance()}, "HandOver, tell HostLeft", nil},
+		{"renamed, to be abandoned", was(removal(abandon, 0)), snapshot{heir: newInstance()}, "HandOver, tell HostLeft", nil},
+		{"renamed while it is set up", was(ops(op(reconfigure, running, 0))), snapshot{heir: newInstance()}, "Cancel, Removed=False/Removing, pending", nil},
+		{"renamed too late", was(ops(op(remove, running, 0))), snapshot{heir: newInstance()}, "Nothing, Removed=False/Removing", nil},
+		{"renamed, and restored", newInstance(held, deleted(0), restored), snapshot{heir: newInstance()}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", nil},
+		{"perhaps renamed", newInstance(has(revision1), held, deleted(10*time.Second)), snapshot{awaited: true}, "Nothing, again in 2s, Removed=False/Removing, pending", []string{"begins at 2026-03-14T15:10:16Z"}},
+		{"perhaps renamed, and the time is over", was(), snapshot{awaited: true}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"perhaps renamed, and abandoned", newInstance(has(revision1), held, deleted(0), removal(abandon, 0)), snapshot{awaited: true}, "Abandon, tell Abandoned", nil},
 
 		{"being set up", was(ops(op(reconfigure, running, 0))), snapshot{}, "Cancel, Removed=False/Removing, pending", []string{"Operation reconfigure-1 was canceled so that the host can be cleaned"}},
 		{"being set up, canceled", was(ops(op(reconfigure, running, 0, canceling))), snapshot{}, "Nothing, Removed=False/Removing, pending", nil},
@@ -361,7 +409,7 @@ func TestDecideToRemove(t *testing.T) {
 		{"the namespace goes", was(), snapshot{terminating: true}, "Release, tell HostLeft", []string{"Namespace ns is being deleted: the host is left as it is", "An instance with the address", "takes it over without disturbing it"}},
 		{"the namespace goes, paused", was(), snapshot{terminating: true, paused: "spec.paused"}, "Release, tell HostLeft", nil},
 		{"the namespace goes, abandoned", was(removal(abandon, 0)), snapshot{terminating: true}, "Release, tell HostLeft", nil},
-		{"the namespace goes, nothing was put on the host", newInstance(held, deleted(0)), snapshot{terminating: true}, "Release, tell Removed", nil},
+		{"the namespace goes, nothing was put on the host", newInstance(held, deleted(0)), snapshot{terminating: true}, "Release, tell HostLeft", nil},
 		{"the namespace goes, cleaning was recorded and not begun", was(ops(op(remove, pending, 0, notBegun))), snapshot{terminating: true}, "Release, tell HostLeft", nil},
 		{"the namespace goes, being cleaned", was(ops(op(remove, running, 0))), snapshot{terminating: true}, "Nothing, Removed=False/Removing", nil},
 		{"the namespace goes, being drained", was(ops(op(drain, running, 0))), snapshot{terminating: true}, "Cancel, Removed=False/Removing, pending", nil},
@@ -370,7 +418,8 @@ func TestDecideToRemove(t *testing.T) {
 
 		{"abandon", was(removal(abandon, 0)), snapshot{}, "Abandon, tell Abandoned", []string{"files and credentials of a node are still on it"}},
 		{"abandon a duplicate", was(removal(abandon, 0), duplicate), snapshot{}, "Release, tell HostLeft", nil},
-		{"abandon what nothing was put on", newInstance(held, deleted(0), removal(abandon, 0)), snapshot{}, "Release, tell Removed", nil},
+		{"abandon what was only inspected", newInstance(held, deleted(0), removal(abandon, 0)), snapshot{}, "Abandon, tell Abandoned", []string{"It was never configured, and its Node, if it has one, was not touched."}},
+		{"abandon what the history is too short for", newInstance(held, deleted(0), removal(abandon, 0), ops(full...)), snapshot{}, "Abandon, tell Abandoned", []string{"its Node, if it has one, is kept"}},
 		{"abandon while it is being cleaned", was(removal(abandon, 0), ops(op(remove, running, 0))), snapshot{}, "Abandon, tell Abandoned", nil},
 		{"abandon while it is paused", was(removal(abandon, 0)), snapshot{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
 		{"unreachable", was(ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},

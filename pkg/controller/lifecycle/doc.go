@@ -4,7 +4,8 @@
 // Package lifecycle decides when a host is configured, configured again, and cleaned. It
 // does none of that itself: it records operations in the status of WindowsInstances,
 // which package operation runs, and holds the finalizer that keeps the object of
-// a deleted instance until its host is clean.
+// a deleted instance until its host is clean, from before our agent is put there. A host whose
+// instance was renamed is handed over to the new one (handover.go).
 //
 // All that it decides by is in the objects, above all in the status that package
 // instance keeps: which revision the host has and which it is to have, whether it is fit

@@ -87,6 +87,9 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		s.terminating = namespace == nil || !namespace.DeletionTimestamp.IsZero()
+		if err := r.readHeirs(ctx, &s); err != nil {
+			return snapshot{}, err
+		}
 	}
 	return s, nil
 }
@@ -100,6 +103,11 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 		return r.patchFinalizers(ctx, s.instance, controllerutil.AddFinalizer)
 	case doAbandon:
 		if err := r.deleteNode(ctx, s.instance); err != nil {
+			return err
+		}
+		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)
+	case doHandOver:
+		if err := r.handOver(ctx, s); err != nil {
 			return err
 		}
 		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)
@@ -158,7 +166,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s snapshot, a action) (boo
 // be configured.
 func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsInstance) error {
 	known := nodeOf(&instance.Status)
-	if known == nil || !changed(&instance.Status) {
+	if known == nil {
 		return nil
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: known.Name}}
@@ -169,14 +177,18 @@ func (r *Reconciler) deleteNode(ctx context.Context, instance *v1alpha1.WindowsI
 	return nil
 }
 
-// nodeOf is the Node of a host: the one it has, else the one that an operation last
-// worked on. Nil: there is none.
+// nodeOf is the Node that we made of a host: the one it has, else the one of the operation that
+// last changed the host. Nil: there is none, or others made it. One that only a drain or a reboot
+// worked on may have been the Node of others.
 func nodeOf(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.NodeReference {
+	if !status.MayHaveChangedHost() {
+		return nil
+	}
 	if status.Node != nil {
 		return status.Node
 	}
 	for _, o := range status.Operations() {
-		if o.Node != nil {
+		if o.Node != nil && o.Type == v1alpha1.OperationReconfigure && o.MayHaveChangedHost() {
 			return &v1alpha1.NodeReference{Name: o.Node.Name, UID: o.Node.UID}
 		}
 	}

@@ -276,8 +276,19 @@ func TestAbandon(t *testing.T) {
 		{"another one of its name", v1alpha1.NodeReference{Name: "win-1", UID: "2"}, nil, true},
 		{"gone already", v1alpha1.NodeReference{Name: "win-0", UID: "1"}, nil, true},
 		{"known from an operation", v1alpha1.NodeReference{}, ops(op(reconfigure, failed, time.Hour, func(o *v1alpha1.Operation) {
-			o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}
+			o.Node, o.HostChanged = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}, true
 		})), false},
+		{"of others, which was drained before", v1alpha1.NodeReference{}, ops(op(drain, succeeded, time.Hour, func(o *v1alpha1.Operation) {
+			o.Node = &v1alpha1.OperationNode{Name: "win-1", UID: "1"}
+		})), true},
+		{"of a host of which it is not known any more", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *v1alpha1.WindowsInstance) {
+			i.Status.CurrentRevision = ""
+			full := make([]v1alpha1.Operation, v1alpha1.MaxHistory+1)
+			for n := range full {
+				full[n] = op(drain, succeeded, time.Hour)
+			}
+			ops(full...)(i)
+		}, true},
 		{"there never was one", v1alpha1.NodeReference{}, nil, true},
 		{"of others, whose host could not be reached to take it over", v1alpha1.NodeReference{Name: "win-1", UID: "1"}, func(i *v1alpha1.WindowsInstance) {
 			i.Status.CurrentRevision = ""

@@ -34,15 +34,19 @@ func (s snapshot) remove() action {
 	}
 	status := &s.instance.Status
 	last := status.Operation
-	switch {
-	case s.duplicate():
+	removal := status.NewestOperation(v1alpha1.OperationRemove)
+	if s.duplicate() {
 		return action{do: doRelease, event: normal(eventLeft, "The host was not touched, because another instance represents it.")}
-	case untouched(status):
-		return action{do: doRelease, event: normal(eventRemoved, "Nothing had been put on the host.")}
-	case s.terminating && (!last.Active() || last.StartedAt == nil):
+	}
+	if s.terminating && (!last.Active() || last.StartedAt == nil) {
 		return action{do: doRelease, event: s.leftBehind()}
+	}
+	if a, ok := s.inherit(); ok && !last.Active() {
+		return a
+	}
+	switch {
 	case s.policy() == v1alpha1.RemovalAbandon:
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because spec.removal.policy is Abandon. %s", left)}
+		return s.abandon("because spec.removal.policy is Abandon.")
 	case last.Active() && last.Type == v1alpha1.OperationRemove:
 		return action{do: doNothing, removed: s.removing("%s", progress(last))}
 	case last.Active():
@@ -51,15 +55,19 @@ func (s snapshot) remove() action {
 			ending.do = doCancel
 		}
 		return ending
-	}
-	removal := status.NewestOperation(v1alpha1.OperationRemove)
-	switch {
 	case removal != nil && removal.Phase == v1alpha1.OperationSucceeded:
 		return action{do: doRelease, event: cleaned()}
-	case s.overdue() && (s.paused != "" || removal != nil && removal.HostUnreached()):
-		return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up because it could not be cleaned within the %d seconds of spec.removal.afterSeconds. %s", *s.instance.Spec.Removal.AfterSeconds, left)}
+	case s.untouched() && removal != nil:
+		return action{do: doRelease, event: warning(eventLeft, "The host could not be cleaned, which was tried once: %s %s", failure(removal), agentLeft)}
+	case s.untouched() && s.paused != "":
+		return action{do: doRelease, event: warning(eventLeft, "The host was not cleaned, because %s is true. %s", s.paused, agentLeft)}
+	case s.overdue() && (s.paused != "" || s.unknownKey() || removal != nil && removal.HostUnreached()):
+		return s.abandon(fmt.Sprintf("because it could not be cleaned within the %d seconds of spec.removal.afterSeconds.", *s.instance.Spec.Removal.AfterSeconds))
 	case s.paused != "":
 		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends.", s.paused), time.Time{})
+	case s.unknownKey():
+		return s.hold(v1alpha1.ReasonRemovalFailed, fmt.Sprintf("The object was restored without its status, so that the key of its host is not known, and the host is not logged in to. "+
+			"Read the key on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), then: kubectl windows trust-host-key %s -n %s --key KEY", s.instance.Name, s.instance.Namespace), time.Time{})
 	case removal == nil:
 		return s.record("The host is about to be cleaned.")
 	}
@@ -78,6 +86,9 @@ func (s snapshot) leftBehind() *event {
 	if removal != nil && removal.Phase == v1alpha1.OperationSucceeded {
 		return cleaned()
 	}
+	if s.untouched() {
+		return normal(eventLeft, "Namespace %s is being deleted: the host was not cleaned. %s", s.instance.Namespace, agentLeft)
+	}
 	text := fmt.Sprintf("Namespace %s is being deleted: the host is left as it is", s.instance.Namespace)
 	if node := nodeOf(status); node != nil {
 		text += ", and Node " + node.Name + " runs on"
@@ -93,14 +104,33 @@ func cleaned() *event {
 	return normal(eventRemoved, "The host was cleaned: everything that was put on it has been removed.")
 }
 
+// abandon gives a host up, and says what is left of it.
+func (s snapshot) abandon(why string) action {
+	what := left
+	switch {
+	case s.untouched():
+		what = agentLeft
+	case !s.instance.Status.MayHaveChangedHost():
+		what = "It is not known whether this controller configured it, so that its Node, if it has one, is kept: delete it with kubectl delete node if it is not needed. " + left
+	}
+	return action{do: doAbandon, event: warning(eventAbandoned, "The host was given up %s %s", why, what)}
+}
+
+// agentLeft is what is left of a host that was only looked at.
+const agentLeft = "It was never configured, and its Node, if it has one, was not touched. What may be left on it is the program windows-node-agent in C:\\Windows\\windows-node-agent, which does not run: delete the directory."
+
 // left is what becomes of a host that is given up.
 const left = "Its services keep running, so that its kubelet may register the Node again when it restarts, and the files and credentials of a node are still on it: stop the host, or reset it before you use it for anything else."
 
 // record has the host cleaned.
 func (s snapshot) record(message string) action {
+	what := "its Node is drained and deleted, and everything that was put on the host is removed from it."
+	if s.untouched() {
+		what = "the program that inspected its host is removed from it."
+	}
 	return action{
 		do: doRecord, operation: v1alpha1.OperationRemove, pending: true, removed: s.removing("%s", message),
-		event: normal(eventRemoving, "The instance was deleted: its Node is drained and deleted, and everything that was put on the host is removed from it."),
+		event: normal(eventRemoving, "The instance was deleted: %s", what),
 	}
 }
 
@@ -161,37 +191,20 @@ func (s snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 	return last.FinishedAt.Add(backoff.After(removeBackoff, attempts(&s.instance.Status, last)))
 }
 
-// untouched says whether nothing was ever put on the host: it has no revision, and no
-// operation that would have configured it has begun. An operation writes that it began
-// before it does anything, so that one which is about to cannot begin any more when the
-// object is gone.
-func untouched(status *v1alpha1.WindowsInstanceStatus) bool {
-	if status.CurrentRevision != "" || len(status.History) >= v1alpha1.MaxHistory {
-		return false // what the history does not have any more is not known
+// untouched says whether nothing was ever put on the host but our agent. It is not if that
+// cannot be known.
+func (s snapshot) untouched() bool {
+	status := &s.instance.Status
+	if s.instance.LostStatus() || status.MayHaveChangedHost() {
+		return false
 	}
-	for _, o := range status.Operations() {
-		switch o.Type {
-		case v1alpha1.OperationReconfigure, v1alpha1.OperationRemove:
-			if o.StartedAt != nil {
-				return false
-			}
-		}
-	}
-	return true
+	// A history of an earlier release may have forgotten an operation that changed the host.
+	return len(status.History) < v1alpha1.MaxHistory
 }
 
-// changed says whether the host was, or may have been, changed by an operation that
-// configured it. Otherwise its Node, if it has one, is what others made it.
-func changed(status *v1alpha1.WindowsInstanceStatus) bool {
-	if status.CurrentRevision != "" || len(status.History) >= v1alpha1.MaxHistory {
-		return true // what the history does not have any more is not known
-	}
-	for _, o := range status.Operations() {
-		if o.Type == v1alpha1.OperationReconfigure && o.MayHaveChangedHost() {
-			return true
-		}
-	}
-	return false
+// unknownKey says whether no host key can be trusted, as that which was is not known any more.
+func (s snapshot) unknownKey() bool {
+	return s.instance.LostStatus() && len(s.instance.Spec.HostKeys) == 0
 }
 
 // failure is why an operation ended without success.

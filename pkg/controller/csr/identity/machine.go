@@ -4,11 +4,15 @@
 package identity
 
 import (
+	"cmp"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -18,13 +22,16 @@ import (
 const (
 	// NodeIndex holds what identifies the machine of a Node, see [OfNode].
 	NodeIndex = "instance-controller/node-identity"
+	// MachineIndex holds the machine of an instance, see [OfMachine].
+	MachineIndex = "instance-controller/machine"
 	// InstanceIndex holds the same of an instance, see [OfInstance].
 	InstanceIndex = "instance-controller/instance-identity"
 )
 
-// OfNode is what identifies the machine of a Node: its provider ID and its addresses.
+// OfNode is what identifies the machine of a Node: its provider ID, its addresses, and the Node
+// itself.
 func OfNode(node *corev1.Node) []string {
-	var ids []string
+	ids := []string{ofNodeUID(node.UID)}
 	if node.Spec.ProviderID != "" {
 		ids = append(ids, OfProvider(node.Spec.ProviderID))
 	}
@@ -35,18 +42,70 @@ func OfNode(node *corev1.Node) []string {
 	return slices.Compact(ids)
 }
 
-// OfInstance is the same of an instance, the strongest first.
+// OfInstance is the same of an instance, the strongest first. A host that is known keeps its Node
+// when its address changes.
 func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	var ids []string
 	if instance.Spec.ProviderID != "" {
 		ids = append(ids, OfProvider(instance.Spec.ProviderID))
 	}
-	for _, address := range append(slices.Clone(instance.Status.Addresses), instance.Spec.Address) {
+	if node := instance.Status.Node; node != nil && instance.Status.MachineID != "" {
+		ids = append(ids, ofNodeUID(node.UID))
+	}
+	addresses := slices.Clone(instance.Status.Addresses)
+	if FoundAtAddress(instance) {
+		addresses = append(addresses, instance.Spec.Address)
+	}
+	for _, address := range addresses {
 		if id := addressIdentity(address); !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
+
+// FoundAtAddress says whether the host of an instance was found at spec.address, or nothing speaks against
+// that: not if the host is known, and was at other addresses so far.
+func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
+	at, err := netip.ParseAddr(instance.Spec.Address)
+	return err != nil || instance.Status.MachineID == "" ||
+		slices.Contains(instance.Status.Addresses, at.Unmap().String())
+}
+
+// Endpoints is where an instance is contacted, as far as IP addresses are known: those
+// given, or else those of its status, and that in its spec. Besides, the machine that it
+// says it is: nobody gets at the Node of another instance by naming its machine. An address at
+// which a host that is known was not found yet is not its.
+func Endpoints(instance *v1alpha1.WindowsInstance, addresses []string) []string {
+	if addresses == nil {
+		addresses = instance.Status.Addresses
+	}
+	addresses = slices.Clone(addresses)
+	if _, err := netip.ParseAddr(instance.Spec.Address); err == nil && FoundAtAddress(instance) {
+		addresses = append(addresses, instance.Spec.Address)
+	}
+	port := strconv.Itoa(int(instance.Spec.Port))
+	out := make([]string, 0, len(addresses)+1)
+	for _, address := range addresses {
+		out = append(out, net.JoinHostPort(CanonicalAddress(address), port))
+	}
+	if id := instance.Spec.ProviderID; id != "" {
+		out = append(out, OfProvider(id))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// OfMachine is what [MachineIndex] holds of an instance: what hosts have in common that may be one
+// machine. Empty: the machine is not known.
+func OfMachine(instance *v1alpha1.WindowsInstance) []string {
+	firmware, installed, _ := strings.Cut(instance.Status.MachineID, "/")
+	if id := cmp.Or(firmware, installed); id != "" {
+		return []string{id}
+	}
+	return nil
 }
 
 // OfProvider identifies a machine by its ID at its provider.

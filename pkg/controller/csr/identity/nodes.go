@@ -100,7 +100,8 @@ func MayOwn(instance *v1alpha1.WindowsInstance) bool {
 }
 
 // findNode returns the Node of an instance, nil if there is none: the one with its
-// provider ID, else the one with one of its addresses. A Node that belongs to
+// provider ID, else the one that it had, if its host is known, else the one with one of its
+// addresses. A Node that belongs to
 // another machine of the provider is not it, even with the same address, which
 // may have been given to another machine since. Neither is one that does not run Windows,
 // whoever has its address or provider ID in an instance: what may be done with the Node of
@@ -118,10 +119,11 @@ func findNode(ctx context.Context, reader client.Reader, instance *v1alpha1.Wind
 	return nil, nil //nolint:nilnil // no Node is an ordinary answer
 }
 
-// chooseNode prefers the Node that was found before, else the first by name, so
-// that the answer does not change from call to call.
+// chooseNode prefers the Node that was found before, then one that has a name of the host, else
+// the first by name, so that the answer does not change from call to call.
 func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance) *corev1.Node {
 	var chosen *corev1.Node
+	host := New(instance, nil)
 	for i := range nodes {
 		node := &nodes[i]
 		// Empty where the kubelet has not said yet.
@@ -134,7 +136,8 @@ func chooseNode(nodes []corev1.Node, instance *v1alpha1.WindowsInstance) *corev1
 		if known := instance.Status.Node; known != nil && known.UID == node.UID {
 			return node
 		}
-		if chosen == nil || node.Name < chosen.Name {
+		if chosen == nil || host.IsNamed(node.Name) && !host.IsNamed(chosen.Name) ||
+			host.IsNamed(node.Name) == host.IsNamed(chosen.Name) && node.Name < chosen.Name {
 			chosen = node
 		}
 	}

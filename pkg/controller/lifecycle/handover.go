@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+)
+
+// heirPatience is for how long after its deletion an instance waits for those of its pool that were
+// not probed yet: one of them may be that of the same host, under another name or address.
+const heirPatience = time.Minute
+
+// heirInterval is how often it is looked for them meanwhile.
+const heirInterval = 2 * time.Second
+
+// heir finds the instance that stands for the host of one that was deleted from now on: it was
+// renamed where it comes from. awaited: there is none, and there may be one in a moment.
+func heir(deleted *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstance) (found *v1alpha1.WindowsInstance, awaited bool) {
+	for i := range instances {
+		other := &instances[i]
+		if other.UID == deleted.UID || !other.DeletionTimestamp.IsZero() || other.Namespace != deleted.Namespace || poolOf(other) != poolOf(deleted) ||
+			other.CreationTimestamp.Before(&deleted.CreationTimestamp) {
+			continue
+		}
+		switch {
+		case deleted.Status.SameHost(&other.Status), other.Status.MachineID == "" && sharesEndpoint(deleted, other) && sharesKey(deleted, other):
+			if found == nil || other.CreationTimestamp.Before(&found.CreationTimestamp) {
+				found = other
+			}
+		case !probed(other):
+			awaited = true
+		}
+	}
+	return found, awaited && found == nil
+}
+
+func poolOf(instance *v1alpha1.WindowsInstance) string {
+	if instance.Spec.PoolRef == nil {
+		return ""
+	}
+	return instance.Spec.PoolRef.Name
+}
+
+// sharesEndpoint says whether two instances are contacted at the same endpoint.
+func sharesEndpoint(a, b *v1alpha1.WindowsInstance) bool {
+	of := identity.Endpoints(b, nil)
+	return slices.ContainsFunc(identity.Endpoints(a, nil), func(at string) bool { return slices.Contains(of, at) })
+}
+
+// sharesKey says whether nothing speaks against two instances having a host key in common: the
+// host of one that was kept off it was not asked.
+func sharesKey(deleted, other *v1alpha1.WindowsInstance) bool {
+	return len(other.Status.HostKeys) == 0 || slices.ContainsFunc(other.Status.HostKeys, func(a v1alpha1.HostKeyStatus) bool {
+		return slices.ContainsFunc(deleted.Status.HostKeys, func(b v1alpha1.HostKeyStatus) bool { return a.Key == b.Key })
+	})
+}
+
+// probed says whether it is known which host an instance has, or why that cannot be known.
+func probed(instance *v1alpha1.WindowsInstance) bool {
+	return instance.Status.MachineID != "" || slices.ContainsFunc(instance.Status.Conditions, func(c metav1.Condition) bool {
+		switch c.Type {
+		case v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated:
+			return c.Status == metav1.ConditionFalse
+		}
+		return false
+	})
+}
+
+// inherit decides about an instance that was deleted and whose host another one has now, or may
+// have in a moment. False: there is no such instance.
+func (s snapshot) inherit() (action, bool) {
+	status := &s.instance.Status
+	if len(status.HostKeys) == 0 || status.NewestOperation(v1alpha1.OperationRemove) != nil {
+		return action{}, false // nothing is known that could be handed over, or it is too late
+	}
+	switch {
+	case s.heir != nil:
+		return action{
+			do: doHandOver, event: normal(eventLeft, "The host was not touched, because instance %s represents it from now on.", s.heir.Name),
+		}, true
+	case s.awaited && s.policy() != v1alpha1.RemovalAbandon && s.now.Before(s.instance.DeletionTimestamp.Add(heirPatience)):
+		until := s.instance.DeletionTimestamp.Add(heirPatience)
+		again := s.now.Add(heirInterval)
+		if until.Before(again) {
+			again = until
+		}
+		return action{
+			do: doNothing, pending: true, again: again,
+			removed: s.removing("The removal begins at %s, or before when all new instances of its pool were probed: one of them may represent the same host.", timestamp(until)),
+		}, true
+	}
+	return action{}, false
+}
+
+// readHeirs looks for instances that may have the host of one that was deleted.
+func (r *Reconciler) readHeirs(ctx context.Context, s *snapshot) error {
+	var instances v1alpha1.WindowsInstanceList
+	if err := r.client.List(ctx, &instances, client.InNamespace(s.instance.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing the instances: %w", err)
+	}
+	s.heir, s.awaited = heir(s.instance, instances.Items)
+	return nil
+}
+
+// handOver gives all that is known of a host to the instance that has it from now on: which keys
+// are trusted, which machine it is, its Node, its revision, and what was done to it. Only then
+// is the other one released.
+func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
+	to := s.heir.DeepCopy()
+	if controllerutil.AddFinalizer(to, v1alpha1.HostFinalizer) {
+		if err := r.client.Patch(ctx, to, client.MergeFromWithOptions(s.heir, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("holding instance %s: %w", to.Name, err)
+		}
+	}
+	from := s.instance.Status.DeepCopy()
+	to.Status.HostKeys, to.Status.MachineID, to.Status.Node = from.HostKeys, from.MachineID, from.Node
+	to.Status.System, to.Status.Version = from.System, from.Version
+	to.Status.CurrentRevision, to.Status.DesiredRevision = from.CurrentRevision, from.DesiredRevision
+	if to.Status.Operation == nil {
+		to.Status.Operation, to.Status.History = from.Operation, from.History
+	}
+	// What is known of the configuration belongs to the revision.
+	if c := meta.FindStatusCondition(from.Conditions, v1alpha1.ConditionConfigured); c != nil {
+		c.ObservedGeneration = to.Generation
+		meta.SetStatusCondition(&to.Status.Conditions, *c)
+	}
+	if len(to.Status.Addresses) == 0 && sharesEndpoint(s.instance, s.heir) {
+		to.Status.Addresses = from.Addresses
+	}
+	if err := r.client.Status().Update(ctx, to); err != nil {
+		return fmt.Errorf("handing the host over to instance %s: %w", to.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package lifecycle
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+)
+
+// member is an instance of a pool at an address, with a known host.
+func member(name, address string, changes ...change) *v1alpha1.WindowsInstance {
+	i := newInstance()
+	i.Name, i.UID, i.CreationTimestamp = name, types.UID("uid-of-"+name), metav1.NewTime(testNow)
+	i.Spec.Address, i.Spec.Port, i.Spec.PoolRef = address, 22, &v1alpha1.PoolReference{Name: "pool"}
+	i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{address}
+	i.Status.Conditions = nil
+	for _, c := range changes {
+		c(i)
+	}
+	return i
+}
+
+func keys(key string) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		i.Status.HostKeys = []v1alpha1.HostKeyStatus{{Type: "ssh-ed25519", Key: key}}
+	}
+}
+
+// fresh was not contacted yet.
+func fresh(i *v1alpha1.WindowsInstance) {
+	i.Status = v1alpha1.WindowsInstanceStatus{}
+}
+
+// duplicate was kept off its host by another instance.
+func duplicate(i *v1alpha1.WindowsInstance) {
+	fresh(i)
+	condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonDuplicateHost)(i)
+}
+
+func TestHeir(t *testing.T) {
+	machine := func(id string) change { return func(i *v1alpha1.WindowsInstance) { i.Status.MachineID = id } }
+	resolved := func(addresses ...string) change {
+		return func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = addresses }
+	}
+	refused := condition(v1alpha1.ConditionReachable, metav1.ConditionFalse, v1alpha1.ReasonConnectionRefused)
+	old := member("old", "10.0.0.5", deleted(0), func(i *v1alpha1.WindowsInstance) {
+		i.CreationTimestamp = *ago(time.Hour)
+	})
+	for _, test := range []struct {
+		name    string
+		other   *v1alpha1.WindowsInstance
+		want    bool
+		awaited bool
+	}{
+		{"the same endpoint", member("new", "10.0.0.5", duplicate), true, false},
+		{"a name for the same endpoint", member("new", "host5.example.com", duplicate, resolved("10.0.0.5")), true, false},
+		{"a name that was not resolved yet", member("new", "host5.example.com", fresh), false, true},
+		{"the same host at another address", member("new", "10.0.0.9"), true, false},
+		{"another machine with its key", member("new", "10.0.0.9", machine("firmware-2/windows-1")), false, false},
+		{"another key", member("new", "10.0.0.9", keys("BBBB")), false, false},
+		{"another host that got its address", member("new", "10.0.0.5", fresh, keys("BBBB")), false, true},
+		{"another port", member("new", "10.0.0.5", fresh, func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }), false, true},
+		{"cannot be reached", member("new", "10.0.0.9", fresh, refused), false, false},
+		{"of another pool", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = nil }), false, false},
+		{"of another namespace", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Namespace = "other" }), false, false},
+		{"deleted as well", member("new", "10.0.0.5", duplicate, deleted(0)), false, false},
+		{"an older one", member("new", "10.0.0.9", func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(2 * time.Hour) }), false, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, awaited := heir(old, []v1alpha1.WindowsInstance{*old, *test.other})
+			if (got != nil) != test.want || awaited != test.awaited {
+				t.Errorf("got %v, awaited %v", got, awaited)
+			}
+		})
+	}
+}
+
+// A host whose entry was renamed goes on with its Node, its revision and what is trusted.
+func TestHandOver(t *testing.T) {
+	done := op(reconfigure, succeeded, time.Hour, hostChanged)
+	old := newInstance(has(revision1), held, keys("AAAA"), ops(done), func(i *v1alpha1.WindowsInstance) {
+		i.Spec = member("", "10.0.0.5").Spec
+		i.CreationTimestamp = *ago(time.Hour)
+		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}
+		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
+	})
+	f := newFixture(t, old, member("new", "10.0.0.5", duplicate))
+	f.delete()
+	before := f.get().Status
+	f.settle()
+	f.expectTold("HostLeft")
+	if f.get() != nil {
+		t.Error("the object is still there")
+	}
+	got := &v1alpha1.WindowsInstance{}
+	if err := f.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "new"}, got); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(got.Finalizers, v1alpha1.HostFinalizer) || got.LostStatus() || !got.Status.MayHaveChangedHost() {
+		t.Errorf("it is not known that something of ours is on the host: %+v", got)
+	}
+	for _, status := range []*v1alpha1.WindowsInstanceStatus{&before, &got.Status} {
+		status.Conditions, status.ObservedGeneration = nil, 0
+	}
+	if diff := cmp.Diff(before, got.Status); diff != "" {
+		t.Errorf("handed over (-want +got)\n%s", diff)
+	}
+}
