@@ -94,6 +94,8 @@ type scriptedHost struct {
 var (
 	_ Hosts = (*scriptedHost)(nil)
 
+	// errNotAsked is what connections say to a caller that has gone before it asked.
+	errNotAsked    = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonCanceled}
 	errRefusedPort = &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}
 	errLost        = &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonConnectionLost}
 	errNoLogin     = &ssh.Error{Layer: ssh.LayerAuth, Reason: ssh.ReasonCredentialsRefused}
@@ -102,6 +104,9 @@ var (
 // ask notes a question. Callers hold mu.
 func (h *scriptedHost) ask(ctx context.Context, question string) error {
 	h.asked = append(h.asked, question)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return errNotAsked
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

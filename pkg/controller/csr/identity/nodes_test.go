@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,7 +138,7 @@ func TestMachineIdentities(t *testing.T) {
 		n.Spec.ProviderID = "p://1"
 		n.Status.Addresses = []corev1.NodeAddress{{Address: "WIN-1."}, {Address: "FD00::0:5"}, {Address: "::ffff:10.0.0.5"}, {Address: "win-1"}}
 	})
-	if diff := cmp.Diff([]string{"address/10.0.0.5", "address/fd00::5", "address/win-1", "provider/p://1"}, OfNode(node)); diff != "" {
+	if diff := cmp.Diff([]string{"address/10.0.0.5", "address/fd00::5", "address/win-1", "node/uid-of-a", "provider/p://1"}, OfNode(node)); diff != "" {
 		t.Errorf("Node (-want +got)\n%s", diff)
 	}
 	i := newInstance("i", func(i *v1alpha1.WindowsInstance) {
@@ -149,7 +150,7 @@ func TestMachineIdentities(t *testing.T) {
 	if diff := cmp.Diff([]string{"address/10.0.0.5"}, OfInstance(newInstance("i"))); diff != "" {
 		t.Errorf("instance without provider (-want +got)\n%s", diff)
 	}
-	if got := OfNode(newNode("b", func(n *corev1.Node) { n.Status.Addresses = nil })); len(got) != 0 {
+	if got := OfNode(newNode("b", func(n *corev1.Node) { n.Status.Addresses = nil })); !slices.Equal(got, []string{"node/uid-of-b"}) {
 		t.Errorf("a Node that says nothing is %q", got)
 	}
 }
