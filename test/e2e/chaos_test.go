@@ -225,7 +225,8 @@ func (c *chaos) calm(t *testing.T) {
 			case err != nil:
 				return err
 			case i.DeletionTimestamp != nil:
-				return fmt.Errorf("the one that was deleted goes: %s\n%s", describeConditions(i), describeOperation(i))
+				// A host that is paused is not cleaned.
+				return errors.Join(c.setPaused(t.Context(), h, false), fmt.Errorf("the one that was deleted goes: %s\n%s", describeConditions(i), describeOperation(i)))
 			}
 			return c.setPaused(t.Context(), h, false)
 		})
