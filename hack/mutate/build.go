@@ -96,8 +96,7 @@ type source struct {
 func list(ctx context.Context, arguments ...string) ([]source, error) {
 	out, err := exec.CommandContext(ctx, "go", append([]string{"list", "-trimpath", "-json"}, arguments...)...).Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = fmt.Errorf("%w: %s", err, exit.Stderr)
 		}
 		return nil, fmt.Errorf("go list: %w", err)

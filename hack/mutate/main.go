@@ -252,7 +252,7 @@ func (s source) reach(ctx context.Context, work, bin string) (*reach, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the tests: %w", err)
 	}
-	for _, test := range strings.Fields(string(out)) {
+	for test := range strings.FieldsSeq(string(out)) {
 		file := filepath.Join(work, "reached-"+test)
 		cmd := r.command(ctx, "-test.run", "^"+test+"$")
 		cmd.Env = append(os.Environ(), "MUTANTS_REACHED="+file)

@@ -35,8 +35,7 @@ func inDyingNamespace() error {
 
 // otherwise is the answer with another code and reason.
 func otherwise(err error, code int32, reason metav1.StatusReason) error {
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		status.ErrStatus.Code, status.ErrStatus.Reason = code, reason
 	}
 	return err

@@ -101,7 +101,7 @@ func TestAddAndDue(t *testing.T) {
 }
 
 func TestNext(t *testing.T) {
-	at := func(d time.Duration) time.Time { return testNow.Add(d) }
+	at := testNow.Add
 	waiting := &tracked{stage: stageWaiting, next: at(5 * time.Second)}
 	leaving := &tracked{stage: stageLeaving, next: at(time.Second), deleted: &metav1.Time{Time: at(3 * time.Second)}}
 	evicted := &tracked{stage: stageLeaving, next: at(time.Second)}

@@ -50,6 +50,7 @@ var (
 	preflightPassed = verdict{v1alpha1.ConditionPreflightPassed, metav1.ConditionTrue, v1alpha1.ReasonPreflightPassed}
 	loggedIn        = verdict{v1alpha1.ConditionAuthenticated, metav1.ConditionTrue, v1alpha1.ReasonLoggedIn}
 	keyChanged      = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionFalse, v1alpha1.ReasonHostKeyChanged}
+	anotherHost     = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionFalse, v1alpha1.ReasonAnotherHost}
 	keyPinned       = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonPinned}
 	keyFirstUse     = verdict{v1alpha1.ConditionHostKeyTrusted, metav1.ConditionTrue, v1alpha1.ReasonFirstUse}
 )

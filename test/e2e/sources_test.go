@@ -746,7 +746,7 @@ func TestSourceMachine(t *testing.T) {
 	t.Run("another address", func(t *testing.T) {
 		setMachineStatus(t, ns, "w", "Running", internalIP(moved.Address()))
 		// It is another host with another key, of which nobody has said that it is the same.
-		instance := waitFor(t, ns, "w", keyChanged)
+		instance := waitFor(t, ns, "w", anotherHost)
 		if instance.Spec.Address != moved.Address() {
 			t.Errorf("the address is %s, want %s", instance.Spec.Address, moved.Address())
 		}

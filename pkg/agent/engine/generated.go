@@ -90,8 +90,8 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 		if isLayer(path) && a.System.RemoveLayer(path) == nil {
 			return 0, nil
 		}
-		names, err := a.System.Names(path)
-		if err != nil {
+		var names []string
+		if names, err = a.System.Names(path); err != nil {
 			return 1, err
 		}
 		if isLayer(path + `\0`) {

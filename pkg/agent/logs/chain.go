@@ -73,13 +73,13 @@ func (c *chain) begin(seg *segment, off int64, older []generation) {
 	c.remember(older)
 }
 
-// beginAt is begin for a place in one of the generations that were listed.
-func (c *chain) beginAt(list []generation, i int, off int64) error {
+// beginAt is begin for the beginning of one of the generations that were listed.
+func (c *chain) beginAt(list []generation, i int) error {
 	seg, err := c.series.openListed(list[i])
 	if err != nil {
 		return err
 	}
-	c.begin(seg, off, list[:i])
+	c.begin(seg, 0, list[:i])
 	return nil
 }
 
@@ -311,7 +311,7 @@ func (c *chain) open() (bool, error) {
 		return false, c.tolerate(err)
 	}
 	// It did not exist before, so all of it is new.
-	if err := c.beginAt(list, 0, 0); err != nil {
+	if err := c.beginAt(list, 0); err != nil {
 		return false, c.tolerate(err)
 	}
 	return true, nil

@@ -248,9 +248,9 @@ func (o *opener) begin(src *fileSource, exact bool, from *resume) error {
 		for at > first && !all[at-1].mtime.Before(f.since) {
 			at--
 		}
-		return c.beginAt(all, at, 0)
+		return c.beginAt(all, at)
 	}
-	return c.beginAt(all, last, 0)
+	return c.beginAt(all, last)
 }
 
 // beginPrevious reads what was rotated away last, and nothing else.
@@ -258,7 +258,7 @@ func beginPrevious(c *chain, all []generation) error {
 	for i := len(all) - 1; i >= 0; i-- {
 		if g := all[i]; !g.current && g.size > 0 {
 			c.pinned, c.stop = true, &all[i]
-			return c.beginAt(all, i, 0)
+			return c.beginAt(all, i)
 		}
 	}
 	return &api.LogError{Code: 404, Reason: api.LogNotFound, Message: fmt.Sprintf(
@@ -315,7 +315,7 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	c := &src.chain
 	if m == nil {
 		// The log did not exist then, so all of it is new.
-		return c.beginAt(all, 0, 0)
+		return c.beginAt(all, 0)
 	}
 	gap := "the file that was being read is gone; continuing with the oldest one after it"
 	for i, g := range all {
@@ -351,8 +351,8 @@ func resumeFile(src *fileSource, all []generation, m *fileMark) error {
 	src.missing = gap
 	for i, g := range all {
 		if g.size > 0 && g.mtime.UnixNano() >= m.Modified {
-			return c.beginAt(all, i, 0)
+			return c.beginAt(all, i)
 		}
 	}
-	return c.beginAt(all, len(all)-1, 0)
+	return c.beginAt(all, len(all)-1)
 }

@@ -21,8 +21,8 @@ var (
 
 // driverInfo is DriverInfo of hcsshim.
 type driverInfo struct {
-	flavour int // 1: the filter driver, which all layers of containerd use
-	home    *uint16
+	kind int // 1: the filter driver, which all layers of containerd use
+	home *uint16
 }
 
 // RemoveLayer implements [engine.System]. A layer that its container left mounted is unmounted.
@@ -36,7 +36,7 @@ func (s *windowsSystem) RemoveLayer(path string) error {
 	if err != nil {
 		return err
 	}
-	info := &driverInfo{flavour: 1, home: words[0]}
+	info := &driverInfo{kind: 1, home: words[0]}
 	var result uintptr
 	for _, p := range []*windows.LazyProc{procUnprepareLayer, procDeactivateLayer, procDestroyLayer} {
 		// The first two fail for a layer that is not mounted.

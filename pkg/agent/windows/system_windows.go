@@ -264,9 +264,7 @@ func (s *serviceHandler) Execute(_ []string, requests <-chan svc.ChangeRequest, 
 				status <- stopping
 				cancel()
 				if progress == nil {
-					ticker := time.NewTicker(stopProgress)
-					defer ticker.Stop()
-					progress = ticker.C
+					progress = time.Tick(stopProgress)
 				}
 			default:
 			}

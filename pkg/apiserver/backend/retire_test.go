@@ -65,7 +65,7 @@ func TestRetireWithNamespace(t *testing.T) {
 				going := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: test.namespace, DeletionTimestamp: &metav1.Time{Time: time.Now()}}}
 				informer.OnUpdate(nil, going)
 				informer.OnUpdate(nil, going)
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
 				_, err := client.Resource(apiServices).Get(ctx, apiService, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) != test.gone {
 					t.Errorf("the APIService: %v, want it gone: %t", err, test.gone)
