@@ -29,6 +29,8 @@ type snapshot struct {
 	paused string
 	// duplicate says which other instance stands for the host. Empty: none.
 	duplicate string
+	// takesOver: that one was deleted, and has handed the host over to this one with its Node.
+	takesOver bool
 	// observation is what the last probe saw, if it still applies. Nil: there is none,
 	// and what the status says stays.
 	observation *observation
@@ -389,7 +391,9 @@ func (e *evaluation) upToDate() {
 func (e *evaluation) nodeReady() {
 	const condition = v1alpha1.ConditionNodeReady
 	if e.duplicate != "" {
-		e.status.Node = nil
+		if !e.takesOver {
+			e.status.Node = nil
+		}
 		e.wait(condition)
 		return
 	}

@@ -99,6 +99,14 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1
 	return first, nil
 }
 
+// takesOver says whether a host was handed over to an instance by one that was deleted and is
+// not known to be gone yet.
+func takesOver(instance, from *v1alpha1.WindowsInstance) bool {
+	node, theirs := instance.Status.Node, from.Status.Node
+	return !from.DeletionTimestamp.IsZero() && node != nil && theirs != nil && node.UID == theirs.UID &&
+		instance.Status.MachineID != "" && instance.Status.MachineID == from.Status.MachineID
+}
+
 // describeDuplicate names the other instance only to those who may know of it.
 func describeDuplicate(instance, other *v1alpha1.WindowsInstance) string {
 	if other.Namespace != instance.Namespace {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -145,6 +146,34 @@ func TestReconcileDuplicateMachine(t *testing.T) {
 	other.Status.MachineID = "firmware-2/windows-2"
 	if duplicate, err := findDuplicate(t.Context(), f.client, other, nil, homeNamespace); err != nil || duplicate != nil {
 		t.Errorf("two machines with one host key are one: %v, %v", duplicate, err)
+	}
+}
+
+// A host that is handed over keeps its Node while the instance that had it is still seen.
+func TestTakesOver(t *testing.T) {
+	with := func(machine string, uid types.UID, deleted bool) *v1alpha1.WindowsInstance {
+		i := newInstance("win-1", "10.1.42.1")
+		i.Status.MachineID, i.Status.Node = machine, &v1alpha1.NodeReference{Name: "node", UID: uid}
+		if deleted {
+			i.DeletionTimestamp = new(metav1.NewTime(testNow))
+		}
+		return i
+	}
+	heir := with("m", "u", false)
+	for name, tt := range map[string]struct {
+		from *v1alpha1.WindowsInstance
+		want bool
+	}{
+		"handed over":     {with("m", "u", true), true},
+		"not deleted":     {with("m", "u", false), false},
+		"another machine": {with("n", "u", true), false},
+		"another Node":    {with("m", "v", true), false},
+	} {
+		got := takesOver(heir, tt.from)
+		status := evaluate(snapshot{instance: heir, now: testNow, duplicate: "Another one has it.", takesOver: got})
+		if got != tt.want || (status.Node != nil) != tt.want {
+			t.Errorf("%s: %t, Node %v", name, got, status.Node)
+		}
 	}
 }
 

@@ -67,11 +67,14 @@ func sharesKey(deleted, other *v1alpha1.WindowsInstance) bool {
 	})
 }
 
-// probed says whether it is known which host an instance has, or why that cannot be known.
+// probed says whether it is known which host an instance has, or why that cannot be known. A
+// name that DNS does not have yet, and a host that is about to boot, say neither.
 func probed(instance *v1alpha1.WindowsInstance) bool {
 	return instance.Status.MachineID != "" || slices.ContainsFunc(instance.Status.Conditions, func(c metav1.Condition) bool {
 		switch c.Type {
-		case v1alpha1.ConditionResolved, v1alpha1.ConditionReachable, v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated:
+		case v1alpha1.ConditionResolved:
+			return c.Reason == v1alpha1.ReasonDuplicateHost
+		case v1alpha1.ConditionHostKeyTrusted, v1alpha1.ConditionAuthenticated:
 			return c.Status == metav1.ConditionFalse
 		}
 		return false
@@ -82,7 +85,8 @@ func probed(instance *v1alpha1.WindowsInstance) bool {
 // have in a moment. False: there is no such instance.
 func (s snapshot) inherit() (action, bool) {
 	status := &s.instance.Status
-	if len(status.HostKeys) == 0 || status.NewestOperation(v1alpha1.OperationRemove) != nil {
+	removal := status.NewestOperation(v1alpha1.OperationRemove)
+	if len(status.HostKeys) == 0 || removal != nil && !removal.HostUnreached() {
 		return action{}, false // nothing is known that could be handed over, or it is too late
 	}
 	switch {

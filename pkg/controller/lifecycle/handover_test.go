@@ -52,6 +52,7 @@ func TestHeir(t *testing.T) {
 		return func(i *v1alpha1.WindowsInstance) { i.Status.Addresses = addresses }
 	}
 	refused := condition(v1alpha1.ConditionReachable, metav1.ConditionFalse, v1alpha1.ReasonConnectionRefused)
+	unknown := condition(v1alpha1.ConditionResolved, metav1.ConditionFalse, v1alpha1.ReasonNameNotResolved)
 	old := member("old", "10.0.0.5", deleted(0), func(i *v1alpha1.WindowsInstance) {
 		i.CreationTimestamp = *ago(time.Hour)
 	})
@@ -69,7 +70,8 @@ func TestHeir(t *testing.T) {
 		{"another key", member("new", "10.0.0.9", keys("BBBB")), false, false},
 		{"another host that got its address", member("new", "10.0.0.5", fresh, keys("BBBB")), false, true},
 		{"another port", member("new", "10.0.0.5", fresh, func(i *v1alpha1.WindowsInstance) { i.Spec.Port = 2222 }), false, true},
-		{"cannot be reached", member("new", "10.0.0.9", fresh, refused), false, false},
+		{"cannot be reached yet", member("new", "10.0.0.9", fresh, refused), false, true},
+		{"a name that is not in DNS yet", member("new", "host5.example.com", fresh, unknown), false, true},
 		{"of another pool", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Spec.PoolRef = nil }), false, false},
 		{"of another namespace", member("new", "10.0.0.5", duplicate, func(i *v1alpha1.WindowsInstance) { i.Namespace = "other" }), false, false},
 		{"deleted as well", member("new", "10.0.0.5", duplicate, deleted(0)), false, false},
@@ -81,6 +83,20 @@ func TestHeir(t *testing.T) {
 				t.Errorf("got %v, awaited %v", got, awaited)
 			}
 		})
+	}
+}
+
+// The heir of a host may show itself after the host could not be reached to be cleaned, which
+// has changed nothing. After any other attempt it is too late.
+func TestInheritAfterAnAttempt(t *testing.T) {
+	for step, want := range map[string]bool{v1alpha1.StepConnect: true, v1alpha1.StepCleanup: false} {
+		old := newInstance(has(revision1), held, keys("AAAA"), deleted(time.Hour), ops(op(remove, failed, time.Minute, func(o *v1alpha1.Operation) {
+			o.Steps = []v1alpha1.OperationStep{{Name: step, State: v1alpha1.StepFailed}}
+		})))
+		a, ok := (snapshot{instance: old, heir: member("new", "10.0.0.9"), now: testNow}).inherit()
+		if ok != want || want && a.do != doHandOver {
+			t.Errorf("failed in step %s: %s, %t", step, a.do, ok)
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ func (l limit) ration(p *plan, recent []v1alpha1.PoolRemoval, now time.Time) rem
 	} else {
 		r.waiting = fresh
 	}
-	r.now = going[:min(len(going), max(0, removalsAtOnce-len(p.leaving)))]
+	r.now = going[:min(len(going), max(0, removalsAtOnce-len(p.leaving)+p.unreached))]
 	r.later = len(going) - len(r.now)
 	for _, instance := range r.now {
 		if !begun[instance.Name] {
@@ -96,6 +96,9 @@ func (l limit) ration(p *plan, recent []v1alpha1.PoolRemoval, now time.Time) rem
 	}
 	return r
 }
+
+// laterInterval is when to look again whether further removals can begin.
+const laterInterval = time.Minute
 
 // String says it in the middle of a sentence.
 func (l limit) String() string {

@@ -32,13 +32,15 @@ func TestRation(t *testing.T) {
 		name    string
 		hosts   int    // h00, h01, … were made two hours ago
 		leaving string // those that are being deleted
-		remove  string // those that no entry asks for
-		recent  []v1alpha1.PoolRemoval
-		limit   string // default: 10%
-		now     string
-		waiting string
-		later   int
-		records string // after the decision
+		// how many of them wait for a host that does not answer
+		unreached int
+		remove    string // those that no entry asks for
+		recent    []v1alpha1.PoolRemoval
+		limit     string // default: 10%
+		now       string
+		waiting   string
+		later     int
+		records   string // after the decision
 	}{
 		{name: "nothing", hosts: 3},
 		{name: "one of one", hosts: 1, remove: "h00", now: "h00", records: "h00"},
@@ -53,6 +55,7 @@ func TestRation(t *testing.T) {
 		{name: "being removed by whomever", hosts: 3, leaving: "h00", remove: "h01", waiting: "h01"},
 		{name: "being removed, and recorded, counts once", hosts: 20, leaving: "h00", remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h00", time.Minute)}, now: "h01", records: "h00 h01"},
 		{name: "three at a time", hosts: 50, remove: "h01 h02 h03 h04 h05", now: "h01 h02 h03", later: 2, records: "h01 h02 h03"},
+		{name: "dead hosts hold up no other", hosts: 49, leaving: "h02 h03 h04", unreached: 2, remove: "h05", now: "h05", records: "h05"},
 		{name: "the next ones", hosts: 49, leaving: "h02 h03", remove: "h04 h05",
 			recent: []v1alpha1.PoolRemoval{ago("gone", time.Minute), ago("h02", time.Minute), ago("h03", time.Minute)}, now: "h04", later: 1, records: "gone h02 h03 h04"},
 		{name: "recorded, and not deleted when the controller died", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h01", records: "h01"},
@@ -73,6 +76,7 @@ func TestRation(t *testing.T) {
 				name := fmt.Sprintf("h%02d", i)
 				p.ours[name] = &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}}
 			}
+			p.unreached = tt.unreached
 			for name := range strings.FieldsSeq(tt.leaving) {
 				p.leaving[name] = true
 			}

@@ -33,6 +33,8 @@ type plan struct {
 	remove []*v1alpha1.WindowsInstance
 	// leaving has the names of the instances of the ConfigMap that are being deleted already.
 	leaving map[string]bool
+	// unreached is how many of these wait for a host that does not answer, which may be for ever.
+	unreached int
 	// kept is how many instances stay as they are because their entry has a problem.
 	kept int
 	// problems are the entries that cannot be used.
@@ -97,6 +99,9 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		switch {
 		case deleted(instance):
 			p.leaving[name] = true
+			if removal := instance.Status.NewestOperation(v1alpha1.OperationRemove); removal != nil && removal.HostUnreached() {
+				p.unreached++
+			}
 		case wanted[name]:
 		case hasKey && bad[key]:
 			p.kept++

@@ -134,7 +134,11 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 	} else {
 		err = r.converge(ctx, cm, pool, &p, &d)
 	}
-	return r.limit.expiry(d.recent), err
+	again = r.limit.expiry(d.recent)
+	if soon := r.now().Add(laterInterval); d.later > 0 && (again.IsZero() || soon.Before(again)) {
+		again = soon // how the removals before it go does not wake this controller
+	}
+	return again, err
 }
 
 // forgetDeleted forgets the instances of which the cache knows that they were deleted.
