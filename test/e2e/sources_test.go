@@ -702,7 +702,7 @@ func TestSourceMachine(t *testing.T) {
 		internalIP("fd00::17"), internalIP(host.Address()))
 	instance := waitFor(t, ns, "w", preflightPassed)
 	want := v1alpha1.WindowsInstanceSpec{Address: host.Address(), Port: 22, Username: "Administrator", ProviderID: "test:///w",
-		Removal: &v1alpha1.RemovalOptions{AfterSeconds: new(int64(300))}}
+		Removal: &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalClean, AfterSeconds: new(int64(300))}}
 	if got := asJSON(t, instance.Spec); got != asJSON(t, want) {
 		t.Errorf("the spec is\n%s\nwant\n%s", got, asJSON(t, want))
 	}
