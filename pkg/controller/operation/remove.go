@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 )
 
 // claim finds out, before anything is done to a host that is to be removed, whether an operation
@@ -61,19 +62,12 @@ func (e *execution) cleanup(ctx context.Context) (result, error) {
 	return r, nil
 }
 
-// maxLeft is how much of what is still in use is named.
-const maxLeft = 5
-
 // describeLeft says what of ours is on the host after it was cleaned.
 func describeLeft(atBoot []string) string {
 	if len(atBoot) == 0 {
 		return "Nothing of ours is on the host any more."
 	}
-	named, more := atBoot, ""
-	if n := len(named) - maxLeft; n > 0 {
-		named, more = named[:maxLeft], fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("Nothing of ours runs on the host any more. Still in use, and removed when Windows restarts the next time: %s%s.", strings.Join(named, ", "), more)
+	return fmt.Sprintf("Nothing of ours runs on the host any more. Still in use, and removed when Windows restarts the next time: %s.", message.Enumerate(atBoot, maxNamed))
 }
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {

@@ -69,9 +69,9 @@ func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
 // FoundAtAddress says whether the host of an instance was found at spec.address, or nothing speaks against
 // that: not if the host is known, and was at other addresses so far.
 func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
-	at, err := netip.ParseAddr(instance.Spec.Address)
+	_, err := netip.ParseAddr(instance.Spec.Address)
 	return err != nil || instance.Status.MachineID == "" ||
-		slices.Contains(instance.Status.Addresses, at.Unmap().String())
+		slices.Contains(instance.Status.Addresses, CanonicalAddress(instance.Spec.Address))
 }
 
 // Endpoints is where an instance is contacted, as far as IP addresses are known: those
