@@ -63,7 +63,7 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	st, err := openStore(k.System)
-	if err != nil || st.Applied == "" || st.Applying != "" {
+	if err != nil || st.Applied == "" {
 		return drift, err
 	}
 	bundle, err := readApplied(k.System)
@@ -71,7 +71,12 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 		return drift, err
 	}
 	drift.Revision = st.Applied
-	return drift, errors.Join(k.rotateLogs(&bundle.Document), k.heal(ctx, st, bundle, &drift))
+	// Also on a host that is half way, which may stay so for long: its programs write on.
+	err = k.rotateLogs(&bundle.Document)
+	if st.Applying == "" {
+		err = errors.Join(err, k.heal(ctx, st, bundle, &drift))
+	}
+	return drift, err
 }
 
 // heal repairs what it may and records it.

@@ -143,7 +143,7 @@ func TestRunRotates(t *testing.T) {
 		{name: "cannot be rotated", error: "the file system cannot", change: func(f *fake) {
 			f.failing[`RotateLog C:\var\log\x\x.log`] = errors.New("the file system cannot")
 		}},
-		{name: "an apply did not get to its end", change: func(f *fake) {
+		{name: "an apply did not get to its end", want: true, change: func(f *fake) {
 			other := b
 			other.Document.Files = []config.File{textFile(`C:\var\log\x\file`, "x", config.OnChange{Impact: config.ImpactNone})}
 			f.failing[`WriteFile C:\var\log\x\file`] = errors.New("disk full")

@@ -21,8 +21,8 @@ type RunOptions struct {
 }
 
 // Run repairs the host until ctx ends, according to the last document that was applied
-// completely, and rotates the logs in it. It does nothing while a document is being applied, or
-// was not applied completely. It returns nil.
+// completely, and rotates the logs in it. It does nothing while a document is being applied, and
+// repairs nothing after one was not applied completely. It returns nil.
 func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 	if o.Every == 0 {
 		o.Every = time.Minute

@@ -76,6 +76,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if node == nil || node.UID != instance.Status.Node.UID || !node.DeletionTimestamp.IsZero() || !owned(instance, node) {
 		return reconcile.Result{}, nil
 	}
+	pool, err := object.PoolOf(ctx, r.client, instance)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	// Where there is no such pool at the moment, what came of it stays.
+	if pool == nil && instance.Spec.PoolRef != nil || object.PausedBy(instance, pool) != "" {
+		return reconcile.Result{}, nil
+	}
 	problem, err := r.refusal(ctx, instance, node.Name)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -85,9 +93,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: reconsiderInterval}, nil
 	}
 	r.reporter.Report(instance, reasonNodeNameUnknown, nil)
-	template, ok, err := r.template(ctx, instance)
-	if err != nil || !ok {
-		return reconcile.Result{}, err
+	var template *v1alpha1.PoolTemplate
+	if pool != nil {
+		template = &pool.Spec.Template
 	}
 	if err := r.write(ctx, instance, template, node); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -98,16 +106,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, nil
-}
-
-// template returns that of the pool of an instance, nil if it is in none. False: there is
-// no such pool at the moment, and what came of it stays.
-func (r *Reconciler) template(ctx context.Context, instance *v1alpha1.WindowsInstance) (*v1alpha1.PoolTemplate, bool, error) {
-	pool, err := object.PoolOf(ctx, r.client, instance)
-	if err != nil || pool == nil {
-		return nil, instance.Spec.PoolRef == nil, err
-	}
-	return &pool.Spec.Template, true, nil
 }
 
 // problem is why a Node is left alone.

@@ -190,8 +190,9 @@ func TestReconcile(t *testing.T) {
 		node     *corev1.Node
 		others   []client.Object
 		// untouched: nothing is written.
-		untouched bool
-		event     string
+		untouched  bool
+		pausedPool bool
+		event      string
 		// The labels and annotations that the Node has besides those that it had.
 		labels, annotations map[string]string
 		taints, providerID  string
@@ -241,6 +242,7 @@ func TestReconcile(t *testing.T) {
 		{name: "never configured", instance: host(func(i *v1alpha1.WindowsInstance) { setConfigured(i, metav1.ConditionFalse) }), pool: newPool(nil), untouched: true},
 		{name: "a host that is only watched", instance: host(func(i *v1alpha1.WindowsInstance) { i.Finalizers = nil }), pool: newPool(nil), untouched: true},
 		{name: "paused", instance: host(func(i *v1alpha1.WindowsInstance) { i.Spec.Paused = true }), pool: newPool(nil), untouched: true},
+		{name: "the pool is paused", instance: host(), pool: newPool(nil, v1alpha1.NodeTaint{Key: "team", Value: "a", Effect: "NoExecute"}), pausedPool: true, untouched: true},
 		{name: "being removed", instance: host(func(i *v1alpha1.WindowsInstance) { i.DeletionTimestamp = ptr.To(metav1.Now()) }), pool: newPool(nil), untouched: true},
 		{name: "the pool is not there", instance: host(), untouched: true},
 		{name: "another Node of the same name", instance: host(func(i *v1alpha1.WindowsInstance) { i.Status.Node.UID = "before" }), pool: newPool(nil), untouched: true},
@@ -263,6 +265,7 @@ func TestReconcile(t *testing.T) {
 			}
 			objects := append([]client.Object{tt.instance, node.DeepCopy()}, tt.others...)
 			if tt.pool != nil {
+				tt.pool.Spec.Paused = tt.pausedPool
 				objects = append(objects, tt.pool)
 			}
 			s := newSetup(t, objects...)
