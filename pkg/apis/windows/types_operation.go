@@ -45,6 +45,7 @@ type Operation struct {
 	Revision          string
 	Impact            ChangeImpact
 	HostChanged       bool
+	JoinsAgain        bool
 	CancelRequestedBy string
 	CancelRequestedAt *metav1.Time
 }

@@ -44,7 +44,7 @@ func objectionTo(h *identity.Host, node *corev1.Node) *objection {
 	case !reports(node, h.Addresses):
 		return &objection{reasonNodeElsewhere, fmt.Sprintf("the host is joining as node %s, which does not report an address that the host is known to have: "+
 			"if the Node is a left-over of this host, delete it", node.Name)}
-	case reporting(node):
+	case object.KubeletReports(node):
 		return &objection{reasonNodeReporting, fmt.Sprintf("the host is joining as node %s, for which a kubelet reports: that one has a certificate", node.Name)}
 	}
 	return nil
@@ -56,11 +56,4 @@ func reports(node *corev1.Node, addresses []netip.Addr) bool {
 		addr, err := netip.ParseAddr(a.Address)
 		return err == nil && slices.Contains(addresses, identity.Canonical(addr))
 	})
-}
-
-// reporting says whether a kubelet speaks for a Node, as far as the cluster knows: it makes the
-// condition Ready Unknown when none does.
-func reporting(node *corev1.Node) bool {
-	ready := object.NodeReady(node)
-	return ready != nil && ready.Status != corev1.ConditionUnknown
 }

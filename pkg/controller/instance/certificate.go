@@ -6,25 +6,21 @@ package instance
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose/preflight"
 )
 
 // cannotReport says why the kubelet of a configured host cannot speak for its Node until it
-// joins the cluster again, empty if it can. As long as the Node is ready, it does.
+// joins the cluster again, empty if it can, or nothing is known.
 func (e *evaluation) cannotReport() string {
-	report := e.observation.report
-	certificate := report.configuration.KubeletCertificate
-	if !certificate.Useless() {
+	if e.observation == nil || e.observation.report == nil {
 		return ""
 	}
-	if e.node != nil {
-		if ready := object.NodeReady(e.node); ready != nil && ready.Status == corev1.ConditionTrue {
-			return ""
-		}
+	report := e.observation.report
+	certificate := report.configuration.KubeletCertificate
+	if !certificate.Useless() || object.KubeletReports(e.node) {
+		return ""
 	}
 	text := "The host has to join the cluster again, which the controller has it do: " + certificate.String() + "."
 	if certificate.Problem == api.CertificateExpired && slices.ContainsFunc(report.findings, func(f preflight.Finding) bool { return f.Code == preflight.ClockSkew }) {

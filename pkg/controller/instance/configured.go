@@ -87,7 +87,7 @@ func (e *evaluation) desired() {
 func (e *evaluation) configured() {
 	const condition = v1alpha1.ConditionConfigured
 	last := e.status.NewestOperation(v1alpha1.OperationReconfigure)
-	current := e.status.CurrentRevision
+	current, cannotReport := e.status.CurrentRevision, e.cannotReport()
 	switch {
 	case !e.managed:
 		e.set(condition, metav1.ConditionUnknown, v1alpha1.ReasonNotManaged, "The controller has no payload, or the cluster is OpenShift: the host is watched, and nothing is configured on it.")
@@ -119,8 +119,8 @@ func (e *evaluation) configured() {
 	case e.observation.report.configuration.ApplyingRevision != "":
 		e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring,
 			"The configuration with revision %s was interrupted and will continue.", v1alpha1.ShortRevision(e.observation.report.configuration.ApplyingRevision))
-	case current != "" && e.cannotReport() != "":
-		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKubeletCertificateUnusable, e.cannotReport())
+	case current != "" && cannotReport != "":
+		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonKubeletCertificateUnusable, cannotReport)
 	case current == "":
 		e.set(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "The host is fit to be a node and is about to be configured.")
 	default:

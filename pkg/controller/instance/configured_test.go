@@ -149,6 +149,8 @@ func TestEvaluateConfigured(t *testing.T) {
 			[]string{"False/KubeletCertificateUnusable", "True/RevisionCurrent", "False/KubeletCertificateUnusable"}, nil, v1alpha1.InstanceConnected},
 		{"the certificate seems to be that of another node, and the Node is ready", snapshot{instance: known(t), observation: withCertificate(api.KubeletCertificate{Problem: api.CertificateOtherNode}), node: ready},
 			[]string{"True/Configured", "True/RevisionCurrent", "True/AllChecksPassed"}, nil, v1alpha1.InstanceReady},
+		{"the certificate seems to have expired, and a kubelet reports that the Node is not ready", snapshot{instance: known(t), observation: withCertificate(expired), node: newNode("win-1", "10.1.42.1", corev1.ConditionFalse)},
+			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceJoining},
 		{"the certificate is good and the Node is not ready", snapshot{instance: known(t), observation: withCertificate(api.KubeletCertificate{}), node: notReady},
 			[]string{"True/Configured", "True/RevisionCurrent", "False/NodeNotReady"}, nil, v1alpha1.InstanceJoining},
 		{"joins again", snapshot{instance: reconfigured(t, revision1, v1alpha1.OperationRunning), observation: withCertificate(expired), node: notReady},

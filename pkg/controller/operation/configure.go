@@ -5,7 +5,6 @@ package operation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,8 +25,8 @@ const (
 	// what others say about its Node, its network above all. What comes later is a new
 	// configuration.
 	inputsPatience = 2 * time.Minute
-	// orphanPatience is for how long a Node may stay ready whose kubelet is gone. The cluster
-	// takes the word of a kubelet for less than a minute unless it was configured otherwise
+	// orphanPatience is for how long a kubelet that is gone may seem to report. The cluster
+	// takes its word for less than a minute unless it was configured otherwise
 	// (--node-monitor-grace-period of kube-controller-manager).
 	orphanPatience = 3 * time.Minute
 )
@@ -49,7 +48,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	built, plan, err := e.buildAndPlan(ctx, e.joins())
+	built, plan, err := e.buildAndPlan(ctx, e.operation().Node == nil) // what an earlier plan found out may be over
 	if err != nil {
 		return result{}, err
 	}
@@ -64,10 +63,9 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	impact := planImpact(plan)
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
-		op.Revision, op.Impact = built.Revision, impact
+		op.Revision, op.Impact, op.JoinsAgain = built.Revision, impact, again
 		if join := op.FindStep(v1alpha1.StepJoin); again && join != nil {
-			// An earlier plan may not have needed it. That it says why is how it is known to be needed.
-			*join = v1alpha1.OperationStep{Name: join.Name, State: v1alpha1.StepPending, Message: why}
+			*join = v1alpha1.OperationStep{Name: join.Name, State: v1alpha1.StepPending} // an earlier plan may not have needed it
 		}
 	}); err != nil {
 		return result{}, err
@@ -130,23 +128,15 @@ func (e *execution) dropNode(ctx context.Context) (string, error) {
 	return "Nothing that was put on the host exists any more: the host was reinstalled. " + done.message + " ", nil
 }
 
-// orphaned makes sure that no kubelet speaks for the Node of a host that has none: it waits
-// until the Node is not ready any more. One that stays so belongs to another machine, to
-// which a wrong address or provider ID leads, and must not be deleted.
+// orphaned makes sure that no kubelet speaks for the Node of a host that has none. One that goes
+// on belongs to another machine, to which a wrong address or provider ID leads, and must not be
+// deleted.
 func (e *execution) orphaned(ctx context.Context) error {
-	name := e.operation().Node.Name
-	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, orphanPatience)
-	err := e.waitUntil(ctx, until, fmt.Sprintf("The host was reinstalled. Waiting until its former Node %s is no longer ready.", name), func(ctx context.Context) (string, error) {
-		node, err := e.readNode(ctx, name)
-		if err != nil || node == nil || node.UID != e.operation().Node.UID || unready(node) != "" {
-			return "", err
-		}
-		return "a kubelet still reports for it", nil
-	})
-	if err == nil || ctx.Err() != nil || errors.Is(err, errOver) {
-		return err
+	reports, err := e.awaitSilence(ctx, orphanPatience, "The host was reinstalled.")
+	if err == nil && reports {
+		return fmt.Errorf("a kubelet reports for Node %s, which has the address or provider ID of this host, but the host has no kubelet: the Node is probably that of another machine; correct spec.address or spec.providerID", e.operation().Node.Name)
 	}
-	return fmt.Errorf("Node %s has the address or provider ID of this host and is still ready (%w), but the host has no kubelet: it is probably another machine; correct spec.address or spec.providerID", name, err)
+	return err
 }
 
 // blank says whether a host was never configured, by us or by others. What could not be read

@@ -69,6 +69,8 @@ func TestConfigure(t *testing.T) {
 		wantRestarts int
 		wantDrains   int
 		wantCordoned bool
+		// wantMissing: the host has not joined again.
+		wantMissing bool
 	}{
 		{
 			name: "nothing to do", set: func(f *fixture, _ *scriptedConfiguration) {
@@ -158,18 +160,35 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkkk kkkk kkSSS",
 		},
 		{
+			name: "its certificate has expired, and a kubelet reports that the Node is not ready", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.losesCertificate()
+				f.host.is = "old"
+				f.reportsReady(corev1.ConditionFalse)
+				f.host.onApplied = func(string) { f.reportsReady(corev1.ConditionTrue) }
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantApplies: []string{"new Restart"},
+		},
+		{
 			name: "its certificate has expired, and it gets no other one", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.losesCertificate()
 				f.kubeletIsGone()
 			},
 			want: failed, wantSteps: "SSSS Skkkk Skkk Fkkkk", wantApplies: []string{"new with token Restart"}, wantCordoned: true,
+			wantMissing: true,
 			wantMessage: []string{"did not get a client certificate within 10m", "expired at 2026-01-02T03:04:05Z by the clock of the host", "kubectl get csr"},
 		},
 		{
 			name: "it has the Node of another machine", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
 			},
-			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"is still ready (a kubelet still reports for it), but the host has no kubelet", "correct spec.address or spec.providerID"},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"A kubelet reports for Node win-1, which has the address", "but the host has no kubelet", "correct spec.address or spec.providerID"},
+		},
+		{
+			name: "it has the Node of another machine, which is not ready", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.is, f.host.recorded, f.host.impact = "", "", config.ImpactRestart
+				f.reportsReady(corev1.ConditionFalse)
+			},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{"the Node is probably that of another machine"},
 		},
 		{
 			name: "it does not join", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) { f.host.is = "" }, want: failed,
@@ -386,8 +405,8 @@ func TestConfigure(t *testing.T) {
 				tt.set(f, c)
 			}
 			op := f.finish()
-			if op.Phase != tt.want {
-				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			if op.Phase != tt.want || op.JoinsAgain != tt.wantMissing {
+				t.Errorf("it is %s, joins again %v: %s", op.Phase, op.JoinsAgain, op.Message)
 			}
 			if got := short(op); got != tt.wantSteps {
 				t.Errorf("the steps are %s, want %s: %s\n%s", got, tt.wantSteps, op.Message, strings.Join(states(op), " "))

@@ -296,20 +296,19 @@ func (f *fixture) losesCertificate() {
 func (f *fixture) rejoins() {
 	f.host.onApplied = func(string) {
 		f.host.certificate = &api.KubeletCertificate{}
-		node := f.node()
-		node.Status.Conditions[0].Status = corev1.ConditionTrue
-		if _, err := f.kube.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{}); err != nil {
-			f.t.Error(err)
-		}
+		f.reportsReady(corev1.ConditionTrue)
 	}
 }
 
 // kubeletIsGone has the cluster see that nobody speaks for the Node any more.
-func (f *fixture) kubeletIsGone() {
+func (f *fixture) kubeletIsGone() { f.reportsReady(corev1.ConditionUnknown) }
+
+// reportsReady changes what the cluster knows of the Node.
+func (f *fixture) reportsReady(status corev1.ConditionStatus) {
 	node := f.node()
-	node.Status.Conditions[0].Status = corev1.ConditionUnknown
-	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(f.t.Context(), node, metav1.UpdateOptions{}); err != nil {
-		f.t.Fatal(err)
+	node.Status.Conditions[0].Status = status
+	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Error(err)
 	}
 }
 

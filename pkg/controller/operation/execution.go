@@ -261,6 +261,7 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 		if done.node != nil {
 			op.Node = done.node
 		}
+		op.JoinsAgain = op.JoinsAgain && !done.joined
 		for other, why := range done.skips {
 			if step := op.FindStep(other); step != nil && step.State == v1alpha1.StepPending {
 				end(step, v1alpha1.StepSkipped, why, ended)

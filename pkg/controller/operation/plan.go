@@ -48,6 +48,8 @@ type result struct {
 	// node is what the operation works on from now on. It is recorded together with the end
 	// of the step, so that the step is done again if that is interrupted. Nil: as before.
 	node *v1alpha1.OperationNode
+	// joined: the host has joined the cluster again, which is recorded in the same way.
+	joined bool
 	// again is an earlier step from which on the operation is run again, this one
 	// included. Empty: it goes on.
 	again string

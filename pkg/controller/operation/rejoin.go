@@ -5,53 +5,57 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
-// staleReady is for how long a Node may look ready whose kubelet can no longer report: until the
-// cluster notices that, which usually takes less than a minute.
-const staleReady = 90 * time.Second
+// staleReport is for how long a kubelet that can no longer report may seem to: until the cluster
+// notices that, which usually takes less than a minute.
+const staleReport = 90 * time.Second
 
 // joins says whether the operation is to make the host a Node: it is none yet, or the step Plan
-// found out that its kubelet cannot speak for its Node any more, which the step Join then says until
-// it has ended.
-func (e *execution) joins() bool {
-	op := e.operation()
-	if op.Node == nil {
-		return true
-	}
-	plan, join := op.FindStep(v1alpha1.StepPlan), op.FindStep(v1alpha1.StepJoin)
-	return plan != nil && join != nil && plan.Ended() && !join.Ended() && join.Message != ""
-}
+// found out that its kubelet cannot speak for its Node any more.
+func (e *execution) joins() bool { return e.operation().Node == nil || e.operation().MustJoinAgain() }
 
 // joinsAgain says whether a host that has a Node has to join the cluster again, and why, for
-// people: its kubelet has no client certificate that it can use. A Node that stays ready is left
-// alone: whoever reports for it has one.
+// people: its kubelet has no client certificate that it can use. A Node that is reported for is left
+// alone: whoever does so has one.
 func (e *execution) joinsAgain(ctx context.Context, c *api.KubeletCertificate) (again bool, why string, err error) {
 	if e.operation().Node == nil || !c.Useless() {
 		return false, "", nil
 	}
 	name := e.operation().Node.Name
-	var ready bool
-	err = e.waitUntil(ctx, e.deadline(e.operation().FindStep(e.current).StartedAt.Time, staleReady), fmt.Sprintf("The host has to join again: %s. Waiting until its Node %s is no longer ready.", c, name), func(ctx context.Context) (string, error) {
+	reports, err := e.awaitSilence(ctx, staleReport, fmt.Sprintf("The host has to join again: %s.", c))
+	switch {
+	case err != nil:
+		return false, "", err
+	case reports:
+		return false, fmt.Sprintf("A kubelet reports for Node %s, although %s.", name, c), nil
+	}
+	return true, fmt.Sprintf("The host joins the cluster again: %s.", c), nil
+}
+
+// awaitSilence waits until no kubelet reports for the Node of the operation any more, and says
+// whether one still does when that takes too long. why is for people.
+func (e *execution) awaitSilence(ctx context.Context, timeout time.Duration, why string) (reports bool, err error) {
+	name, uid := e.operation().Node.Name, e.operation().Node.UID
+	until := e.deadline(e.operation().FindStep(e.current).StartedAt.Time, timeout)
+	err = e.waitUntil(ctx, until, fmt.Sprintf("%s Waiting until nobody reports for Node %s.", why, name), func(ctx context.Context) (string, error) {
 		node, err := e.readNode(ctx, name)
-		ready = err == nil && node != nil && node.UID == e.operation().Node.UID && unready(node) == ""
-		if err != nil || !ready {
+		reports = err == nil && node != nil && node.UID == uid && object.KubeletReports(node)
+		if err != nil || !reports {
 			return "", err
 		}
-		return "a kubelet still reports for it", nil
+		return "a kubelet still does", nil
 	})
-	switch {
-	case err == nil:
-		return true, fmt.Sprintf("The host joins the cluster again: %s.", c), nil
-	case ready && ctx.Err() == nil:
-		return false, fmt.Sprintf("Node %s is ready, although %s.", name, c), nil
+	if reports && ctx.Err() == nil && !errors.Is(err, errOver) {
+		return true, nil
 	}
-	return false, "", err
+	return false, err
 }
 
 // joinAgain waits until the kubelet of a Node has a client certificate that it can use, and revokes
@@ -78,5 +82,5 @@ func (e *execution) joinAgain(ctx context.Context) (result, error) {
 	if err := e.revokeUsed(ctx); err != nil {
 		return result{}, err
 	}
-	return result{message: fmt.Sprintf("The kubelet of Node %s has a new client certificate.", name)}, nil
+	return result{message: fmt.Sprintf("The kubelet of Node %s has a new client certificate.", name), joined: true}, nil
 }

@@ -54,14 +54,16 @@ func wentDownWith(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	return op
 }
 
-// disturbs says whether a configuration has changed a host that is a node at a cost for it.
+// disturbs says whether a configuration has changed a host that is a node at a cost for it. One whose
+// kubelet could not report was out of service before, as one that is no node yet.
 func disturbs(op *v1alpha1.Operation) bool {
-	return op.Node != nil && op.Impact != v1alpha1.ImpactNone && op.MayHaveChangedHost()
+	return op.Node != nil && !op.JoinsAgain && op.Impact != v1alpha1.ImpactNone && op.MayHaveChangedHost()
 }
 
 // brokenBy returns the configuration that changed a host which is a node at a cost for it, and
 // failed, with none since that succeeded. Nil: there is none. One that failed before it changed
-// the host, as when pods did not leave, says nothing about the desired configuration.
+// the host, as when pods did not leave, says nothing about the desired configuration, nor does one
+// that could not have the host join again.
 func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	var oldest *v1alpha1.Operation
 	for _, op := range status.Operations() {
@@ -79,8 +81,9 @@ func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 		}
 	}
 	// Attempts that failed, as a broken host could not be reached, may have pushed the one
-	// out of the history that broke it. It has left its Node cordoned, which they have found.
-	if oldest != nil && len(status.History) >= v1alpha1.MaxHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
+	// out of the history that broke it. It has left its Node cordoned, which they have found. So does
+	// one that could not have the host join again.
+	if oldest != nil && !oldest.JoinsAgain && len(status.History) >= v1alpha1.MaxHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
 		return oldest
 	}
 	return nil

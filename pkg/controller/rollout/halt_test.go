@@ -76,6 +76,8 @@ func TestBrokenBy(t *testing.T) {
 	inTheDrain.HostChanged = false
 	joining := reconfigured(failed, v1alpha1.ImpactReboot)
 	joining.Node = nil
+	rejoining := reconfigured(failed, v1alpha1.ImpactRestart)
+	rejoining.JoinsAgain, rejoining.Node = true, unreached().Node
 	reboot := reconfigured(failed, drain)
 	reboot.Type = v1alpha1.OperationReboot
 	open := unreached()
@@ -92,6 +94,9 @@ func TestBrokenBy(t *testing.T) {
 		{"a restart of services", []v1alpha1.Operation{reconfigured(failed, v1alpha1.ImpactRestart)}, "op-failed"},
 		{"nothing noticeable", []v1alpha1.Operation{reconfigured(failed, v1alpha1.ImpactNone)}, ""},
 		{"a host that was no node", []v1alpha1.Operation{joining}, ""},
+		{"a host that cannot join again", []v1alpha1.Operation{rejoining}, ""},
+		{"a host that cannot join again, since a configuration broke it", []v1alpha1.Operation{rejoining, reconfigured(failed, drain)}, "op-failed"},
+		{"a host that cannot join again for so long that the rest is forgotten", slices.Repeat([]v1alpha1.Operation{rejoining}, v1alpha1.MaxHistory+1), ""},
 		{"success", []v1alpha1.Operation{reconfigured(succeeded, drain)}, ""},
 		{"success since", []v1alpha1.Operation{reconfigured(succeeded, v1alpha1.ImpactNone), reconfigured(failed, drain)}, ""},
 		{"success before", []v1alpha1.Operation{reconfigured(failed, drain), reconfigured(succeeded, drain)}, "op-failed"},

@@ -1425,6 +1425,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"joinsAgain": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether a reconfigure has the host join the cluster again, because its kubelet has no client certificate that it can use. The Node stays the same. It is true until the host has joined, so that of an operation which has ended it says that the host did not. Empty: the host has no Node yet, or its kubelet can report.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"cancelRequestedBy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "User who requested its end. Empty: nobody.",

@@ -139,6 +139,13 @@ func (o *Operation) MayHaveChangedHost() bool {
 	return apply != nil && apply.StartedAt != nil
 }
 
+// MustJoinAgain says whether the host, which has a Node, has yet to join the cluster again. Releases
+// that did not record that wrote why into the message of the step Join, when the step Plan had ended.
+func (o *Operation) MustJoinAgain() bool {
+	plan, join := o.FindStep(StepPlan), o.FindStep(StepJoin)
+	return o.JoinsAgain || plan != nil && join != nil && plan.Ended() && !join.Ended() && join.Message != ""
+}
+
 // MayHaveChangedHost says whether the host was, or may have been, changed by an operation that
 // configured it. Otherwise its Node, if it has one, is what others made it, and nothing of ours
 // is on the host but our agent.

@@ -99,6 +99,33 @@ func TestOperationMayHaveChangedHost(t *testing.T) {
 	}
 }
 
+// TestMustJoinAgain: what an earlier release did not record is told by its steps.
+func TestMustJoinAgain(t *testing.T) {
+	steps := func(plan, join OperationStepState, message string) []OperationStep {
+		return []OperationStep{{Name: StepPlan, State: plan}, {Name: StepJoin, State: join, Message: message}}
+	}
+	for _, tt := range []struct {
+		name string
+		op   Operation
+		want bool
+	}{
+		{"it joins again", Operation{JoinsAgain: true, Steps: steps(StepSucceeded, StepRunning, "")}, true},
+		{"it need not", Operation{Steps: steps(StepSucceeded, StepPending, "")}, false},
+		{"in the history", Operation{JoinsAgain: true}, true},
+		{"in the history, and it need not", Operation{}, false},
+		{"an earlier release, not planned", Operation{Steps: steps(StepRunning, StepPending, "It joins again.")}, false},
+		{"an earlier release", Operation{Steps: steps(StepSucceeded, StepPending, "It joins again.")}, true},
+		{"an earlier release, while it joins", Operation{Steps: steps(StepSucceeded, StepRunning, "It joins again.")}, true},
+		{"an earlier release, when it has joined", Operation{Steps: steps(StepSucceeded, StepSucceeded, "It has.")}, false},
+		{"an earlier release, and it need not", Operation{Steps: steps(StepSucceeded, StepSkipped, "It is a Node.")}, false},
+		{"a drain", Operation{Steps: []OperationStep{{Name: StepCordon, Message: "It is cordoned."}}}, false},
+	} {
+		if got := tt.op.MustJoinAgain(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestHostUnreached(t *testing.T) {
 	for _, tt := range []struct {
 		phase OperationPhase

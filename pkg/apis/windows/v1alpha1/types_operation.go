@@ -159,6 +159,12 @@ type Operation struct {
 	// host is as it was.
 	// +optional
 	HostChanged bool `json:"hostChanged,omitempty"`
+	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client
+	// certificate that it can use. The Node stays the same. It is true until the host has joined, so
+	// that of an operation which has ended it says that the host did not. Empty: the host has no
+	// Node yet, or its kubelet can report.
+	// +optional
+	JoinsAgain bool `json:"joinsAgain,omitempty"`
 	// User who requested its end. Empty: nobody.
 	// +optional
 	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`

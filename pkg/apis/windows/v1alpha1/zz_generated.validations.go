@@ -1118,6 +1118,7 @@ func Validate_Operation(
 	}
 
 	// field Operation.HostChanged has no validation
+	// field Operation.JoinsAgain has no validation
 	// field Operation.CancelRequestedBy has no validation
 	// field Operation.CancelRequestedAt has no validation
 	return errs

@@ -57,6 +57,16 @@ func NodeReady(node *corev1.Node) *corev1.NodeCondition {
 	return &node.Status.Conditions[i]
 }
 
+// KubeletReports says whether a kubelet speaks for a Node, nil for none, as far as the cluster knows:
+// that makes the condition Ready Unknown when none does. A Node that is not ready has a kubelet.
+func KubeletReports(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	ready := NodeReady(node)
+	return ready != nil && ready.Status != corev1.ConditionUnknown
+}
+
 // Delete deletes exactly obj, not another object that took its name since. That it
 // is gone already is no error.
 func Delete(ctx context.Context, c client.Client, obj client.Object) error {

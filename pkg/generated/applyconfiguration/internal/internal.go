@@ -208,6 +208,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: impact
       type:
         scalar: string
+    - name: joinsAgain
+      type:
+        scalar: boolean
     - name: message
       type:
         scalar: string

@@ -62,6 +62,11 @@ type OperationApplyConfiguration struct {
 	// was configured. The oldest one of status.history also speaks for those before it. Empty: the
 	// host is as it was.
 	HostChanged *bool `json:"hostChanged,omitempty"`
+	// Whether a reconfigure has the host join the cluster again, because its kubelet has no client
+	// certificate that it can use. The Node stays the same. It is true until the host has joined, so
+	// that of an operation which has ended it says that the host did not. Empty: the host has no
+	// Node yet, or its kubelet can report.
+	JoinsAgain *bool `json:"joinsAgain,omitempty"`
 	// User who requested its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
 	// When its end was requested. Empty: it was not.
@@ -233,6 +238,14 @@ func (b *OperationApplyConfiguration) WithImpact(value windowsv1alpha1.ChangeImp
 // If called multiple times, the HostChanged field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithHostChanged(value bool) *OperationApplyConfiguration {
 	b.HostChanged = &value
+	return b
+}
+
+// WithJoinsAgain sets the JoinsAgain field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the JoinsAgain field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithJoinsAgain(value bool) *OperationApplyConfiguration {
+	b.JoinsAgain = &value
 	return b
 }
 
