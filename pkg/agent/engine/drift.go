@@ -23,6 +23,15 @@ type keeper struct {
 	observer
 	options  RunOptions
 	reported string // the last drift, without its time
+	// unrotated are the logs that could not be rotated, by path.
+	unrotated map[string]failedRotation
+}
+
+func newKeeper(e *Engine, o RunOptions) *keeper {
+	return &keeper{
+		Engine: e, options: o, observer: observer{system: e.System, digests: map[string]fileObservation{}, noFeatures: true},
+		unrotated: map[string]failedRotation{},
+	}
 }
 
 // check compares the host with its document once, and repairs what it may.

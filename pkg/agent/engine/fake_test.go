@@ -394,7 +394,11 @@ func (f *fake) RotateLog(path, target string) error {
 		if _, there := f.files[fold(target)]; there {
 			return fs.ErrExist
 		}
-		f.files[fold(target)], f.files[fold(path)] = f.files[fold(path)], fakeFile{}
+		f.files[fold(target)] = f.files[fold(path)]
+		if err := f.failing["Truncate "+path]; err != nil {
+			return fmt.Errorf("%w: %w", ErrNotTruncated, err)
+		}
+		f.files[fold(path)] = fakeFile{}
 		return nil
 	})
 }

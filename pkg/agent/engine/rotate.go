@@ -21,8 +21,25 @@ type LogFiles interface {
 	// RotateLog moves the text of a log to a file that does not exist yet: it copies the text and
 	// then truncates the log. When the file has its name, it is on the disk. What the program
 	// writes between the end of the copy and the truncation, some microseconds, is lost; a
-	// crash in between leaves the text in both files.
+	// crash in between leaves the text in both files. [ErrNotTruncated] is wrapped when the log
+	// still has its text: the file, if it is there, is a copy of it.
 	RotateLog(path, target string) error
+}
+
+// ErrNotTruncated means that a log was copied and still has its text.
+var ErrNotTruncated = errors.New("it was not truncated")
+
+// rotationRetry is how long a log is left alone that could not be rotated: a copy that is removed
+// again costs as much as one that stays.
+const rotationRetry = time.Hour
+
+// failedRotation is what is known of a log that could not be rotated. The service forgets it when
+// it ends.
+type failedRotation struct {
+	err   error
+	retry time.Time
+	// copied is the path of a copy of what the log still has. It could not be removed.
+	copied string
 }
 
 // rotatedStamp is the time in the name of a rotated log, in UTC. Package logs knows the names.
@@ -88,19 +105,19 @@ func nextLog(path string, rotated []rotatedLog, now time.Time) string {
 
 // rotateLogs rotates the logs of a document that are too large and removes rotated ones that
 // are too old. A failure with one log does not stop the others.
-func (e *Engine) rotateLogs(d *config.Document) error {
+func (k *keeper) rotateLogs(d *config.Document) error {
 	var errs []error
 	for _, r := range d.LogRotation {
-		if err := e.rotateLog(r); err != nil {
+		if err := k.rotateLog(r); err != nil {
 			errs = append(errs, fmt.Errorf("rotate %s: %w", r.Path, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (e *Engine) rotateLog(r config.LogRotation) error {
+func (k *keeper) rotateLog(r config.LogRotation) error {
 	directory, _, _ := logName(r.Path)
-	names, err := e.System.Names(directory)
+	names, err := k.System.Names(directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the program has not logged yet
 	}
@@ -110,17 +127,40 @@ func (e *Engine) rotateLog(r config.LogRotation) error {
 	rotated := rotatedLogs(r.Path, names)
 	// Removed first: there may be no room for a copy.
 	var errs []error
-	for _, l := range expiredLogs(r, rotated, e.now()) {
-		err := e.System.Remove(directory + `\` + l.name)
+	for _, l := range expiredLogs(r, rotated, k.now()) {
+		err := k.System.Remove(directory + `\` + l.name)
 		if err != nil && !errors.Is(err, ErrInUse) { // somebody reads it: the next rotation removes it
 			errs = append(errs, fmt.Errorf("remove %s: %w", l.name, err))
 		}
 	}
-	info, err := e.System.Stat(r.Path)
-	if err != nil {
+	info, err := k.System.Stat(r.Path)
+	switch {
+	case err != nil:
 		errs = append(errs, fmt.Errorf("read its size: %w", err))
-	} else if r.MaxBytes > 0 && info.Size >= r.MaxBytes {
-		errs = append(errs, e.System.RotateLog(r.Path, directory+`\`+nextLog(r.Path, rotated, e.now())))
+	case r.MaxBytes > 0 && info.Size >= r.MaxBytes:
+		errs = append(errs, k.moveLog(r.Path, directory+`\`+nextLog(r.Path, rotated, k.now())))
+	default:
+		delete(k.unrotated, r.Path)
 	}
 	return errors.Join(errs...)
+}
+
+// moveLog moves the text of a log, and leaves no more than one copy behind of a log that keeps
+// its text: there is no other one before that is removed.
+func (k *keeper) moveLog(path, target string) error {
+	f := k.unrotated[path]
+	if f.copied != "" && k.System.Remove(f.copied) != nil || k.now().Before(f.retry) {
+		return f.err
+	}
+	err := k.System.RotateLog(path, target)
+	if err == nil {
+		delete(k.unrotated, path)
+		return nil
+	}
+	f = failedRotation{err: err, retry: k.now().Add(rotationRetry)}
+	if errors.Is(err, ErrNotTruncated) && k.System.Remove(target) != nil {
+		f.copied = target
+	}
+	k.unrotated[path] = f
+	return err
 }

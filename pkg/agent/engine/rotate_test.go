@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,12 +107,85 @@ func TestRotateLog(t *testing.T) {
 			f := loggingHost(tt.logs)
 			maps.Copy(f.failing, tt.failing)
 			tt.rotation.Path = path
-			err := engineOf(f).rotateLogs(&config.Document{LogRotation: []config.LogRotation{tt.rotation}})
+			err := newKeeper(engineOf(f), RunOptions{}).rotateLogs(&config.Document{LogRotation: []config.LogRotation{tt.rotation}})
 			if (err != nil) != (tt.error != "") || err != nil && err.Error() != tt.error {
 				t.Errorf("got error %v, want %q", err, tt.error)
 			}
 			if diff := cmp.Diff(tt.want, f.logs()); diff != "" {
 				t.Errorf("logs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLogNotTruncated: a log that can be copied and not truncated keeps its text, is not copied
+// each minute, has no more than one copy, and is rotated once it can be truncated.
+func TestLogNotTruncated(t *testing.T) {
+	const path, size = `C:\var\log\x\x.log`, 200 << 10
+	text := logText("a", size)
+	refused := errors.New("a program has it mapped")
+	firstCopy := `C:\var\log\x\x-20260102-030405.log`
+	tests := []struct {
+		name string
+		// minute is what else happens in a minute.
+		minute map[int]func(f *fake)
+		want   map[string]string
+		copies int // how often the log was copied
+		err    bool
+	}{
+		{name: "never", want: map[string]string{"x.log": text}, copies: 3, err: true},
+		{
+			name: "for a while", want: map[string]string{"x.log": "", "x-20260102-040405.log": text + "b\n"}, copies: 2,
+			minute: map[int]func(f *fake){
+				1: func(f *fake) { f.files[logDirectory+`\x.log`] = fakeFile{Content: text + "b\n"} },
+				9: func(f *fake) { delete(f.failing, "Truncate "+path) },
+			},
+		},
+		{
+			name: "the copy is read", want: map[string]string{"x.log": text, "x-20260102-030405.log": text}, copies: 1, err: true,
+			minute: map[int]func(f *fake){0: func(f *fake) { f.held = map[string]bool{fold(firstCopy): true} }},
+		},
+		{
+			name: "the copy was read", want: map[string]string{"x.log": text}, copies: 3, err: true,
+			minute: map[int]func(f *fake){
+				0: func(f *fake) { f.held = map[string]bool{fold(firstCopy): true} },
+				5: func(f *fake) { f.held = nil },
+			},
+		},
+		{
+			name: "others took the text from the log", want: map[string]string{"x.log": "b\n", "x-20260102-030405.log": text}, copies: 1,
+			minute: map[int]func(f *fake){
+				0: func(f *fake) { f.held = map[string]bool{fold(firstCopy): true} },
+				1: func(f *fake) { f.files[logDirectory+`\x.log`] = fakeFile{Content: "b\n"} },
+				2: func(f *fake) { f.held = nil },
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := loggingHost(map[string]string{"x.log": text})
+			f.failing["Truncate "+path] = refused
+			k := newKeeper(engineOf(f), RunOptions{})
+			d := &config.Document{LogRotation: []config.LogRotation{{Path: path, MaxBytes: size}}}
+			var err error
+			for minute := range 130 {
+				if change := tt.minute[minute]; change != nil {
+					change(f)
+				}
+				if err = k.rotateLogs(d); err != nil && !errors.Is(err, refused) {
+					t.Fatal(err)
+				}
+				f.clock = f.clock.Add(time.Minute)
+			}
+			if (err != nil) != tt.err {
+				t.Errorf("got error %v in the end, want one: %v", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, f.logs()); diff != "" {
+				t.Errorf("logs (-want +got):\n%s", diff)
+			}
+			copies := len(slices.DeleteFunc(f.log, func(call string) bool { return call != "RotateLog "+path }))
+			if copies != tt.copies {
+				t.Errorf("it was copied %d times, want %d", copies, tt.copies)
 			}
 		})
 	}
@@ -142,6 +216,9 @@ func TestRunRotates(t *testing.T) {
 		{name: "not while it is locked", change: func(f *fake) { f.locked = &Owner{PID: 1} }},
 		{name: "cannot be rotated", error: "the file system cannot", change: func(f *fake) {
 			f.failing[`RotateLog C:\var\log\x\x.log`] = errors.New("the file system cannot")
+		}},
+		{name: "cannot be truncated", error: "a program has it mapped", change: func(f *fake) {
+			f.failing[`Truncate C:\var\log\x\x.log`] = errors.New("a program has it mapped")
 		}},
 		{name: "an apply did not get to its end", want: true, change: func(f *fake) {
 			other := b

@@ -27,7 +27,7 @@ func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 	if o.Every == 0 {
 		o.Every = time.Minute
 	}
-	k := &keeper{Engine: e, options: o, observer: observer{system: e.System, digests: map[string]fileObservation{}, noFeatures: true}}
+	k := newKeeper(e, o)
 	for {
 		k.check(ctx)
 		if err := e.sleep(ctx, o.Every); err != nil {

@@ -11,6 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // RotateLog is that of [engine.LogFiles]. The copy is written under another name first,
@@ -37,10 +39,19 @@ func (d Disk) RotateLog(path, target string) (err error) {
 	}
 	// What was written meanwhile is little, and nothing that takes time comes between its end
 	// and the truncation.
-	if err := copyTo(target, 0, in, func() error { return log.Truncate(0) }); err != nil {
-		return fmt.Errorf("copy the end of it and truncate it: %w", err)
+	truncated := false
+	err = copyTo(target, 0, in, func() error {
+		err := log.Truncate(0)
+		truncated = err == nil
+		return err
+	})
+	if err == nil {
+		return nil
 	}
-	return nil
+	if !truncated {
+		err = fmt.Errorf("%w: %w", engine.ErrNotTruncated, err)
+	}
+	return fmt.Errorf("copy the end of it and truncate it: %w", err)
 }
 
 // copyTo appends the rest of in to a file, calls copied, and returns when the file is on the disk.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/engine"
 )
 
 // TestRotateLog: the program appends to its log and keeps it open.
@@ -27,8 +29,11 @@ func TestRotateLog(t *testing.T) {
 		// existing are other files.
 		existing map[string]string
 		renaming error
+		// readOnly: the system refuses to truncate the log.
+		readOnly bool
 		want     map[string]string
 		wantErr  string // a part of it
+		wantIs   error
 	}{
 		{name: "moved", text: "a\nb\n", want: map[string]string{"x.log": "next\n", "x-1.log": "a\nb\n"}},
 		{name: "large", text: large, want: map[string]string{"x.log": "next\n", "x-1.log": large}},
@@ -49,6 +54,10 @@ func TestRotateLog(t *testing.T) {
 		{
 			name: "cannot be renamed", text: "a\n", renaming: errors.New("access denied"), wantErr: "copy it: access denied",
 			want: map[string]string{"x.log": "a\nnext\n"},
+		},
+		{
+			name: "cannot be truncated", text: "a\n", readOnly: true, wantErr: "it was not truncated: truncate ", wantIs: engine.ErrNotTruncated,
+			want: map[string]string{"x.log": "a\nnext\n", "x-1.log": "a\n"},
 		},
 	}
 	for _, tt := range tests {
@@ -76,7 +85,12 @@ func TestRotateLog(t *testing.T) {
 			}
 			write(tt.text)
 			disk := Disk{
-				Open: func(path string, _ bool) (*os.File, error) { return os.OpenFile(path, os.O_RDWR, 0) },
+				Open: func(path string, _ bool) (*os.File, error) {
+					if tt.readOnly {
+						return os.Open(path)
+					}
+					return os.OpenFile(path, os.O_RDWR, 0)
+				},
 				Rename: func(from, to string) error {
 					write(tt.meanwhile)
 					if tt.renaming != nil {
@@ -88,6 +102,9 @@ func TestRotateLog(t *testing.T) {
 			err = disk.RotateLog(path("x.log"), path("x-1.log"))
 			if (err != nil) != (tt.wantErr != "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("got error %v, want %q", err, tt.wantErr)
+			}
+			if errors.Is(err, engine.ErrNotTruncated) != (tt.wantIs != nil) {
+				t.Errorf("got error %v, want %v in it", err, tt.wantIs)
 			}
 			write("next\n")
 			entries, err := os.ReadDir(directory)
