@@ -12,12 +12,12 @@ package host
 import (
 	"context"
 	"net/netip"
-	"sync"
 
-	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/host/lookup"
+	"github.com/openshift/windows-instance-api/pkg/host/shell"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
@@ -37,16 +37,13 @@ type Options struct {
 type Connector struct {
 	options     Options
 	credentials credentialCache
-	probe       singleflight.Group
-
-	mu sync.Mutex
-	// shells are the login shells that hosts were found to have.
-	shells map[string]knownShell
+	// shells are the login shells that hosts were found to have, by endpoint.
+	shells lookup.Cache[shell.Shell]
 }
 
 // New returns a Connector.
 func New(o Options) *Connector {
-	return &Connector{options: o, shells: map[string]knownShell{}}
+	return &Connector{options: o, shells: lookup.Cache[shell.Shell]{Lifetime: shellLifetime}}
 }
 
 // Resolve returns the addresses that the instance stands for and that may be
@@ -89,9 +86,7 @@ func (c *Connector) Forget(instance *v1alpha1.WindowsInstance) {
 
 // Invalidate forgets what was found out about a host: it may have been reinstalled.
 func (c *Connector) Invalidate(target ssh.Target) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.shells, target.Endpoint())
+	c.shells.Forget(target.Endpoint())
 }
 
 // Address is where the host of an instance is contacted, and as whom: the target without

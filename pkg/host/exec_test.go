@@ -319,6 +319,28 @@ func TestExecAsksForTheShellOnce(t *testing.T) {
 	}
 }
 
+// TestInvalidatedWhileItIsAsked: the answer to a question from before is not used after it.
+func TestInvalidatedWhileItIsAsked(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	s.SetFault(t, winhost.Fault{ExecHang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := s.connector.Exec(ctx, s.Instance, []string{"hostname"}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	hosttest.Eventually(t, "the host is asked", func() bool { return s.probes() == 1 })
+	s.SetFault(t, winhost.Fault{})
+	s.connector.Invalidate(Address(s.Instance))
+	finish(t, s.exec(t, t.Context(), nil, "hostname"))
+	if n := s.probes(); n != 2 {
+		t.Errorf("the host was asked %d times", n)
+	}
+	cancel()
+	wg.Wait()
+}
+
 func TestExecErrors(t *testing.T) {
 	s := newSite(t, winhost.InProcessOptions{})
 	exec := func(command ...string) error {

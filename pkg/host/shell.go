@@ -22,52 +22,13 @@ const (
 	shellLifetime = 10 * time.Minute
 )
 
-// knownShell is a host's answer.
-type knownShell struct {
-	shell shell.Shell
-	until time.Time
-}
-
-// shell returns the login shell of the host. Callers for the same host share the question, which goes
-// on when the first of them leaves.
+// shell returns the login shell of the host. Callers for the same host share the question.
 func (c *Connector) shell(ctx context.Context, target ssh.Target) (shell.Shell, error) {
-	key := target.Endpoint()
-	if known, ok := c.knownShell(key); ok {
-		return known, nil
-	}
-	done := c.probe.DoChan(key, func() (any, error) {
-		// The question of another caller may have been answered since.
-		if known, ok := c.knownShell(key); ok {
-			return known, nil
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	return c.shells.Get(ctx, target.Endpoint(), func(ctx context.Context) (shell.Shell, error) {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		shell, err := c.askShell(ctx, target)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		c.shells[key] = knownShell{shell, time.Now().Add(shellLifetime)}
-		c.mu.Unlock()
-		return shell, nil
+		return c.askShell(ctx, target)
 	})
-	select {
-	case result := <-done:
-		if result.Err != nil {
-			return "", result.Err
-		}
-		return result.Val.(shell.Shell), nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
-// knownShell returns the shell that the host was found to have lately.
-func (c *Connector) knownShell(key string) (shell.Shell, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, ok := c.shells[key]
-	return known.shell, ok && time.Now().Before(known.until)
 }
 
 // askShell runs the probe. Its exit code does not matter: what counts is what the shell printed.

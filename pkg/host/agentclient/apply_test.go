@@ -25,7 +25,6 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
-	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
@@ -487,7 +486,7 @@ func TestSecretsStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.client.placed[host.Address(c.Instance).Endpoint()] = placement{command: "hostile"}
+	c.place(t, "hostile")
 	target := mustTarget(t, c.site)
 	for _, input := range [][]byte{encoded, []byte("as text " + secretToken)} {
 		_, applied := c.client.runChange(t.Context(), target, "hostile", change{command: api.CommandApply, input: input, bundle: &c.bundle})

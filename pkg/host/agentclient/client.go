@@ -14,11 +14,10 @@ import (
 	"context"
 	"sync"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/desired/payload"
 	"github.com/openshift/windows-instance-api/pkg/host"
+	"github.com/openshift/windows-instance-api/pkg/host/lookup"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
 	"github.com/openshift/windows-instance-api/pkg/version"
@@ -61,13 +60,12 @@ type TransferLimits struct {
 // Client works with the agents of hosts. It is safe for concurrent use.
 type Client struct {
 	options  Options
-	ensure   singleflight.Group
 	transfer *transfer.Transfer
 	patience patience
+	// placed is the agent on the hosts where it is known to be, by endpoint.
+	placed lookup.Cache[*placement]
 
 	mu sync.Mutex
-	// placed remembers the agent on the hosts where it is known to be.
-	placed map[string]placement
 	// verified are the digests of contents of the payload that were read completely.
 	verified map[string]bool
 }
@@ -77,7 +75,7 @@ func New(o Options) *Client {
 	if o.TransferPool == nil {
 		o.TransferPool = o.Pool
 	}
-	a := &Client{options: o, patience: defaultPatience, placed: map[string]placement{}, verified: map[string]bool{}}
+	a := &Client{options: o, patience: defaultPatience, verified: map[string]bool{}}
 	a.transfer = transfer.New(transfer.Options{
 		Pool: o.TransferPool, Remote: remote{a}, FilesPerHost: o.Transfer.FilesPerHost,
 		HostBytesPerSecond: o.Transfer.HostBytesPerSecond, TotalBytesPerSecond: o.Transfer.TotalBytesPerSecond,
@@ -99,9 +97,14 @@ func (a *Client) Forget(instance *v1alpha1.WindowsInstance) {
 // invalidate forgets that the agent is on a host, and what else was found out about the host:
 // the agent may have been removed, or the host reinstalled.
 func (a *Client) invalidate(target ssh.Target) {
-	a.mu.Lock()
-	delete(a.placed, target.Endpoint())
-	a.mu.Unlock()
+	a.placed.Forget(target.Endpoint())
+	a.options.Hosts.Invalidate(target)
+}
+
+// misplaced is invalidate for a caller that did not find the agent where it was placed. Of several
+// callers that notice it, only the first one has it placed again.
+func (a *Client) misplaced(target ssh.Target, placed *placement) {
+	a.placed.ForgetValue(target.Endpoint(), placed)
 	a.options.Hosts.Invalidate(target)
 }
 

@@ -193,7 +193,7 @@ func TestDeliverFailures(t *testing.T) {
 				say(tt.answers[command])(c.Stdout)
 				return 0, true
 			}})
-			c.client.placed[host.Address(c.Instance).Endpoint()] = placement{command: `C:\hostile`}
+			c.place(t, `C:\hostile`)
 			err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
 			if failed := (*Error)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got a %T: %v", err, err)

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -29,7 +28,7 @@ func newHostileSite(t *testing.T, respond func(w io.Writer)) *site {
 		respond(c.Stdout)
 		return 0, true
 	}})
-	s.client.placed[host.Address(s.Instance).Endpoint()] = placement{command: "hostile"}
+	s.place(t, "hostile")
 	return s
 }
 

@@ -63,52 +63,23 @@ func (a *Client) login(ctx context.Context, instance *v1alpha1.WindowsInstance) 
 	return login{target, instance.Machine()}, err
 }
 
-// ensureAgent makes sure that the agent is on the host, and the host the right machine, and
-// returns the path of the agent in the form of the host's shell.
-func (a *Client) ensureAgent(ctx context.Context, to login) (string, error) {
-	placed, err := a.ensurePlaced(ctx, to.Target)
+// ensureAgent makes sure that the agent is on the host, and the host the right machine. Callers for
+// the same host share the work.
+func (a *Client) ensureAgent(ctx context.Context, to login) (*placement, error) {
+	placed, err := a.placed.Get(ctx, to.Endpoint(), func(ctx context.Context) (*placement, error) {
+		ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
+		defer cancel()
+		machine, err := a.placeAgent(ctx, to.Target)
+		return &placement{a.options.Agents.command(), machine}, err
+	})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if !v1alpha1.SameMachine(to.machine, placed.machine) {
-		a.invalidate(to.Target) // the right one may answer the next time
-		return "", &AnotherHostError{Want: to.machine, Found: placed.machine}
+		a.misplaced(to.Target, placed) // the right one may answer the next time
+		return nil, &AnotherHostError{Want: to.machine, Found: placed.machine}
 	}
-	return placed.command, nil
-}
-
-// ensurePlaced makes sure that the agent is on the host. Callers for the same host share the work.
-func (a *Client) ensurePlaced(ctx context.Context, target ssh.Target) (placement, error) {
-	key := target.Endpoint()
-	a.mu.Lock()
-	placed, ok := a.placed[key]
-	a.mu.Unlock()
-	if ok {
-		return placed, nil
-	}
-	// The work continues when the first of several callers leaves: it has a deadline of its own.
-	done := a.ensure.DoChan(key, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), uploadTimeout)
-		defer cancel()
-		machine, err := a.placeAgent(ctx, target)
-		if err != nil {
-			return nil, err
-		}
-		placed := placement{a.options.Agents.command(), machine}
-		a.mu.Lock()
-		a.placed[key] = placed
-		a.mu.Unlock()
-		return placed, nil
-	})
-	select {
-	case result := <-done:
-		if result.Err != nil {
-			return placement{}, result.Err
-		}
-		return result.Val.(placement), nil
-	case <-ctx.Done():
-		return placement{}, ctx.Err()
-	}
+	return placed, nil
 }
 
 // placeAgent verifies the agent on the host, and uploads it when it is missing or another one. It
@@ -165,19 +136,16 @@ func findAgent(ctx context.Context, pool *ssh.Pool, target ssh.Target, client *s
 // withAgent calls do with the path of the agent on the host, after putting it there if need
 // be. If do fails as it would without the agent, that is repeated once.
 func (a *Client) withAgent(ctx context.Context, to login, do func(program string) error) error {
-	once := func() error {
-		program, err := a.ensureAgent(ctx, to)
+	for again := false; ; again = true {
+		placed, err := a.ensureAgent(ctx, to)
 		if err != nil {
 			return err
 		}
-		return do(program)
+		if err = do(placed.command); again || !mayBeGone(err) {
+			return err
+		}
+		a.misplaced(to.Target, placed)
 	}
-	err := once()
-	if mayBeGone(err) {
-		a.invalidate(to.Target)
-		err = once()
-	}
-	return err
 }
 
 // uploadAgent writes the build under a temporary name, has the host compute its

@@ -5,6 +5,7 @@ package agentclient
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/test/hostsite"
 	"github.com/openshift/windows-instance-api/test/winhost"
+	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
 
 // site is one host and what works with its agent.
@@ -62,6 +64,19 @@ func (s *site) agentPath(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// place has the client know a program as the agent of the host, unless it knows one. It returns
+// which one it knows.
+func (s *site) place(t *testing.T, program string) string {
+	t.Helper()
+	placed, err := s.client.placed.Get(t.Context(), host.Address(s.Instance).Endpoint(), func(context.Context) (*placement, error) {
+		return &placement{command: program}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return placed.command
 }
 
 // uploads counts how often the agent was put on the host: it is verified under a
@@ -135,6 +150,28 @@ func TestConcurrentCallersUploadOnce(t *testing.T) {
 	if n := s.uploads(); n != 1 {
 		t.Errorf("the agent was uploaded %d times", n)
 	}
+}
+
+// TestForgottenWhileItIsPlaced: a host that is forgotten, because it may be another one by now, is
+// asked again, also when it was just being asked.
+func TestForgottenWhileItIsPlaced(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	s.SetFault(t, winhost.Fault{ExecHang: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if _, err := s.client.Facts(ctx, s.Instance); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	})
+	hosttest.Eventually(t, "the agent is verified", func() bool { return s.uploads() == 1 })
+	s.SetFault(t, winhost.Fault{})
+	s.client.invalidate(host.Address(s.Instance))
+	if _, err := s.client.Facts(t.Context(), s.Instance); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	wait.Wait()
 }
 
 // TestReplicasUploadAtOnce covers two replicas that meet a new host together: one

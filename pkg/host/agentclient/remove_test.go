@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/host"
 	"github.com/openshift/windows-instance-api/test/winhost"
 	"github.com/openshift/windows-instance-api/test/winhost/hosttest"
 )
@@ -140,7 +139,7 @@ func TestCleanupReboot(t *testing.T) {
 	if err != nil || len(result.Reboot) != 1 {
 		t.Errorf("got %+v, %v", result, err)
 	}
-	if s.client.placed[host.Address(s.Instance).Endpoint()].command != "hostile" {
+	if s.place(t, "forgotten") != "hostile" {
 		t.Error("the agent is thought to be gone")
 	}
 	for _, outcome := range []api.Outcome{api.OutcomeApplied, api.OutcomeImpactExceeded, ""} {

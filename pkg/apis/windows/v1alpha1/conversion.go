@@ -28,28 +28,28 @@ func addConversionFuncs(scheme *runtime.Scheme) error {
 }
 
 // Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions turns the deprecated field into the
-// one that replaces it. The deprecated one is never returned, so that it is there only when a
-// client has just sent it, or in what an earlier release stored: it takes precedence.
+// one that replaces it; see replaceDuration.
 func Convert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in *RemovalOptions, out *windows.RemovalOptions, s conversion.Scope) error {
-	if err := autoConvert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in, out, s); err != nil {
-		return err
-	}
-	if in.After != nil {
-		out.AfterSeconds = new(seconds(*in.After))
-	}
-	return nil
+	err := autoConvert_v1alpha1_RemovalOptions_To_windows_RemovalOptions(in, out, s)
+	replaceDuration(in.After, &out.AfterSeconds)
+	return err
 }
 
-// Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate does the same for its
-// deprecated field.
+// Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate turns the deprecated field
+// into the one that replaces it; see replaceDuration.
 func Convert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in *LogRotationTemplate, out *windows.LogRotationTemplate, s conversion.Scope) error {
-	if err := autoConvert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in, out, s); err != nil {
-		return err
+	err := autoConvert_v1alpha1_LogRotationTemplate_To_windows_LogRotationTemplate(in, out, s)
+	replaceDuration(in.MaxAge, &out.MaxAgeSeconds)
+	return err
+}
+
+// replaceDuration sets the field that replaces a deprecated one. The deprecated one is never
+// returned, so that it is there only when a client has just sent it, or in what an earlier release
+// stored: it takes precedence.
+func replaceDuration(deprecated *metav1.Duration, replacement **int64) {
+	if deprecated != nil {
+		*replacement = new(seconds(*deprecated))
 	}
-	if in.MaxAge != nil {
-		out.MaxAgeSeconds = new(seconds(*in.MaxAge))
-	}
-	return nil
 }
 
 // seconds are those of d, rounded away from zero: 0 has a meaning of its own.

@@ -52,16 +52,22 @@ func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	if node := instance.Status.Node; node != nil && instance.Status.MachineID != "" {
 		ids = append(ids, ofNodeUID(node.UID))
 	}
-	addresses := slices.Clone(instance.Status.Addresses)
-	if FoundAtAddress(instance) {
-		addresses = append(addresses, instance.Spec.Address)
-	}
-	for _, address := range addresses {
+	for _, address := range addressesOf(instance, instance.Status.Addresses) {
 		if id := addressIdentity(address); !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// addressesOf is where the host of an instance is: at its addresses, as far as they are known, and
+// at that in its spec, or the name there. An address at which a host that is known was not found
+// yet is not its.
+func addressesOf(instance *v1alpha1.WindowsInstance, known []string) []string {
+	if !FoundAtAddress(instance) {
+		return known
+	}
+	return append(slices.Clone(known), instance.Spec.Address)
 }
 
 func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
@@ -76,20 +82,17 @@ func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
 
 // Endpoints is where an instance is contacted, as far as IP addresses are known: those
 // given, or else those of its status, and that in its spec. Besides, the machine that it
-// says it is: nobody gets at the Node of another instance by naming its machine. An address at
-// which a host that is known was not found yet is not its.
+// says it is: nobody gets at the Node of another instance by naming its machine.
 func Endpoints(instance *v1alpha1.WindowsInstance, addresses []string) []string {
 	if addresses == nil {
 		addresses = instance.Status.Addresses
 	}
-	addresses = slices.Clone(addresses)
-	if _, err := netip.ParseAddr(instance.Spec.Address); err == nil && FoundAtAddress(instance) {
-		addresses = append(addresses, instance.Spec.Address)
-	}
 	port := strconv.Itoa(int(instance.Spec.Port))
-	out := make([]string, 0, len(addresses)+1)
-	for _, address := range addresses {
-		out = append(out, net.JoinHostPort(CanonicalAddress(address), port))
+	var out []string
+	for _, address := range addressesOf(instance, addresses) {
+		if _, err := netip.ParseAddr(address); err == nil {
+			out = append(out, net.JoinHostPort(CanonicalAddress(address), port))
+		}
 	}
 	if id := instance.Spec.ProviderID; id != "" {
 		out = append(out, OfProvider(id))
