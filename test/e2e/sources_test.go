@@ -95,15 +95,16 @@ func (m *instancesMap) clean() {
 		m.t.Errorf("deleting the ConfigMap: %v", err)
 	}
 	pools := sys.Windows.WindowsV1alpha1().WindowsNodePools(system.Namespace)
-	confirm := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.ConfirmRemovalAnnotation))
 	for {
-		_, err := pools.Get(ctx, sourceName, metav1.GetOptions{})
+		pool, err := pools.Get(ctx, sourceName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return // the instances go before it
 		}
 		if err == nil {
-			// Taken off when it came before the controller saw that the ConfigMap is gone.
-			_, err = pools.Patch(ctx, sourceName, types.MergePatchType, confirm, metav1.PatchOptions{})
+			if value := confirmationOf(pool); value != "" {
+				confirm := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmRemovalAnnotation, value)
+				_, err = pools.Patch(ctx, sourceName, types.MergePatchType, confirm, metav1.PatchOptions{})
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -112,6 +113,17 @@ func (m *instancesMap) clean() {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// confirmationOf is the value that the command in the condition of a pool sets, empty if it asks nothing.
+func confirmationOf(pool *v1alpha1.WindowsNodePool) string {
+	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
+	if condition == nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(condition.Message, v1alpha1.ConfirmRemovalAnnotation+"=")
+	value, _, _ := strings.Cut(rest, " ")
+	return value
 }
 
 // events returns the notes of the events of a reason on the ConfigMap.
@@ -595,6 +607,14 @@ func TestSourceConfigMapShortened(t *testing.T) {
 	all.mustHold(t)
 
 	kept := undisturbed(t, subjects[:2]...)
+	m.confirm("kubectl annotate wnp " + sourceName + " -n " + system.Namespace + " " + v1alpha1.ConfirmRemovalAnnotation + "=true --overwrite")
+	waitForPool(t, system.Namespace, sourceName, func(pool *v1alpha1.WindowsNodePool) error {
+		if value, there := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]; there {
+			return fmt.Errorf("the confirmation %q is still there", value)
+		}
+		return nil
+	})
+	all.mustHold(t)
 	m.confirm(meta.FindStatusCondition(m.pool(askConfirm).Status.Conditions, v1alpha1.ConditionSourceSynced).Message)
 	m.instances(hosts[0].Address(), hosts[1].Address(), more.Address())
 	m.pool(invalidEntries)

@@ -190,7 +190,8 @@ const (
 	// the source for people, for example "ConfigMap openshift-windows-machine-config-operator/windows-instances, entry 10.1.42.1".
 	// As long as it exists, people cannot delete the object; they remove the entry or the Machine.
 	SourceAnnotation = "windows.openshift.io/source"
-	// ConfirmRemovalAnnotation on a pool confirms that the hosts may be removed that its
-	// condition SourceSynced names. Its value is "true". The controller takes it off again.
+	// ConfirmRemovalAnnotation on a pool confirms that the hosts may be removed that a condition of
+	// the pool asks about. Its value is in the command there, and stands for exactly these hosts:
+	// any other value confirms nothing. The controller takes it off again.
 	ConfirmRemovalAnnotation = "windows.openshift.io/confirm-removal"
 )

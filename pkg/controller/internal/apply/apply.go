@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -109,11 +110,11 @@ func (a *Applier) Pool(ctx context.Context, current *v1alpha1.WindowsNodePool, w
 	}, nil
 }
 
-// RetryStale has a pass repeated after an [ExistsError], which the cache will know the object
-// of in a moment. Every other error it returns.
+// RetryStale has a pass repeated after an [ExistsError] or a conflict: in a moment the cache knows
+// of the object, or of its change. Every other error it returns.
 func RetryStale(ctx context.Context, err error) (reconcile.Result, error) {
-	if stale, ok := errors.AsType[*ExistsError](err); ok {
-		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "kind", stale.Kind, "name", stale.Name)
+	if _, exists := errors.AsType[*ExistsError](err); exists || apierrors.IsConflict(err) {
+		log.FromContext(ctx).V(2).Info("The cache is behind, trying again", "cause", err.Error())
 		return reconcile.Result{RequeueAfter: retryStale}, nil
 	}
 	return reconcile.Result{}, err

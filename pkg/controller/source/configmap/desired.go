@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
@@ -67,15 +68,14 @@ func whatLacks(p *plan) string {
 	return "has no entry any more for some of its hosts"
 }
 
-// question asks whether hosts are to be removed, and says how to confirm it. The command is at
-// its end.
+// question asks whether hosts are to be removed. The command that confirms it comes before their
+// names, so that an event has it in full.
 func question(configMap types.NamespacedName, waiting []*v1alpha1.WindowsInstance) string {
-	kept := fmt.Sprintf("%d hosts are kept until they have entries again, or until you confirm that they are to be removed", len(waiting))
+	kept, they := fmt.Sprintf("%d hosts are kept until they have entries again, or until you confirm that they are to be removed", len(waiting)), "They are"
 	if len(waiting) == 1 {
-		kept = "1 host is kept until it has an entry again, or until you confirm that it is to be removed"
+		kept, they = "1 host is kept until it has an entry again, or until you confirm that it is to be removed", "It is"
 	}
-	return fmt.Sprintf("%s: %s. To confirm: kubectl annotate wnp %s -n %s %s=true --overwrite",
-		kept, message.Enumerate(namesOf(waiting), maxNamed), configMap.Name, configMap.Namespace, v1alpha1.ConfirmRemovalAnnotation)
+	return fmt.Sprintf("%s. To confirm: %s\n%s %s.", kept, confirm.Command(configMap, waiting), they, message.Enumerate(namesOf(waiting), maxNamed))
 }
 
 // notFoundCondition says that there is no such ConfigMap; message says more.

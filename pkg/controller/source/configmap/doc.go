@@ -40,8 +40,7 @@
 //
 // # Removal
 //
-// Removing an entry deletes its instance. A change that leaves no entry at all and
-// would remove more than one host, such as deleting the ConfigMap, waits for the
-// annotation windows.openshift.io/confirm-removal=true on the pool. A confirmation
-// holds for one removal: it is taken off once the ConfigMap has entries.
+// Removing an entry deletes its instance. A change that would remove more hosts than a limit
+// allows removes none before somebody confirms exactly these with an annotation on the pool, which
+// the condition SourceSynced has the command for; see package confirm.
 package configmap

@@ -167,36 +167,63 @@ func TestShorterConfigMapAsks(t *testing.T) {
 	}
 }
 
-// A confirmation is for what the condition asked about, and nothing that came since.
+// A confirmation is for the hosts whose digest it has, and for nothing else.
 func TestConfirmationCoversWhatWasAsked(t *testing.T) {
-	f := newFixture(t, emptyPool(), configMapOf(fleet(8)))
+	f := newFixture(t, emptyPool(), configMapOf(fleet(60)))
 	f.settle()
-	f.setData(fleet(8, 6, 7))
+	f.setData(fleet(20, 0))
 	f.settle()
-	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 8)
+	few := f.toConfirm()
 	f.takeEvents()
 
+	// The condition names 30 of them: the 41st has no entry any more either.
+	f.setData(fleet(20, 0, 9))
+	f.settle()
+	all := f.toConfirm()
+	if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning ConfirmationNeeded The ConfigMap") || !strings.Contains(got[0], all) {
+		t.Errorf("events %q, want one that asks anew", got)
+	}
+	for _, value := range []string{"true", "", few} {
+		f.confirm(value)
+		f.settle()
+		f.wantInstances(slices.Sorted(maps.Keys(fleet(60)))...)
+		f.wantNoConfirmation()
+		if got := f.takeEvents(); len(got) != 1 || !strings.Contains(got[0], "was removed, because its value does not stand for the hosts that wait now") || !strings.Contains(got[0], all) {
+			t.Errorf("%q: events %q, want one that says what to run", value, got)
+		}
+		if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 60); !strings.Contains(message, "42 hosts") {
+			t.Errorf("message %q", message)
+		}
+	}
+	f.confirm(all)
+	f.settle()
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(20, 0, 9)))...)
+	f.wantSynced(v1alpha1.ReasonSynced, 18)
+	f.wantNoConfirmation()
+	if left := f.pool().Status.RecentRemovals; len(left) > 0 {
+		t.Errorf("removals that were confirmed count: %v", left)
+	}
+}
+
+// Whoever confirms something else at the moment when a confirmation is taken off has it judged.
+func TestConfirmationMeanwhile(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(8)))
+	f.settle()
 	f.setData(fleet(1))
-	f.confirm()
 	f.settle()
-	f.wantInstances(slices.Sorted(maps.Keys(fleet(8)))...)
-	if message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 8); !strings.Contains(message, "7 hosts") {
-		t.Errorf("message %q", message)
+	value := f.toConfirm()
+	f.confirm("true")
+	f.fail = func(write string) error {
+		if strings.HasPrefix(write, "patch") {
+			f.fail = nil
+			f.confirm(value)
+		}
+		return nil
 	}
-	if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning ConfirmationNeeded ") {
-		t.Errorf("events %q, want one that asks again", got)
-	}
-	f.confirm()
 	f.settle()
+	f.pass()
 	f.wantInstances("10.1.42.0")
-	f.wantSynced(v1alpha1.ReasonSynced, 1)
-	pool := f.pool()
-	if _, there := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]; there {
-		t.Error("the confirmation is still there, and would confirm the next removal")
-	}
-	if len(pool.Status.RecentRemovals) > 0 {
-		t.Errorf("removals that were confirmed count: %v", pool.Status.RecentRemovals)
-	}
+	f.wantNoConfirmation()
 }
 
 func TestOneAnHour(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
@@ -173,7 +174,7 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 		}
 	}
 	d := r.limit.ration(p, recent, r.now())
-	if len(d.waiting) > 0 && confirmed(pool) && wasAsked(pool, question(r.configMap, d.waiting)) {
+	if confirm.Covers(pool, d.waiting) {
 		d.now, d.waiting = append(d.now, d.waiting...), nil
 	}
 	return d, nil
@@ -208,21 +209,32 @@ func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v
 }
 
 // remove writes the status, which remembers the removals, and then begins them: a removal
-// that was not remembered would not count.
+// that was not remembered would not count. Before that it takes a confirmation off, whatever it
+// is for: it counts once.
 func (r *Reconciler) remove(ctx context.Context, pool *v1alpha1.WindowsNodePool, d *removals, desired int, condition metav1.Condition) error {
+	withdrawn, err := confirm.Withdraw(ctx, r.client, pool)
+	if err != nil {
+		return err
+	}
 	if err := r.setStatus(ctx, pool, desired, d.recent, condition); err != nil {
 		return err
 	}
-	if len(d.waiting) > 0 && !wasAsked(pool, question(r.configMap, d.waiting)) {
-		r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(condition.Message))
+	if len(d.waiting) > 0 {
+		r.ask(pool, d.waiting, condition, withdrawn)
 	}
-	if err := r.removeInstances(ctx, d.now); err != nil {
-		return err
+	return r.removeInstances(ctx, d.now)
+}
+
+// ask emits an event with what the condition asks, when that is new, or when somebody has
+// confirmed something else.
+func (r *Reconciler) ask(pool *v1alpha1.WindowsNodePool, waiting []*v1alpha1.WindowsInstance, condition metav1.Condition, refused bool) {
+	text := condition.Message
+	if refused {
+		text = "The annotation " + v1alpha1.ConfirmRemovalAnnotation + " was removed, because its value does not stand for the hosts that wait now. " + text
+	} else if before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type); before != nil && strings.Contains(before.Message, confirm.Command(r.configMap, waiting)) {
+		return
 	}
-	if confirmed(pool) {
-		return r.withdrawConfirmation(ctx, pool)
-	}
-	return nil
+	r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(text))
 }
 
 // applyInstances brings the instances of entries to the desired state. It returns the
@@ -309,28 +321,6 @@ func (r *Reconciler) confirmation(what string, d *removals, problems []Problem) 
 		Type: v1alpha1.ConditionSourceSynced, Status: metav1.ConditionFalse,
 		Reason: v1alpha1.ReasonConfirmationNeeded, Message: strings.Join(lines, "\n"),
 	}
-}
-
-// wasAsked says whether the pool has asked a question: a confirmation answers what was asked,
-// and nothing that came since.
-func wasAsked(pool *v1alpha1.WindowsNodePool, question string) bool {
-	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
-	return condition != nil && condition.Reason == v1alpha1.ReasonConfirmationNeeded && strings.Contains(condition.Message, question)
-}
-
-func confirmed(pool *v1alpha1.WindowsNodePool) bool {
-	return pool.Annotations[v1alpha1.ConfirmRemovalAnnotation] == "true"
-}
-
-// withdrawConfirmation takes a confirmation off that was used, or that nobody asked
-// for: left in place it would confirm the next removal, which nobody thought of.
-func (r *Reconciler) withdrawConfirmation(ctx context.Context, pool *v1alpha1.WindowsNodePool) error {
-	without := pool.DeepCopy()
-	delete(without.Annotations, v1alpha1.ConfirmRemovalAnnotation)
-	if err := r.client.Patch(ctx, without, client.MergeFrom(pool)); err != nil {
-		return fmt.Errorf("take the confirmation off WindowsNodePool %s: %w", klog.KObj(pool), err)
-	}
-	return nil
 }
 
 // report tells of bad entries on the ConfigMap; nil means that it is gone.

@@ -266,12 +266,33 @@ func (f *fixture) deleteConfigMap() {
 	f.takeWrites()
 }
 
-func (f *fixture) confirm() {
+// toConfirm is the value that the command in the condition sets.
+func (f *fixture) toConfirm() string {
+	f.Helper()
+	condition := meta.FindStatusCondition(f.pool().Status.Conditions, v1alpha1.ConditionSourceSynced)
+	const command = "kubectl annotate wnp windows-instances -n openshift-windows-machine-config-operator windows.openshift.io/confirm-removal="
+	_, rest, _ := strings.Cut(condition.Message, command)
+	value, _, found := strings.Cut(rest, " --overwrite\n")
+	if !found {
+		f.Fatalf("there is no command in %q", condition.Message)
+	}
+	return value
+}
+
+func (f *fixture) confirm(value string) {
 	f.Helper()
 	pool := f.pool()
-	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.ConfirmRemovalAnnotation, "true")
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.ConfirmRemovalAnnotation, value)
 	if err := f.Update(f.Context(), pool); err != nil {
 		f.Fatal(err)
+	}
+}
+
+// wantNoConfirmation checks that none is left that would confirm something later.
+func (f *fixture) wantNoConfirmation() {
+	f.Helper()
+	if value, there := f.pool().Annotations[v1alpha1.ConfirmRemovalAnnotation]; there {
+		f.Errorf("the confirmation %q is still there", value)
 	}
 }
 
@@ -623,8 +644,7 @@ func TestRemovalOfAllIsConfirmed(t *testing.T) {
 			f.settle()
 			f.wantInstances("10.1.42.1", "instance.example.com")
 			message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 2)
-			const command = "kubectl annotate wnp windows-instances -n openshift-windows-machine-config-operator windows.openshift.io/confirm-removal=true"
-			if !strings.Contains(message, tt.wantText) || !strings.Contains(message, "2 hosts") || !strings.Contains(message, command) {
+			if !strings.Contains(message, tt.wantText) || !strings.Contains(message, "2 hosts") || !strings.Contains(message, "They are 10.1.42.1, instance.example.com.") {
 				t.Errorf("message %q", message)
 			}
 			got := slices.DeleteFunc(f.takeEvents(), func(e string) bool { return !strings.Contains(e, v1alpha1.ReasonConfirmationNeeded) })
@@ -632,19 +652,16 @@ func TestRemovalOfAllIsConfirmed(t *testing.T) {
 				t.Errorf("events %q, want one that asks", got)
 			}
 
-			f.confirm()
+			f.confirm(f.toConfirm())
 			f.settle()
 			f.wantInstances()
-			pool := f.pool()
 			if tt.gone {
-				if pool != nil {
+				if f.pool() != nil {
 					t.Error("the pool is still there")
 				}
 				return
 			}
-			if _, there := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]; there {
-				t.Error("the confirmation is still there, and would confirm the next removal")
-			}
+			f.wantNoConfirmation()
 		})
 	}
 }
@@ -669,8 +686,16 @@ func TestConfigMapComesBack(t *testing.T) {
 func TestConfirmationAheadOfTimeIsWithdrawn(t *testing.T) {
 	f := newFixture(t, emptyPool(), configMapOf(twoHosts()))
 	f.settle()
-	f.confirm()
+	f.deleteConfigMap()
 	f.settle()
+	value := f.toConfirm()
+	if err := f.Create(t.Context(), configMapOf(twoHosts())); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.confirm(value)
+	f.settle()
+	f.wantNoConfirmation()
 	f.deleteConfigMap()
 	f.settle()
 	f.wantInstances("10.1.42.1", "instance.example.com")
