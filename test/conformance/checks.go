@@ -53,6 +53,7 @@ func Checks() []Check {
 		{Name: "reconfigure services", Run: reconfigure},
 		{Name: "replace a program that runs", Run: replaceProgram},
 		{Name: "what was replaced needs no restart", Run: replacedNeedsNoRestart},
+		{Name: "what goes at the next boot is known", Run: removalIsKnown},
 		{Name: "firewall rule", Run: openFirewall},
 		{Name: "firewall rule, as netsh has it", Needs: apiNetsh, Run: firewallIsOpen},
 		{Name: "what others change is seen", Run: driftIsSeen},

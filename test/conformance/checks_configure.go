@@ -287,6 +287,19 @@ func replacedNeedsNoRestart(ctx context.Context, h *Host) error {
 	return fmt.Errorf("the host waits for a restart because of %s", pending)
 }
 
+// removalIsKnown: what Windows removes at its next start is known in the form in which this Windows
+// has it. Whoever puts something in its place is asked to restart the host first.
+func removalIsKnown(ctx context.Context, h *Host) error {
+	plan, err := h.plan(ctx, h.changed(func(d *config.Document) {
+		d.Generated = append(slices.Clone(d.Generated), api.Root+`\state\trash`)
+	}))
+	if err == nil && len(plan.Reboot) == 0 {
+		pending, readErr := h.registry(ctx, `SYSTEM\CurrentControlSet\Control\Session Manager`, "PendingFileRenameOperations")
+		err = fmt.Errorf("the program that was replaced is not among what is removed, %q: %w", pending, orElse(readErr, errors.New("no restart is asked for")))
+	}
+	return err
+}
+
 func openFirewall(ctx context.Context, h *Host) error {
 	return h.applied(ctx, h.changed(func(d *config.Document) {
 		d.Firewall = []config.FirewallRule{{Name: firewallRule, Protocol: config.ProtocolTCP, Port: 10250}}

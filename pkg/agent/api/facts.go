@@ -170,7 +170,7 @@ const (
 	RebootComponentServicing = "ComponentServicing"
 	// RebootWindowsUpdate: Windows Update requests it.
 	RebootWindowsUpdate = "WindowsUpdate"
-	// RebootFileRename: files in use are to be replaced or deleted.
+	// RebootFileRename: files in use are to be replaced. What is only deleted does not count.
 	RebootFileRename = "PendingFileRename"
 	// RebootComputerRename: the computer name was changed.
 	RebootComputerRename = "ComputerRename"

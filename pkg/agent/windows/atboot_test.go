@@ -8,34 +8,35 @@ import (
 	"testing"
 )
 
-// TestAtBoot: what the agent has replaced makes no host wait for a restart, and nothing else is
-// taken for that.
+// TestAtBoot: no host waits for a restart because files are removed then, whoever has removed
+// them, and what is removed is known in each form in which Windows has it.
 func TestAtBoot(t *testing.T) {
 	const trash = `\??\C:\Windows\windows-node-agent\state\trash\d1x2`
 	tests := []struct {
-		name    string
-		pairs   []string
-		removed []string
-		others  bool
+		name     string
+		pairs    []string
+		removed  []string
+		replaced bool
 	}{
 		{name: "nothing"},
 		{name: "a file that we replaced", pairs: []string{trash, ""}, removed: []string{trash[4:]}},
-		{name: "two of them", pairs: []string{trash, "", `\??\c:\windows\Windows-Node-Agent`, ""}, removed: []string{trash[4:], `c:\windows\Windows-Node-Agent`}},
-		{name: "a file of somebody else", pairs: []string{trash, "", `\??\C:\Temp\setup.dll`, ""}, removed: []string{trash[4:], `C:\Temp\setup.dll`}, others: true},
-		{name: "what a removal left in use", pairs: []string{`\??\C:\ProgramData\containerd\root\x`, ""}, removed: []string{`C:\ProgramData\containerd\root\x`}, others: true},
-		{name: "a file is replaced", pairs: []string{`\??\C:\Windows\new.dll`, `!\??\C:\Windows\old.dll`}, others: true},
-		{name: "a file of ours is renamed by somebody", pairs: []string{trash, `\??\C:\x`}, others: true},
-		{name: "a directory beside ours", pairs: []string{`\??\C:\Windows\windows-node-agent2\x`, ""}, removed: []string{`C:\Windows\windows-node-agent2\x`}, others: true},
+		{name: "in the form of newer versions", pairs: []string{`*1` + trash, "", `*2\??\C:\k\x.exe`, ""}, removed: []string{trash[4:], `C:\k\x.exe`}},
+		{name: "both forms", pairs: []string{trash, "", `*1\??\c:\windows\Windows-Node-Agent`, ""}, removed: []string{trash[4:], `c:\windows\Windows-Node-Agent`}},
+		{name: "files of somebody else are removed", pairs: []string{trash, "", `*1\??\C:\Program Files (x86)\Microsoft\Temp\old.exe`, ""}, removed: []string{trash[4:], `C:\Program Files (x86)\Microsoft\Temp\old.exe`}},
+		{name: "what a removal left in use", pairs: []string{`\??\C:\ProgramData\containerd\root\x`, ""}, removed: []string{`C:\ProgramData\containerd\root\x`}},
+		{name: "a file is replaced", pairs: []string{`\??\C:\Windows\new.dll`, `!\??\C:\Windows\old.dll`}, replaced: true},
+		{name: "a file is replaced, in the form of newer versions", pairs: []string{`*1` + trash, "", `*1\??\C:\Windows\new.dll`, `*1!\??\C:\Windows\old.dll`}, removed: []string{trash[4:]}, replaced: true},
+		{name: "a file is renamed", pairs: []string{trash, `\??\C:\x`}, replaced: true},
 		{name: "empty pairs", pairs: []string{"", ""}},
-		{name: "a source without a target", pairs: []string{trash}, others: true},
+		{name: "a source without a target", pairs: []string{trash}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := removedAtBoot(tt.pairs); !slices.Equal(got, tt.removed) {
 				t.Errorf("removed are %q, want %q", got, tt.removed)
 			}
-			if got := othersAtBoot(tt.pairs); got != tt.others {
-				t.Errorf("something else happens: %v, want %v", got, tt.others)
+			if got := replacedAtBoot(tt.pairs); got != tt.replaced {
+				t.Errorf("something is replaced: %v, want %v", got, tt.replaced)
 			}
 		})
 	}

@@ -255,7 +255,7 @@ func pendingReboot(p *api.PendingReboot) error {
 	found, err := keyExists(windowsUpdate)
 	add(api.RebootWindowsUpdate, found, err)
 	renames, err := pendingRenames()
-	add(api.RebootFileRename, othersAtBoot(renames), err)
+	add(api.RebootFileRename, replacedAtBoot(renames), err)
 	name, err := pendingName()
 	add(api.RebootComputerRename, name != "", err)
 	for _, value := range []string{"JoinDomain", "AvoidSpnSet"} {
