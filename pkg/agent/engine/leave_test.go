@@ -125,6 +125,26 @@ func TestCleanupWithContainers(t *testing.T) {
 	}
 }
 
+// TestCleanupAfterAnUpgrade: containers that run since before the program that holds them was
+// replaced end, too. Windows knows such a process by where its file is now.
+func TestCleanupAfterAnUpgrade(t *testing.T) {
+	b := containerBundle(t)
+	f := newFake()
+	converge(t, f, b)
+	f.runContainers()
+	last := len(b.Document.Files) - 1
+	b.Document.Files = slices.Clone(b.Document.Files)
+	b.Document.Files[last] = program(shimPath, "2", b.Document.Files[last].OnChange)
+	converge(t, f, b)
+	if len(f.strays) != 1 || !config.Below(f.strays[0].Path, trashDirectory) {
+		t.Fatalf("the containers are held by %v, want one in the trash", f.strays)
+	}
+	r := engineOf(f).Cleanup(t.Context())
+	if r.Outcome != api.OutcomeRemoved || len(r.AtBoot) > 0 || len(f.strays) > 0 {
+		t.Errorf("got %+v, and containers run: %v", r, f.strays)
+	}
+}
+
 // Layers are removed before those that they are based on.
 func TestNewestFirst(t *testing.T) {
 	names := []string{"1", "10", "2", "9"}

@@ -95,11 +95,12 @@ func (a *application) kill(list []Process) error {
 	return errors.Join(errs...)
 }
 
-// endPrograms ends what still runs from files that are removed: containers outlive their
-// runtime, and end with the program that holds them. What does not end in time is in use.
+// endPrograms ends what still runs from files that are removed, and from those that were replaced
+// while they ran: containers outlive their runtime, and end with the program that holds them. What
+// does not end in time is in use.
 func (a *application) endPrograms(ctx context.Context) error {
 	removed := func(p Process) bool {
-		return slices.ContainsFunc(a.plan.steps, func(s step) bool {
+		return config.Below(p.Path, trashDirectory) || slices.ContainsFunc(a.plan.steps, func(s step) bool {
 			return s.Kind == api.KindFile && s.Action == api.ActionDelete && strings.EqualFold(s.Name, p.Path)
 		})
 	}
