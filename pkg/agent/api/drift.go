@@ -13,8 +13,8 @@ type Drift struct {
 	Revision string    `json:"revision"`
 	// Repaired are the items that were repaired.
 	Repaired []Item `json:"repaired,omitempty"`
-	// Left are the items that were not: they would drain the Node or restart the host, or
-	// need a file of the payload.
+	// Left are the items that were not: they would drain the Node or restart the host,
+	// need a file of the payload, or are changed again and again by something else.
 	Left []Item `json:"left,omitempty"`
 	// Error is why something could not be repaired.
 	Error string `json:"error,omitempty"`

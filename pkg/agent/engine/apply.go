@@ -148,7 +148,9 @@ type application struct {
 	cleaningUp bool
 	// repairing: only steps with a low impact are done, and missing values are not waited for.
 	repairing bool
-	started   int
+	// leave says which items are left as they are while repairing, and completes their reason. Nil: none.
+	leave   func(*api.Item) bool
+	started int
 	// discarded are the paths of files that were in use, by where they are in the trash.
 	discarded map[string]string
 	// staying are files that are in use where they are, and removed at the next boot.
@@ -205,7 +207,7 @@ func (a *application) prepare(ctx context.Context, b *config.Bundle) (err error)
 }
 
 func (a *application) planner() *planner {
-	return &planner{bundle: a.bundle, seen: a.seen, inv: a.inventory, except: a.except, repairing: a.repairing}
+	return &planner{bundle: a.bundle, seen: a.seen, inv: a.inventory, except: a.except, repairing: a.repairing, leave: a.leave}
 }
 
 // finish records that the document was applied.

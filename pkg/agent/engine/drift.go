@@ -22,6 +22,7 @@ type keeper struct {
 	*Engine
 	observer
 	options  RunOptions
+	repairs  repairs
 	reported string // the last drift, without its time
 	// unrotated are the logs that could not be rotated, by path.
 	unrotated map[string]failedRotation
@@ -29,7 +30,7 @@ type keeper struct {
 
 func newKeeper(e *Engine, o RunOptions) *keeper {
 	return &keeper{
-		Engine: e, options: o, observer: observer{system: e.System, digests: map[string]fileObservation{}, noFeatures: true},
+		Engine: e, options: o, repairs: repairs{}, observer: observer{system: e.System, digests: map[string]fileObservation{}, noFeatures: true},
 		unrotated: map[string]failedRotation{},
 	}
 }
@@ -93,15 +94,17 @@ func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, dri
 	a := &application{
 		Engine: k.Engine, observer: k.observer, store: st, deadlines: k.Deadlines.withDefaults(),
 		result: &api.Result{}, except: k.options.Service, repairing: true,
+		leave: func(item *api.Item) bool { return k.repairs.leave(item, k.now()) },
 	}
 	if err := a.prepare(ctx, bundle); err != nil {
 		return err
 	}
 	drift.Left = a.plan.left
-	if len(a.plan.steps) == 0 {
-		return nil
+	var err error
+	if len(a.plan.steps) > 0 {
+		err = a.execute(ctx)
 	}
-	err := a.execute(ctx)
 	drift.Repaired = a.result.Changed
+	k.repairs.record(drift.Repaired, k.now())
 	return err
 }

@@ -472,6 +472,72 @@ func watchAs(t *testing.T, f *fake, n int, service string) []api.Drift {
 	return drifts
 }
 
+// TestRunAgainstAnother: something that another program changes at every look costs restarts of
+// services a few times only, and is named; what was calm for a while is repaired at once again.
+func TestRunAgainstAnother(t *testing.T) {
+	first, _ := bundles(t)
+	f := usedHost(t, first)
+	converge(t, f, first)
+	const path = `c:\k\kubelet.conf`
+	var left api.Drift
+	before := 0
+	restarts := func() int {
+		n := 0
+		for _, done := range f.log[before:] {
+			if strings.HasPrefix(done, "StopService kubelet") {
+				n++
+			}
+		}
+		before = len(f.log)
+		return n
+	}
+	restarts() // those of the first configuration
+	e := engineOf(f)
+	look := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	change := func() { f.files[path] = fakeFile{Content: "theirs", changed: f.ticks} }
+	change()
+	const every = time.Minute
+	e.Sleep = func(ctx context.Context, d time.Duration) error {
+		if d != every {
+			return f.sleep(ctx, d)
+		}
+		f.clock = f.clock.Add(d)
+		switch look++; {
+		case look < 60:
+			change()
+		case look == 60:
+			if n := restarts(); n < 3 || n > 7 {
+				t.Errorf("restarted %d times within an hour, want a few times", n)
+			}
+			if len(left.Left) != 1 || !strings.Contains(left.Left[0].Reason, "changed by something else each time") {
+				t.Errorf("left: %+v, want the file and why", left)
+			}
+			f.files[path] = fakeFile{Content: "one", changed: f.ticks} // the other program has gone
+		case look == 60+75:
+			restarts()
+			change()
+		case look == 60+76:
+			if n := restarts(); n != 1 {
+				t.Errorf("changed once after a calm time: restarted %d times, want 1", n)
+			}
+			cancel()
+		}
+		return ctx.Err()
+	}
+	if err := e.Run(ctx, RunOptions{Service: "kube-proxy", Every: every, Report: func(d api.Drift) {
+		if len(d.Left) > 0 {
+			left = d
+		}
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if look != 60+76 {
+		t.Errorf("it looked %d times", look)
+	}
+}
+
 func TestRun(t *testing.T) {
 	first, _ := bundles(t)
 	tests := []struct {

@@ -24,6 +24,8 @@ type planner struct {
 	// repairing keeps steps out of the plan that cost more than a restart of services, or cannot
 	// be done now.
 	repairing bool
+	// leave says which items are left as they are while repairing, and completes their reason. Nil: none.
+	leave func(*api.Item) bool
 
 	plan      plan
 	conflicts []error
@@ -144,7 +146,7 @@ func (p *planner) finish() {
 	var restarted []string
 	if p.repairing {
 		p.plan.steps = slices.DeleteFunc(p.plan.steps, func(s step) bool {
-			keepOut := s.notNow || costlier(s.Impact, config.ImpactRestart)
+			keepOut := s.notNow || costlier(s.Impact, config.ImpactRestart) || p.leave != nil && p.leave(&s.Item)
 			if keepOut {
 				p.plan.left = append(p.plan.left, s.Item)
 			}

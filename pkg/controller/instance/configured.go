@@ -243,7 +243,7 @@ func (e *evaluation) revisionCurrent() {
 			message += fmt.Sprintf(" Not configured yet: %s.", strings.Join(e.waiting, ", "))
 		}
 		if left := e.drift(); left != "" {
-			message += fmt.Sprintf(" Changed by others and not repaired, because the repair needs a drain, a restart or a file: %s. To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
+			message += fmt.Sprintf(" Changed by others and not repaired, because the repair needs a drain, a restart or a file, or because something else changes it each time: %s. To repair it: kubectl windows reconfigure %s -n %s", left, e.instance.Name, e.instance.Namespace)
 		}
 		e.set(condition, metav1.ConditionTrue, v1alpha1.ReasonRevisionCurrent, message)
 	}

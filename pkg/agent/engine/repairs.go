@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
+	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
+)
+
+const (
+	// repairsInARow is how often something is repaired by restarting services before it is asked
+	// who else changes it.
+	repairsInARow = 3
+	// repairPause is how long it is then left as it is; it doubles with each further repair.
+	repairPause    = 5 * time.Minute
+	maxRepairPause = time.Hour
+	// calmAfter is for how long nothing must have changed it before this is forgotten.
+	calmAfter = 10 * time.Minute
+)
+
+// repairs remembers what was repaired by restarting services. Something else on the host that
+// changes it again and again, say a group policy, would otherwise have services restarted at every
+// look.
+type repairs map[string]*repair
+
+type repair struct {
+	times int       // it was repaired since it was calm
+	seen  time.Time // when it last differed
+	next  time.Time // before that it is left as it is
+}
+
+// leave says whether an item that differs now is left as it is, and gives it the reason.
+func (r repairs) leave(item *api.Item, now time.Time) bool {
+	known := r[item.String()]
+	if known == nil {
+		return false
+	}
+	known.seen = now
+	if !now.Before(known.next) {
+		return false
+	}
+	item.Reason += fmt.Sprintf("; it was repaired %d times and is changed by something else each time, so that it is not repaired again before %s",
+		known.times, known.next.UTC().Format(time.RFC3339))
+	return true
+}
+
+// record counts what was repaired, and forgets what has been calm.
+func (r repairs) record(repaired []api.Item, now time.Time) {
+	for _, item := range repaired {
+		if item.Impact != config.ImpactRestart {
+			continue
+		}
+		known := r[item.String()]
+		if known == nil {
+			known = &repair{}
+			r[item.String()] = known
+		}
+		known.times++
+		known.seen = now
+		if further := known.times - repairsInARow; further >= 0 {
+			known.next = now.Add(min(repairPause<<min(further, 10), maxRepairPause))
+		}
+	}
+	for name, known := range r {
+		if now.Sub(known.seen) >= calmAfter && !now.Before(known.next) {
+			delete(r, name)
+		}
+	}
+}
