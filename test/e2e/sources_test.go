@@ -37,6 +37,7 @@ var (
 	sourceSynced   = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced}
 	invalidEntries = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries}
 	askConfirm     = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionFalse, v1alpha1.ReasonConfirmationNeeded}
+	labelRemoved   = verdict{v1alpha1.ConditionSourceSynced, metav1.ConditionFalse, v1alpha1.ReasonLabelRemoved}
 )
 
 // instancesMap is the ConfigMap that lists hosts. There is one in a cluster, so tests
@@ -564,10 +565,16 @@ func (m *instancesMap) confirm(message string) {
 		m.t.Fatalf("there is no command in %q", message)
 	}
 	command, _, _ = strings.Cut("kubectl annotate "+command, "\n")
-	confirm := exec.CommandContext(m.t.Context(), "/bin/sh", "-c", command)
-	confirm.Env = []string{"PATH=" + filepath.Dir(sys.KubectlPath()) + ":/usr/bin:/bin", "KUBECONFIG=" + sys.KubeconfigPath(), "HOME=" + m.t.TempDir()}
-	if out, err := confirm.CombinedOutput(); err != nil {
-		m.t.Fatalf("%s: %v\n%s", command, err, out)
+	runAsShown(m.t, command)
+}
+
+// runAsShown runs a command of a message in a shell, as people do.
+func runAsShown(t *testing.T, command string) {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "/bin/sh", "-c", command)
+	shell.Env = []string{"PATH=" + filepath.Dir(sys.KubectlPath()) + ":/usr/bin:/bin", "KUBECONFIG=" + sys.KubeconfigPath(), "HOME=" + t.TempDir()}
+	if out, err := shell.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 }
 
@@ -790,9 +797,31 @@ func TestSourceMachine(t *testing.T) {
 		})
 	})
 	t.Run("the label is taken off", func(t *testing.T) {
-		kubectl(t, "label", "machine", "w", "-n", ns, "machine.openshift.io/os-id-").ok(t)
+		before := waitFor(t, ns, "w", preflightPassed)
+		unlabel := func() (undo, remove string) {
+			t.Helper()
+			kubectl(t, "label", "machine", "w", "-n", ns, "machine.openshift.io/os-id-").ok(t)
+			kept := waitFor(t, ns, "w", labelRemoved)
+			if kept.UID != before.UID || !kept.DeletionTimestamp.IsZero() || kept.Spec.Address != before.Spec.Address {
+				t.Errorf("it is %+v, want it as it was", kept)
+			}
+			message := meta.FindStatusCondition(kept.Status.Conditions, v1alpha1.ConditionSourceSynced).Message
+			_, commands, _ := strings.Cut(message, "To undo that: ")
+			undo, remove, _ = strings.Cut(commands, ". To remove the host: ")
+			return undo, remove
+		}
+		undo, _ := unlabel()
+		runAsShown(t, undo)
+		waitForInstance(t, ns, "w", "as before", func(now *v1alpha1.WindowsInstance) error {
+			if c := meta.FindStatusCondition(now.Status.Conditions, v1alpha1.ConditionSourceSynced); c != nil {
+				return fmt.Errorf("it says %s", c.Message)
+			}
+			return nil
+		})
+		_, remove := unlabel()
+		runAsShown(t, remove)
 		mustHaveNone(t, ns, "w")
-		kubectl(t, "label", "machine", "w", "-n", ns, "machine.openshift.io/os-id=Windows").ok(t)
+		runAsShown(t, undo)
 		waitFor(t, ns, "w", preflightPassed)
 	})
 	t.Run("a Machine that is being deleted", func(t *testing.T) {

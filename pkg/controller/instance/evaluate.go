@@ -66,6 +66,7 @@ var conditionOrder = append(slices.Clone(checks),
 	v1alpha1.ConditionNodeReady,
 	v1alpha1.ConditionReady,
 	v1alpha1.ConditionRemoved,
+	v1alpha1.ConditionSourceSynced,
 )
 
 // evaluation is a status in the making.

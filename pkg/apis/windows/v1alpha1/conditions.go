@@ -32,7 +32,8 @@ const (
 // Types of conditions of a WindowsNodePool.
 const (
 	// ConditionSourceSynced says whether everything in the source could be
-	// turned into instances; the message has a line for each entry that could not.
+	// turned into instances; the message has a line for each entry that could not. An instance
+	// has it only while its source no longer asks for it and it is kept.
 	ConditionSourceSynced = "SourceSynced"
 	// ConditionDegraded says whether a person has to act.
 	ConditionDegraded = "Degraded"
@@ -165,6 +166,9 @@ const (
 	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source vanished, and
 	// its hosts are kept until a user confirms that they are to be removed.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
+	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one
+	// of Windows any more by its label.
+	ReasonLabelRemoved = "LabelRemoved"
 	// ReasonInstancesFailed (Degraded=True): some hosts need a person to act.
 	ReasonInstancesFailed = "InstancesFailed"
 	// ReasonUpdatesFailed (Degraded=False): hosts could not be brought to their desired

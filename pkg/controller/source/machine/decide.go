@@ -22,6 +22,9 @@ const (
 	Apply Action = "Apply"
 	// Pause means that an instance is paused, and none is made.
 	Pause Action = "Pause"
+	// Keep means that an instance stays as it is, although the Machine no longer asks for it, and
+	// none is made.
+	Keep Action = "Keep"
 	// Remove means that an instance is deleted.
 	Remove Action = "Remove"
 )
@@ -29,8 +32,10 @@ const (
 // Decide says what a Machine asks for.
 func Decide(machine *machinev1beta1.Machine) Action {
 	switch {
-	case !isWindows(machine.Labels), !machine.DeletionTimestamp.IsZero():
+	case !machine.DeletionTimestamp.IsZero():
 		return Remove
+	case !isWindows(machine.Labels):
+		return Keep
 	case machine.Labels[wmco.IgnoreLabel] == wmco.IgnoreValue:
 		return Pause
 	}

@@ -68,14 +68,15 @@ func TestDecide(t *testing.T) {
 		{name: "failed", labels: windows, phase: phase("Failed"), want: Leave},
 		{name: "another case of the phase", labels: windows, phase: phase("running"), want: Leave},
 		{name: "no address", labels: windows, phase: phase("Running"), noAddress: true, want: Leave},
-		{name: "no label", phase: phase("Running"), want: Remove},
-		{name: "Linux", labels: map[string]string{"machine.openshift.io/os-id": "Linux"}, phase: phase("Running"), want: Remove},
-		{name: "another case of the label", labels: map[string]string{"machine.openshift.io/os-id": "windows"}, phase: phase("Running"), want: Remove},
+		{name: "no label", phase: phase("Running"), want: Keep},
+		{name: "Linux", labels: map[string]string{"machine.openshift.io/os-id": "Linux"}, phase: phase("Running"), want: Keep},
+		{name: "another case of the label", labels: map[string]string{"machine.openshift.io/os-id": "windows"}, phase: phase("Running"), want: Keep},
 		{name: "ignored", labels: ignored("true"), phase: phase("Running"), want: Pause},
 		{name: "ignored before it has an address", labels: ignored("true"), noAddress: true, want: Pause},
 		{name: "ignored by another word", labels: ignored("True"), phase: phase("Running"), want: Apply},
 		{name: "not ignored", labels: ignored("false"), phase: phase("Running"), want: Apply},
 		{name: "being deleted", labels: windows, phase: phase("Running"), deleted: &now, want: Remove},
+		{name: "no label, and being deleted", phase: phase("Running"), deleted: &now, want: Remove},
 		{name: "ignored and being deleted", labels: ignored("true"), phase: phase("Deleting"), deleted: &now, want: Remove},
 	}
 	for _, tt := range tests {

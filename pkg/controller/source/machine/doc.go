@@ -12,8 +12,9 @@
 //
 // A Machine with the label windowsmachineconfig.openshift.io/ignore=true is left
 // alone: no instance is made, and one that is there is paused. A Machine that is
-// being deleted, or whose label machine.openshift.io/os-id was taken off, loses its
-// instance. In every other phase, Failed for example, its instance stays as it is.
+// being deleted loses its instance. In every other phase, Failed for example, its instance
+// stays as it is. It also does when the label machine.openshift.io/os-id is taken off, because one
+// command does that to all Machines; a condition of the instance says what to do then.
 //
 // The controllers wait for the Machine API where it is not installed. This package
 // knows nothing of SSH: whether a host answers is told by the instance.

@@ -9,6 +9,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,6 +35,7 @@ const (
 type Reconciler struct {
 	client    client.Client
 	applier   *apply.Applier
+	recorder  record.EventRecorder
 	conflicts *message.Reporter // tells of an instance of that name that is not of the Machine
 	platform  func(context.Context) (configv1.PlatformType, error)
 }
@@ -54,13 +56,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.conflicts.Forget(req.NamespacedName)
 		return reconcile.Result{}, r.remove(ctx, instance)
 	}
-	switch Decide(machine) {
+	action := Decide(machine)
+	if action == Keep && instance != nil && ofAnother(instance, machine) {
+		action = Remove // the Machine that it was made from is gone
+	}
+	switch action {
 	case Remove:
 		err = r.remove(ctx, instance)
 	case Pause:
 		err = r.pause(ctx, instance)
 	case Apply:
 		err = r.apply(ctx, machine, instance)
+	}
+	if err == nil && action != Remove {
+		err = r.tellKept(ctx, machine, instance, action == Keep)
 	}
 	return apply.RetryStale(ctx, err)
 }

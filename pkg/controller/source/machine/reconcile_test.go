@@ -87,6 +87,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.machines = &Reconciler{
 		client:    f,
 		applier:   &apply.Applier{Client: f, Live: f, FieldManager: instanceManager},
+		recorder:  f.events,
 		conflicts: message.NewReporter(f.events, scheme),
 		platform:  platform.Platform,
 	}
@@ -310,10 +311,6 @@ func TestMachineChanges(t *testing.T) {
 				return i.Spec.Paused && i.Spec.Address == "10.0.0.5" && i.Spec.Username == "Administrator" && len(i.OwnerReferences) == 1
 			},
 		},
-		{
-			name: "label taken off", change: func(m *machinev1beta1.Machine) { m.Labels = nil }, wantWrites: []string{"delete m"},
-			want: func(i *v1alpha1.WindowsInstance) bool { return i == nil },
-		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -327,6 +324,89 @@ func TestMachineChanges(t *testing.T) {
 				t.Errorf("instance %+v", f.instance("m"))
 			}
 		})
+	}
+}
+
+// One command takes the label off many Machines: no host goes, and each says what to do.
+func TestLabelTakenOff(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	before := f.instance("m")
+	condition := func() *metav1.Condition {
+		return meta.FindStatusCondition(f.instance("m").Status.Conditions, v1alpha1.ConditionSourceSynced)
+	}
+	for range 2 {
+		change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) {
+			delete(m.Labels, "machine.openshift.io/os-id")
+			m.Status.Addresses[0].Address = "10.0.0.6"
+		})
+		// The controller that continues knows nothing but what is in the instance.
+		for range 2 {
+			f.settle("m")
+		}
+		after := f.instance("m")
+		if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || !after.DeletionTimestamp.IsZero() || len(after.OwnerReferences) != 1 {
+			t.Errorf("instance %+v, want it as it was", after)
+		}
+		if c := condition(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonLabelRemoved ||
+			!strings.Contains(c.Message, "kubectl label machines.machine.openshift.io m -n openshift-machine-api machine.openshift.io/os-id=Windows --overwrite") ||
+			!strings.Contains(c.Message, "kubectl annotate wi m -n openshift-machine-api windows.openshift.io/source- && kubectl delete wi m -n openshift-machine-api") {
+			t.Errorf("condition %+v", c)
+		}
+		if len(f.events.Events) != 1 {
+			t.Fatalf("%d events, want 1", len(f.events.Events))
+		}
+		if event := <-f.events.Events; !strings.HasPrefix(event, "Warning LabelRemoved Machine openshift-machine-api/m has no label") {
+			t.Errorf("event %q", event)
+		}
+
+		change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) {
+			m.Labels = windowsMachine("m", "").Labels
+			m.Status.Addresses[0].Address = "10.0.0.5"
+		})
+		f.settle("m")
+		if c := condition(); c != nil {
+			t.Errorf("with the label back: condition %+v", c)
+		}
+	}
+}
+
+// What its command does to an instance that is kept lasts: the controller makes neither it nor the
+// annotation again.
+func TestKeptInstanceIsDeletedByHand(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) { m.Labels = nil })
+	f.settle("m")
+	change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Annotations = nil })
+	f.settle("m")
+	if got := f.instance("m"); len(got.Annotations) > 0 {
+		t.Fatalf("annotations %v", got.Annotations)
+	}
+	if err := f.WithWatch.Delete(t.Context(), f.instance("m")); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("m")
+	if got := f.instance("m"); got != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// The Machine of that name is another one, and none of Windows.
+func TestMachineIsReplacedByOneOfLinux(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	if err := f.WithWatch.Delete(t.Context(), windowsMachine("m", "")); err != nil {
+		t.Fatal(err)
+	}
+	machine := windowsMachine("m", "")
+	machine.UID, machine.Labels = "another", nil
+	if err := f.Create(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	f.settle("m")
+	if got := f.instance("m"); got != nil {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -56,6 +56,7 @@ const (
 //	windows.openshift.io  windowsnodepools          get list watch create patch
 //	windows.openshift.io  windowsnodepools/status   patch
 //	windows.openshift.io  windowsinstances          get list watch create patch delete
+//	windows.openshift.io  windowsinstances/status   update
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(&starter{mgr: mgr, recorder: o.Recorder}); err != nil {
 		return fmt.Errorf("adding the Machine controllers: %w", err)
@@ -117,6 +118,7 @@ func (s *starter) addMachines() error {
 	r := &Reconciler{
 		client:    s.mgr.GetClient(),
 		applier:   &apply.Applier{Client: s.mgr.GetClient(), Live: s.mgr.GetAPIReader(), FieldManager: instanceManager},
+		recorder:  s.recorder,
 		conflicts: message.NewReporter(s.recorder, s.mgr.GetScheme()),
 		platform:  platform.Platform,
 	}
