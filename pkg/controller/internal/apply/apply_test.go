@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
@@ -27,6 +28,9 @@ func TestEqual(t *testing.T) {
 		{name: "the same", edit: func(*acwindowsv1alpha1.WindowsInstanceApplyConfiguration) {}, want: true},
 		{name: "an empty object more", edit: func(i *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) {
 			i.Spec.WithPoolRef(acwindowsv1alpha1.PoolReference())
+		}, want: true},
+		{name: "an empty list more", edit: func(i *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) {
+			i.OwnerReferences = []acmetav1.OwnerReferenceApplyConfiguration{}
 		}, want: true},
 		{name: "another value", edit: func(i *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) { i.Spec.WithAddress("10.0.0.2") }},
 		{name: "a field more", edit: func(i *acwindowsv1alpha1.WindowsInstanceApplyConfiguration) { i.Spec.WithPort(22) }},
@@ -68,6 +72,7 @@ func TestContains(t *testing.T) {
 		{name: "a part", want: status().WithReplicas(2), has: true},
 		{name: "another value", want: status().WithReplicas(3)},
 		{name: "a zero that is left out", want: status().WithObservedGeneration(0), has: true},
+		{name: "a value that is not there", want: status().WithObservedGeneration(1)},
 		{name: "a zero that is another value", want: status().WithReplicas(0)},
 		{name: "one of the conditions", want: status().WithConditions(Condition(nil, condition("B", "b"), now.Time)), has: true},
 		{name: "both in another order", want: status().WithConditions(Condition(nil, condition("B", "b"), now.Time), Condition(nil, condition("A", "a"), now.Time)), has: true},

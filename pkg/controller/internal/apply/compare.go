@@ -51,22 +51,19 @@ func toTree(v any) (any, error) {
 
 // prune takes members without content out of a tree.
 func prune(tree any) any {
-	switch tree := tree.(type) {
-	case map[string]any:
-		for key, value := range tree {
-			if tree[key] = prune(value); tree[key] == nil {
-				delete(tree, key)
-			}
-		}
-		if len(tree) == 0 {
-			return nil
-		}
-	case []any:
-		if len(tree) == 0 {
-			return nil
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return tree // an empty list is not encoded in the first place
+	}
+	for key, value := range object {
+		if object[key] = prune(value); object[key] == nil {
+			delete(object, key)
 		}
 	}
-	return tree
+	if len(object) == 0 {
+		return nil
+	}
+	return object
 }
 
 func covers(have, want any) bool {
@@ -101,7 +98,7 @@ func anyCovers(have []any, at int, want any) bool {
 		return at < len(have) && covers(have[at], want)
 	}
 	for _, item := range have {
-		if found, ok := item.(map[string]any); ok && found["type"] == wanted["type"] {
+		if found, _ := item.(map[string]any); found["type"] == wanted["type"] {
 			return covers(found, wanted)
 		}
 	}

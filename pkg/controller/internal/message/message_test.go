@@ -58,6 +58,9 @@ func TestReporter(t *testing.T) {
 			t.Errorf("%s: events (-want +got):\n%s", step.name, diff)
 		}
 	}
+	if len(r.told) > 0 {
+		t.Errorf("what is right is kept: %v", r.told)
+	}
 }
 
 // Neither what is wrong with another field nor what is wrong with the same one later is
@@ -116,7 +119,7 @@ func TestLines(t *testing.T) {
 		many = append(many, strings.Repeat("x", 1000))
 	}
 	got := Lines(many)
-	if lines := strings.Split(got, "\n"); len(lines) != 31 || lines[30] != "and 1 more" || len(got) > 32768 {
+	if lines := strings.Split(got, "\n"); len(lines) != 31 || lines[30] != "and 1 more" || len(lines[0]) != 400 || len(got) > 32768 {
 		t.Errorf("%d bytes, %d lines, last %q", len(got), len(lines), lines[len(lines)-1])
 	}
 }
@@ -126,6 +129,10 @@ func TestSentences(t *testing.T) {
 		{"it failed", "It failed.", "it failed."},
 		{"It failed.", "It failed.", "It failed."},
 		{"42 failed", "42 failed.", "42 failed."},
+		{"a host", "A host.", "a host."},
+		{"zone unknown", "Zone unknown.", "zone unknown."},
+		{"{} is empty", "{} is empty.", "{} is empty."},
+		{"äpfel", "äpfel.", "äpfel."},
 		{"", "", "no reason is known."},
 	} {
 		if got := Sentence(tt.text); got != tt.sentence {
@@ -133,6 +140,33 @@ func TestSentences(t *testing.T) {
 		}
 		if got := Cause(tt.text); got != tt.cause {
 			t.Errorf("cause of %q: got %q, want %q", tt.text, got, tt.cause)
+		}
+	}
+}
+
+// A cause comes from hosts and libraries, with white space and periods of its own.
+func TestCause(t *testing.T) {
+	for text, want := range map[string]string{" \n": "no reason is known.", " it was not sent...\r\n": "it was not sent."} {
+		if got := Cause(text); got != want {
+			t.Errorf("cause of %q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What a host says need not be text. It is cut all the same, to what the API takes.
+func TestShorten(t *testing.T) {
+	if got := Shorten(strings.Repeat("\x80", 10), 5); got != "…" {
+		t.Errorf("got %q", got)
+	}
+	if got := ConditionMessage(strings.Repeat("x", 40000)); len(got) != 32768 {
+		t.Errorf("a message of %d bytes", len(got))
+	}
+}
+
+func TestEnumerate(t *testing.T) {
+	for want, texts := range map[string][]string{"": nil, "a": {"a"}, "a, b": {"a", "b"}, "a, b and 1 more": {"a", "b", "c"}, "a, b and 2 more": {"a", "b", "c", "d"}} {
+		if got := Enumerate(texts, 2); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (r *Reporter) Report(obj client.Object, reason string, problems map[string]
 
 	for _, field := range slices.Sorted(maps.Keys(problems)) {
 		message := problems[field]
-		if last, ok := before.problems[field]; ok && last == message && before.uid == obj.GetUID() {
+		if before.uid == obj.GetUID() && before.problems[field] == message {
 			continue
 		}
 		r.recorder.Event(r.regarding(obj, field), corev1.EventTypeWarning, reason, EventNote(message))

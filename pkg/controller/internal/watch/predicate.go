@@ -16,9 +16,6 @@ import (
 // changes all the time must not cause passes over all of its source.
 func DesiredStateChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		if e.ObjectOld == nil || e.ObjectNew == nil {
-			return false
-		}
 		before, after := e.ObjectOld, e.ObjectNew
 		return before.GetUID() != after.GetUID() ||
 			before.GetGeneration() != after.GetGeneration() ||

@@ -43,11 +43,10 @@ type Work struct {
 type Pool struct {
 	mu sync.Mutex // guards what follows, and all fields of jobs
 	// ctx is nil before Start; what is submitted before then waits.
-	ctx     context.Context //nolint:containedctx // the lifetime of the runnable, which its work shares
-	stopped bool
-	jobs    map[types.NamespacedName]*job
-	lanes   map[Lane]*lane
-	wg      sync.WaitGroup
+	ctx   context.Context //nolint:containedctx // the lifetime of the runnable, which its work shares
+	jobs  map[types.NamespacedName]*job
+	lanes map[Lane]*lane
+	wg    sync.WaitGroup
 }
 
 // lane is what waits and runs in a lane. Its fields are guarded by Pool.mu.
@@ -88,9 +87,9 @@ func (p *Pool) Start(ctx context.Context) error {
 
 	<-ctx.Done()
 
+	// Who has the lock may just be beginning work; nobody does after that.
 	p.mu.Lock()
-	p.stopped = true
-	p.mu.Unlock()
+	p.mu.Unlock() //nolint:staticcheck // it is about those who had the lock
 	p.wg.Wait()
 	return nil
 }
@@ -184,13 +183,12 @@ func (p *Pool) unqueueLocked(j *job) {
 
 // dispatchLocked begins what gets a worker, oldest first.
 func (p *Pool) dispatchLocked(l *lane) {
-	if p.ctx == nil || p.stopped || p.ctx.Err() != nil {
+	if p.ctx == nil || p.ctx.Err() != nil {
 		return
 	}
 	for len(l.queue) > 0 && (l.Workers == 0 || l.running < l.Workers) {
 		first := l.queue[0]
-		l.queue[0] = nil // let go of it although the array stays
-		l.queue = l.queue[1:]
+		l.queue = slices.Delete(l.queue, 0, 1)
 		p.beginLocked(l, first)
 	}
 }

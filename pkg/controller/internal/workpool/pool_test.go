@@ -152,13 +152,62 @@ func TestCancel(t *testing.T) {
 	receive(t, s.began, "the first work")
 	p.Submit(s.work(2, narrow))
 	p.Submit(s.work(3, narrow))
-	if !p.Cancel(keyOf(2)) || p.Cancel(keyOf(9)) || p.Cancel(keyOf(1)) {
+	if !p.Cancel(keyOf(2)) || p.Busy(keyOf(2)) || p.Cancel(keyOf(9)) || p.Cancel(keyOf(1)) {
 		t.Error("it is not known what has not begun")
 	}
 	if got := receive(t, causes, "the end of the first work"); !errors.Is(got, context.Canceled) {
 		t.Errorf("got cause %v", got)
 	}
 	if got := receive(t, s.began, "the third work"); got != "3" || len(s.began) > 0 {
+		t.Errorf("%s began", got)
+	}
+}
+
+// What follows canceled work can be canceled, too.
+func TestCancelSuccessor(t *testing.T) {
+	s := newScript()
+	p := New(map[Lane]Limits{narrow: {Workers: 1}})
+	start(t, p)
+	p.Submit(Work{Key: keyOf(1), Lane: narrow, Run: func(context.Context, func() bool) { // does not mind its context
+		s.began <- "first"
+		<-s.leave
+	}})
+	receive(t, s.began, "the first work")
+	p.Cancel(keyOf(1))
+	if !p.Submit(s.work(1, narrow)) || p.Cancel(keyOf(1)) || p.Busy(keyOf(1)) {
+		t.Error("the second work is still to be done")
+	}
+	p.Submit(s.work(2, narrow))
+	close(s.leave)
+	if got := receive(t, s.began, "other work"); got != "2" {
+		t.Errorf("%s began", got)
+	}
+}
+
+func TestMove(t *testing.T) {
+	s := newScript()
+	p := New(map[Lane]Limits{narrow: {Workers: 1}, wide: {Workers: 1}})
+	start(t, p)
+	p.Submit(s.work(1, narrow))
+	receive(t, s.began, "the first work")
+	p.Submit(s.work(9, wide))
+	receive(t, s.began, "the work in the other lane")
+	for i := 2; i <= 4; i++ {
+		p.Submit(s.work(i, narrow))
+	}
+	p.Move(keyOf(1), wide)   // it runs already
+	p.Move(keyOf(2), narrow) // it waits there already, and stays the first
+	p.Move(keyOf(8), wide)   // there is no such work
+	p.Move(keyOf(4), wide)
+	if n, w := p.Load(narrow), p.Load(wide); n != (Load{Running: 1, Waiting: 2}) || w != (Load{Running: 1, Waiting: 1}) {
+		t.Errorf("got %+v and %+v", n, w)
+	}
+	p.Cancel(keyOf(1))
+	if got := receive(t, s.began, "the next work"); got != "2" {
+		t.Errorf("%s began", got)
+	}
+	p.Cancel(keyOf(9))
+	if got := receive(t, s.began, "the work that was moved"); got != "4" {
 		t.Errorf("%s began", got)
 	}
 }
@@ -191,20 +240,90 @@ func TestDetach(t *testing.T) {
 	receive(t, s.began, "the last work")
 }
 
-func TestStopWaits(t *testing.T) {
+// Without a limit all of it may go on without a worker. Each piece is counted once.
+func TestDetachUnlimited(t *testing.T) {
 	s := newScript()
 	p := New(map[Lane]Limits{narrow: {Workers: 1}})
-	stop := start(t, p)
-	p.Submit(s.work(1, narrow))
-	p.Submit(s.work(2, narrow))
-	receive(t, s.began, "the first work")
-	stop()
-	if len(s.ended) != 1 {
-		t.Error("Start returned before the work had ended")
+	start(t, p)
+	const n = 3
+	detachers := make(chan func() bool, n)
+	for i := range n {
+		w := s.work(i, narrow)
+		w.Run = func(_ context.Context, detach func() bool) {
+			if !detach() {
+				t.Error("it keeps its worker")
+			}
+			detachers <- detach
+			<-s.leave
+		}
+		p.Submit(w)
 	}
-	p.Submit(s.work(3, narrow))
-	if len(s.began) > 0 {
-		t.Error("work began after the stop")
+	late := make([]func() bool, n)
+	for i := range late {
+		late[i] = receive(t, detachers, "it to give its worker back")
+	}
+	if load := p.Load(narrow); load != (Load{Detached: n}) {
+		t.Errorf("got %+v", load)
+	}
+	close(s.leave)
+	for range n {
+		receive(t, s.ended, "all to end")
+	}
+	// What has ended has no worker to give back.
+	p.Submit(Work{Key: keyOf(n), Lane: narrow, Run: func(_ context.Context, detach func() bool) { detachers <- detach }, Ended: func(context.Context) { s.ended <- "" }})
+	receive(t, s.ended, "the last work to end")
+	for _, detach := range append(late, receive(t, detachers, "its worker")) {
+		if !detach() {
+			t.Error("what has ended keeps a worker")
+		}
+	}
+	if load := p.Load(narrow); load != (Load{}) {
+		t.Errorf("after the end: %+v", load)
+	}
+}
+
+// Two processes that both work would do the same to a host at the same time.
+func TestOnlyTheLeaderWorks(t *testing.T) {
+	if !New(nil).NeedLeaderElection() {
+		t.Error("a process that does not lead works")
+	}
+}
+
+// The process must not end in the middle of work: the next leader would do the same to a host.
+func TestStopWaits(t *testing.T) {
+	const n = 50
+	p := New(map[Lane]Limits{narrow: {Workers: n}})
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.Start(ctx) }()
+	began, gate := make(chan struct{}, n+1), make(chan struct{})
+	work := func(i int) Work {
+		return Work{Key: keyOf(i), Lane: narrow, Run: func(ctx context.Context, _ func() bool) {
+			began <- struct{}{}
+			<-ctx.Done()
+			gate <- struct{}{}
+		}}
+	}
+	for i := range n + 1 {
+		p.Submit(work(i))
+	}
+	for range n {
+		receive(t, began, "work to begin")
+	}
+	cancel()
+	for range n {
+		select {
+		case <-gate:
+		case <-stopped:
+			t.Fatal("Start returned before the work had ended")
+		}
+	}
+	if err := receive(t, stopped, "the pool to stop"); err != nil {
+		t.Error(err)
+	}
+	p.Submit(work(n + 1))
+	if load := p.Load(narrow); load != (Load{Waiting: 2}) || len(began) > 0 {
+		t.Errorf("work began after the stop: %+v", load)
 	}
 }
 
