@@ -36,6 +36,14 @@ func PoolOf(ctx context.Context, reader client.Reader, instance *v1alpha1.Window
 	return Get(ctx, reader, client.ObjectKey{Namespace: instance.Namespace, Name: ref.Name}, &v1alpha1.WindowsNodePool{})
 }
 
+// PoolName is the name of the pool of an instance, empty if it is in none.
+func PoolName(instance *v1alpha1.WindowsInstance) string {
+	if instance.Spec.PoolRef == nil {
+		return ""
+	}
+	return instance.Spec.PoolRef.Name
+}
+
 // PausedBy names the field that has the host of an instance left alone, empty if none does.
 // pool is its pool, nil if there is none.
 func PausedBy(instance *v1alpha1.WindowsInstance, pool *v1alpha1.WindowsNodePool) string {
