@@ -229,8 +229,8 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		return result{}, err
 	}
 	if e.operation().FindStep(v1alpha1.StepWaitForSlot) == nil { // releases before that step have waited here
-		if err := e.takeSlot(ctx); err != nil {
-			return result{}, err
+		if lost, err := e.takeSlot(ctx); err != nil || lost != "" {
+			return planAgain(lost), err
 		}
 	}
 	allow := config.Impact(e.operation().Impact)

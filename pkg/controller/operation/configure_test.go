@@ -204,6 +204,27 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS Skkkk Skkk SSkSS", wantMessage: []string{"Not configured yet: service hybrid-overlay-node (waits for the subnet of the Node)."}, wantApplies: []string{"new with token None", "new Restart"},
 		},
 		{
+			name: "a service of a Node waits for its input", set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
+				c.waiting = []document.Waiting{{Service: "windows_exporter", For: "its certificate"}}
+			},
+			want: succeeded, wantSteps: "SSSS Skkkk Skkk kkSSS", wantMessage: []string{"Not configured yet: service windows_exporter"}, wantApplies: []string{"new Restart"},
+		},
+		{
+			name: "its Node vanishes while it is changed", set: func(f *fixture, c *scriptedConfiguration) {
+				f.host.impact = config.ImpactRestart
+				f.host.onApplied = func(string) {
+					if err := f.kube.CoreV1().Nodes().Delete(t.Context(), testNode, metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+					c.mu.Lock()
+					c.waiting = []document.Waiting{{Service: "hybrid-overlay-node", For: "the subnet of the Node"}}
+					c.mu.Unlock()
+				}
+			},
+			want: failed, wantSteps: "SSSS Skkkk Skkk kkFkk", wantMessage: []string{"its Node win-1 did not become ready", "The Node does not exist any more"}, wantApplies: []string{"new Restart"},
+		},
+		{
 			name: "what comes after the Node costs more", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.is = ""
 				f.registers()

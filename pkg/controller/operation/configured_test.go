@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
@@ -308,6 +309,15 @@ func (f *fixture) reportsReady(status corev1.ConditionStatus) {
 	node := f.node()
 	node.Status.Conditions[0].Status = status
 	if _, err := f.kube.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{}); err != nil {
+		f.t.Error(err)
+	}
+	// The cache of the controller.
+	cached := &corev1.Node{}
+	if err := f.raw.Get(context.Background(), client.ObjectKeyFromObject(node), cached); err != nil {
+		f.t.Error(err)
+	}
+	cached.Status = node.Status
+	if err := f.raw.Status().Update(context.Background(), cached); err != nil {
 		f.t.Error(err)
 	}
 }

@@ -38,7 +38,8 @@ func (e *execution) nodeReady(ctx context.Context) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		if len(built.Waiting) > 0 {
+		// A host that was a Node before has what it needs, unless the Node is gone.
+		if join := op.FindStep(v1alpha1.StepJoin); len(built.Waiting) > 0 && join != nil && join.State == v1alpha1.StepSucceeded {
 			return result{skipped: true, message: "Not waited for, because something that the Node needs does not exist yet." + describeWaiting(built.Waiting)}, nil
 		}
 	}

@@ -43,8 +43,8 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 		return noNode, nil
 	}
 	if op := e.operation(); op.Type == v1alpha1.OperationReconfigure && op.FindStep(v1alpha1.StepWaitForSlot) == nil {
-		if err := e.takeSlot(ctx); err != nil { // releases before that step have waited here
-			return result{}, err
+		if lost, err := e.takeSlot(ctx); err != nil || lost != "" { // releases before that step have waited here
+			return planAgain(lost), err
 		}
 	}
 	if err := e.ensureWanted(ctx); err != nil {

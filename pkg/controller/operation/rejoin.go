@@ -39,6 +39,22 @@ func (e *execution) joinsAgain(ctx context.Context, c *api.KubeletCertificate) (
 	return true, fmt.Sprintf("The host joins the cluster again: %s.", c), nil
 }
 
+// lostCertificate says why the kubelet of the host cannot report any more. Empty: it can, or it is
+// not known.
+func (e *execution) lostCertificate(ctx context.Context) (why string, err error) {
+	if node, err := e.cachedNode(ctx); err != nil || object.KubeletReports(node) {
+		return "", nil //nolint:nilerr // it is looked for again
+	}
+	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil || !facts.Configuration.KubeletCertificate.Useless():
+		return "", nil //nolint:nilerr // a host that cannot be reached goes on waiting
+	}
+	return facts.Configuration.KubeletCertificate.String(), nil
+}
+
 // awaitSilence waits until no kubelet reports for the Node of the operation any more, and says
 // whether one still does when that takes too long. why is for people.
 func (e *execution) awaitSilence(ctx context.Context, timeout time.Duration, why string) (reports bool, err error) {

@@ -6,6 +6,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,10 @@ type Slots interface {
 	Release(key types.NamespacedName)
 }
 
+// certificateInterval is how often a host that waits, and whose kubelet does not report, is asked
+// whether that has a certificate.
+const certificateInterval = time.Minute
+
 // waitForSlot waits until the host may be disrupted as far as was planned. Nothing is touched
 // before. Uncordon gives a slot for disruptions back; everything else does the end of the
 // execution, when it is known whether the host works with the change.
@@ -45,8 +50,8 @@ func (e *execution) waitForSlot(ctx context.Context) (result, error) {
 	if e.slots() == nil {
 		return result{skipped: true, message: "No slot is needed: the change disturbs no pod, or a person asked for it."}, nil
 	}
-	if err := e.takeSlot(ctx); err != nil {
-		return result{}, err
+	if lost, err := e.takeSlot(ctx); err != nil || lost != "" {
+		return planAgain(lost), err
 	}
 	return result{message: "The host may be disrupted now."}, nil
 }
@@ -66,26 +71,39 @@ func (e *execution) slots() Slots {
 }
 
 // takeSlot waits until the host has the slot that it needs. A host that is half way has
-// one at once: that others are being changed, or have failed, is no reason to leave it so.
-func (e *execution) takeSlot(ctx context.Context) error {
+// one at once: that others are being changed, or have failed, is no reason to leave it so. Nor
+// does a host wait any longer that is out of service by now: lost says why it has to join again.
+func (e *execution) takeSlot(ctx context.Context) (lost string, err error) {
 	slots := e.slots()
 	if slots == nil {
-		return nil
+		return "", nil
 	}
 	if op := e.operation(); op.FindStep(v1alpha1.StepWaitForSlot) != nil && (op.HostChanged || cordonedByUs(op)) {
 		slots.Hold(e.key)
-		return nil
+		return "", nil
 	}
-	for {
+	for asked := e.clock.Now(); ; {
 		waitsFor, err := e.trySlot(ctx, slots)
 		if err != nil || waitsFor == "" {
-			return err
+			return "", err
 		}
 		e.yield()
+		if e.clock.Now().Sub(asked) >= certificateInterval {
+			if lost, err := e.lostCertificate(ctx); err != nil || lost != "" {
+				slots.Release(e.key)
+				return lost, err
+			}
+			asked = e.clock.Now()
+		}
 		if err := e.pause(ctx, "%s", waitsFor); err != nil {
-			return err
+			return "", err
 		}
 	}
+}
+
+// planAgain has the operation go on at the step Plan, for a host that has to join again.
+func planAgain(why string) result {
+	return result{again: v1alpha1.StepPlan, message: fmt.Sprintf("While it waited, the host has lost its place in the cluster: %s. A new plan is being made.", why)}
 }
 
 // trySlot takes a slot if there is one, and returns otherwise what the host waits for.

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/rollout"
@@ -174,6 +176,31 @@ func TestJoiningAgainNeedsNoSlot(t *testing.T) {
 	f.rejoins()
 	if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactRestart {
 		t.Errorf("it is %s with impact %s: %s", op.Phase, op.Impact, op.Message)
+	}
+}
+
+// TestJoiningAgainWaitsNoLonger: a host that waits for others, and goes out of service meanwhile, is
+// planned again and joins at once. One that is only out of reach goes on waiting.
+func TestJoiningAgainWaitsNoLonger(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
+	f.configure()
+	f.host.impact = config.ImpactRestart
+	f.rejoins()
+	r, _ := f.process()
+	f.reconcile(r)
+	f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
+	before := f.host.count("Facts")
+	f.host.mu.Lock()
+	f.host.certificate, f.host.unanswered = &api.KubeletCertificate{Problem: api.CertificateExpired}, 1
+	f.host.mu.Unlock()
+	f.kubeletIsGone()
+	op := f.waitForEnd()
+	if got := short(op); op.Phase != v1alpha1.OperationSucceeded || got != "SSSS Skkkk Skkk SSSSS" || f.host.count("Facts") < before+2 {
+		t.Errorf("it is %s, %s: %s", op.Phase, got, op.Message)
+	}
+	if diff := gocmp.Diff([]string{"new with token Restart", "new Restart"}, f.host.applies); diff != "" {
+		t.Errorf("what was applied (-want +got)\n%s", diff)
 	}
 }
 
