@@ -75,6 +75,20 @@ func instanceFor(machine *machinev1beta1.Machine, current *v1alpha1.WindowsInsta
 		WithSpec(spec)
 }
 
+// appliedPool returns the name of the pool that an instance got from here. Empty: none. A Machine
+// that lives on keeps it when its MachineSet loses its label, or is deleted without its Machines:
+// otherwise all hosts of the set would lose the labels, taints and credentials of the pool at once.
+func appliedPool(current *v1alpha1.WindowsInstance) (string, error) {
+	applied, err := acwindowsv1alpha1.ExtractWindowsInstance(current, instanceManager)
+	if err != nil {
+		return "", fmt.Errorf("read managed fields of WindowsInstance %s: %w", client.ObjectKeyFromObject(current), err)
+	}
+	if applied.Spec == nil || applied.Spec.PoolRef == nil {
+		return "", nil
+	}
+	return ptr.Deref(applied.Spec.PoolRef.Name, ""), nil
+}
+
 // removalChosen says whether somebody has set another time than [removeAfter], which
 // then stays: it is a default.
 func removalChosen(current *v1alpha1.WindowsInstance) bool {

@@ -98,6 +98,11 @@ func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine,
 	if err != nil {
 		return err
 	}
+	if pool == "" && instance != nil {
+		if pool, err = appliedPool(instance); err != nil {
+			return err
+		}
+	}
 	written, err := r.applier.Instance(ctx, instance, instanceFor(machine, instance, pool, platform))
 	if err != nil {
 		return err

@@ -371,6 +371,43 @@ func TestLabelTakenOff(t *testing.T) {
 	}
 }
 
+// What happens to a MachineSet moves none of the Machines that live on out of their pool, whose
+// labels, taints, pause and credentials they would lose, all at once.
+func TestMachinesKeepTheirPool(t *testing.T) {
+	for name, happens := range map[string]func(*fixture){
+		"the label is taken off the template": func(f *fixture) {
+			change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Template.Labels = nil })
+		},
+		"the set is deleted without its Machines": func(f *fixture) {
+			if err := f.WithWatch.Delete(f.Context(), machineSet("winworker", true)); err != nil {
+				f.Fatal(err)
+			}
+			change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) { m.OwnerReferences = nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, machineSet("winworker", true), windowsMachine("m", "winworker"))
+			f.settle("winworker")
+			f.settle("m")
+			happens(f)
+			f.settle("m")
+			if got := f.instance("m").Spec.PoolRef; got == nil || got.Name != "winworker" {
+				t.Errorf("got pool %v, want winworker", got)
+			}
+			// Another set takes the Machine over.
+			if err := f.Create(t.Context(), machineSet("other", true)); err != nil {
+				t.Fatal(err)
+			}
+			f.settle("other")
+			change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) { m.OwnerReferences = windowsMachine("m", "other").OwnerReferences })
+			f.settle("m")
+			if got := f.instance("m").Spec.PoolRef; got == nil || got.Name != "other" {
+				t.Errorf("got pool %v, want other", got)
+			}
+		})
+	}
+}
+
 // What its command does to an instance that is kept lasts: the controller makes neither it nor the
 // annotation again.
 func TestKeptInstanceIsDeletedByHand(t *testing.T) {
