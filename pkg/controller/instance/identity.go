@@ -43,7 +43,7 @@ func indexes() []struct {
 			return identity.OfInstance(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
 		{&v1alpha1.WindowsInstance{}, indexEndpoint, func(o client.Object) []string {
-			return identity.Endpoints(o.(*v1alpha1.WindowsInstance), nil) //nolint:forcetypeassert // see above
+			return identity.Endpoints(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
 		}},
 		{&v1alpha1.WindowsInstance{}, identity.MachineIndex, func(o client.Object) []string {
 			return identity.OfMachine(o.(*v1alpha1.WindowsInstance)) //nolint:forcetypeassert // see above
@@ -85,7 +85,11 @@ func findDuplicate(ctx context.Context, reader client.Reader, instance *v1alpha1
 		}
 		return nil
 	}
-	for _, at := range identity.Endpoints(instance, addresses) {
+	if addresses != nil {
+		instance = instance.DeepCopy()
+		instance.Status.Addresses = addresses
+	}
+	for _, at := range identity.Endpoints(instance) {
 		if err := consider(indexEndpoint, at, func(*v1alpha1.WindowsInstance) bool { return true }); err != nil {
 			return nil, err
 		}
@@ -107,26 +111,59 @@ func takesOver(instance, from *v1alpha1.WindowsInstance) bool {
 		instance.Status.MachineID != "" && instance.Status.MachineID == from.Status.MachineID
 }
 
-// describeDuplicate names the other instance only to those who may know of it.
-func describeDuplicate(instance, other *v1alpha1.WindowsInstance) string {
-	if other.Namespace != instance.Namespace {
-		return "An instance in another namespace already represents this host and port. Delete this instance, or correct spec.address, spec.port or spec.providerID."
-	}
-	if !other.DeletionTimestamp.IsZero() {
-		return fmt.Sprintf("Instance %s, which was deleted, represents this host and port (%s) until its host is clean. Its condition Removed shows the progress.", other.Name, host.Endpoint(other))
-	}
-	if instance.Status.SameHost(&other.Status) && !slices.ContainsFunc(identity.Endpoints(instance, nil), func(at string) bool { return slices.Contains(identity.Endpoints(other, nil), at) }) {
-		return fmt.Sprintf("Instance %s already represents this host (%s): the machine (%s) and its host key are the same. Delete one of the two. "+
+// describeDuplicate says which other instance stands for the host, and what to do.
+func describeDuplicate(instance, other *v1alpha1.WindowsInstance, home string) string {
+	name, named := nameOf(other, instance, home)
+	switch {
+	case !named:
+		return fmt.Sprintf("%s already represents this host and port. %s, or correct spec.address, spec.port or spec.providerID.", name, removeThis(instance))
+	case !other.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("%s, which was deleted, represents this host and port (%s) until its host is clean. Its condition Removed shows the progress.", name, host.Endpoint(other))
+	case instance.Status.SameHost(&other.Status) && !slices.ContainsFunc(identity.Endpoints(instance), func(at string) bool { return slices.Contains(identity.Endpoints(other), at) }):
+		return fmt.Sprintf("%s already represents this host (%s): the machine (%s) and its host key are the same. %s.%s "+
 			"If they are two hosts that were made from one image, give this one host keys of its own: stop the service sshd, delete C:\\ProgramData\\ssh\\ssh_host_*, start it again, and then: kubectl windows trust-host-key %s -n %s",
-			other.Name, host.Endpoint(other), instance.Status.MachineID, instance.Name, instance.Namespace)
+			name, host.Endpoint(other), instance.Status.MachineID, removeThis(instance), notThat(other), instance.Name, instance.Namespace)
 	}
-	return fmt.Sprintf("Instance %s already represents this host and port (%s). Delete one of the two, or correct spec.address, spec.port or spec.providerID.", other.Name, host.Endpoint(other))
+	return fmt.Sprintf("%s already represents this host and port (%s). %s, or correct spec.address, spec.port or spec.providerID.%s", name, host.Endpoint(other), removeThis(instance), notThat(other))
 }
 
 // describeOwned is describeDuplicate for a host whose Node another instance has.
-func describeOwned(instance, other *v1alpha1.WindowsInstance) string {
-	if other.Namespace != instance.Namespace {
-		return "An instance in another namespace already has the Node with the address of this host. Delete this instance, or correct spec.address."
+func describeOwned(instance, other *v1alpha1.WindowsInstance, home string) string {
+	name, named := nameOf(other, instance, home)
+	if !named {
+		return fmt.Sprintf("%s already has the Node with the address of this host. %s, or correct spec.address.", name, removeThis(instance))
 	}
-	return fmt.Sprintf("Instance %s already has Node %s, which has the address of this host. Delete one of the two, or correct spec.address.", other.Name, other.Status.Node.Name)
+	return fmt.Sprintf("%s already has Node %s, which has the address of this host. %s, or correct spec.address.%s", name, other.Status.Node.Name, removeThis(instance), notThat(other))
+}
+
+// nameOf is how an instance is called in a message of another one: by its name only to those who
+// may know of it, as those of the operator do.
+func nameOf(instance, in *v1alpha1.WindowsInstance, home string) (name string, named bool) {
+	switch {
+	case instance.Namespace == in.Namespace:
+		return "Instance " + instance.Name, true
+	case in.Namespace == home:
+		return "Instance " + instance.Namespace + "/" + instance.Name, true
+	}
+	return "An instance in another namespace", false
+}
+
+// removeThis is the beginning of a sentence about how to remove an instance that does not stand
+// for its host.
+func removeThis(instance *v1alpha1.WindowsInstance) string {
+	remove := "Delete this instance"
+	if source := instance.Annotations[v1alpha1.SourceAnnotation]; source != "" {
+		remove = fmt.Sprintf("Remove this instance from its source (%s)", source)
+	}
+	return remove + ", which leaves the host as it is"
+}
+
+// notThat keeps people from deleting the instance that stands for the host. Empty: nothing of
+// ours is on the host that would go with it.
+func notThat(instance *v1alpha1.WindowsInstance) string {
+	if !instance.Status.MayHaveChangedHost() && !instance.LostStatus() {
+		return ""
+	}
+	return fmt.Sprintf(" Do not delete instance %s, because that may remove the host from the cluster. For this instance to represent the host instead, delete that one after: "+
+		`kubectl patch wi %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"%s"}}}'`, instance.Name, instance.Name, instance.Namespace, v1alpha1.RemovalAbandon)
 }

@@ -83,10 +83,29 @@ func TestPrecedes(t *testing.T) {
 		instance.Namespace, instance.CreationTimestamp = namespace, metav1.NewTime(testNow.Add(-age))
 		return instance
 	}
+	// configured says where its host was found, and which one it is.
+	configured := func(instance *v1alpha1.WindowsInstance, address, machine string) *v1alpha1.WindowsInstance {
+		instance.Status = v1alpha1.WindowsInstanceStatus{
+			Addresses: []string{address}, MachineID: machine, HostKeys: []v1alpha1.HostKeyStatus{{Type: "t", Key: "k"}},
+			History: []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}},
+		}
+		return instance
+	}
+	sameMachine := at(homeNamespace, "b", time.Hour)
+	sameMachine.Spec.Address, sameMachine.Status.MachineID, sameMachine.Status.HostKeys = "10.1.42.2", "m", []v1alpha1.HostKeyStatus{{Type: "t", Key: "k"}}
+	elsewhere := configured(at("x", "a", 2*time.Hour), "10.1.42.9", "n")
+	elsewhere.Spec.ProviderID, elsewhere.Spec.Address = "aws:///eu-1a/i-1", "10.1.42.9"
+	named := at(homeNamespace, "b", time.Hour)
+	named.Spec.ProviderID = "aws:///eu-1a/i-1"
 	for _, test := range []struct {
 		name string
 		a, b *v1alpha1.WindowsInstance
 	}{
+		{"a configured one before one of the operator", configured(at("x", "b", time.Hour), "10.1.42.1", "m"), at(homeNamespace, "a", 2*time.Hour)},
+		{"a configured one before an older one", configured(at("x", "b", time.Hour), "10.1.42.1", "m"), at("x", "a", 2*time.Hour)},
+		{"a configured one before one of the operator with another address of the machine", configured(at("x", "b", time.Hour), "10.1.42.1", "m"), sameMachine},
+		{"of two that are configured the one of the operator", configured(at(homeNamespace, "b", time.Hour), "10.1.42.1", "m"), configured(at("x", "a", 2*time.Hour), "10.1.42.1", "m")},
+		{"one of the operator before one that has configured another host and claims to be this machine", named, elsewhere},
 		{"the older one", at("x", "b", 2*time.Hour), at("x", "a", time.Hour)},
 		{"by name when they are of one age", at("x", "a", time.Hour), at("x", "b", time.Hour)},
 		{"by namespace when the name is the same too", at("x", "a", time.Hour), at("y", "a", time.Hour)},
@@ -150,7 +169,7 @@ func TestNodeBelongsToOne(t *testing.T) {
 	}
 	second = f.get("second")
 	second.Namespace = "elsewhere"
-	if got := describeOwned(second, first); strings.Contains(got, "first") || strings.Contains(got, "win-1") {
+	if got := describeOwned(second, first, homeNamespace); strings.Contains(got, "first") || strings.Contains(got, "win-1") {
 		t.Errorf("it tells of another namespace: %s", got)
 	}
 	if err := f.client.Delete(t.Context(), f.get("first")); err != nil {
@@ -158,6 +177,48 @@ func TestNodeBelongsToOne(t *testing.T) {
 	}
 	if w := look("second"); w.node == nil || w.duplicate != "" {
 		t.Errorf("after the first is gone the second has %v: %s", w.node, w.duplicate)
+	}
+}
+
+// TestConfiguredHostIsKept: what the operator declares later takes no host away that is configured.
+func TestConfiguredHostIsKept(t *testing.T) {
+	first, second := newInstance("first", "10.1.42.1"), newInstance("second", "win.example.com")
+	second.Namespace, second.CreationTimestamp = homeNamespace, metav1.NewTime(testNow)
+	f := newFixture(t, first, second)
+	duplicateOf := func(instance *v1alpha1.WindowsInstance, addresses ...string) string {
+		t.Helper()
+		other, err := findDuplicate(t.Context(), f.client, instance, addresses, homeNamespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other == nil {
+			return ""
+		}
+		return describeDuplicate(instance, other, homeNamespace)
+	}
+	if got := duplicateOf(second, "10.1.42.1"); got != "" {
+		t.Errorf("nothing is on the host yet: %s", got)
+	}
+	before := f.get("first")
+	first = before.DeepCopy()
+	first.Status = v1alpha1.WindowsInstanceStatus{
+		Addresses: []string{"10.1.42.1"}, MachineID: "m", History: []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}},
+	}
+	if err := f.client.Status().Update(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if got := duplicateOf(second, "10.1.42.1"); !strings.Contains(got, "Instance windows-hosts/first already represents this host") {
+		t.Errorf("got %q", got)
+	}
+	second.Status.Addresses = []string{"10.1.42.1"}
+	if err := f.client.Status().Update(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if got := duplicateOf(first); got != "" {
+		t.Errorf("the host is taken away: %s", got)
+	}
+	if !endpointsChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: first}) {
+		t.Error("others do not learn that the host is configured")
 	}
 }
 
@@ -202,22 +263,63 @@ func TestStandsFor(t *testing.T) {
 // The other instance is named only to those who can read its namespace anyway.
 func TestDescribeDuplicateTellsNothingOfOtherNamespaces(t *testing.T) {
 	instance, other := newInstance("mine", "10.1.42.1"), newInstance("secret-name", "10.1.42.1")
-	if got := describeDuplicate(instance, other); !strings.Contains(got, "secret-name") {
+	other.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
+	other.Status.Node = &v1alpha1.NodeReference{Name: "secret-node"}
+	if got := describeDuplicate(instance, other, homeNamespace); !strings.Contains(got, "secret-name") {
 		t.Errorf("got %q", got)
 	}
 	other.Namespace = "secret-namespace"
-	if got := describeDuplicate(instance, other); strings.Contains(got, "secret") {
-		t.Errorf("got %q", got)
+	for _, describe := range []func(instance, other *v1alpha1.WindowsInstance, home string) string{describeDuplicate, describeOwned} {
+		if got := describe(instance, other, homeNamespace); strings.Contains(got, "secret") || !strings.Contains(got, "Delete this instance, which leaves the host as it is") {
+			t.Errorf("got %q", got)
+		}
+		if got := describe(instance, other, testNamespace); !strings.Contains(got, "secret-namespace/secret-name") {
+			t.Errorf("to those of the operator: %q", got)
+		}
+	}
+}
+
+// Whoever follows the message loses no host.
+func TestDescribeDuplicateIsSafe(t *testing.T) {
+	const abandon = `kubectl patch wi other -n windows-hosts --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`
+	changed := func(_, other *v1alpha1.WindowsInstance) {
+		other.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
+	}
+	for _, test := range []struct {
+		name   string
+		change func(this, other *v1alpha1.WindowsInstance)
+		want   string
+		not    string
+	}{
+		{"nothing of ours is on the host", nil, "Delete this instance, which leaves the host as it is", "Abandon"},
+		{"the other one has configured the host", changed, "Do not delete instance other, because that may remove the host from the cluster. For this instance to represent the host instead, delete that one after: " + abandon, ""},
+		{"the other one was restored", func(_, other *v1alpha1.WindowsInstance) { other.Finalizers = []string{v1alpha1.HostFinalizer} }, abandon, ""},
+		{"this one comes from a source", func(this, _ *v1alpha1.WindowsInstance) {
+			this.Annotations = map[string]string{v1alpha1.SourceAnnotation: "ConfigMap x/y, entry z"}
+		}, "Remove this instance from its source (ConfigMap x/y, entry z), which leaves the host as it is", "Delete this"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			instance, other := newInstance("this", "10.1.42.1"), newInstance("other", "10.1.42.1")
+			other.Status.Node = &v1alpha1.NodeReference{Name: "node"}
+			if test.change != nil {
+				test.change(instance, other)
+			}
+			for _, describe := range []func(instance, other *v1alpha1.WindowsInstance, home string) string{describeDuplicate, describeOwned} {
+				if got := describe(instance, other, homeNamespace); !strings.Contains(got, test.want) || test.not != "" && strings.Contains(got, test.not) {
+					t.Errorf("got %q", got)
+				}
+			}
+		})
 	}
 }
 
 func TestEndpoints(t *testing.T) {
 	instance := newInstance("win-1", "2001:DB8:0::1")
 	instance.Status.Addresses = []string{"2001:db8::1", "10.1.42.1"}
-	if diff := cmp.Diff([]string{"10.1.42.1:22", "[2001:db8::1]:22"}, identity.Endpoints(instance, nil)); diff != "" {
+	if diff := cmp.Diff([]string{"10.1.42.1:22", "[2001:db8::1]:22"}, identity.Endpoints(instance)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := identity.Endpoints(newInstance("win-1", "win-1.example.com"), nil); len(got) != 0 {
+	if got := identity.Endpoints(newInstance("win-1", "win-1.example.com")); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -169,7 +169,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		if other != nil {
-			s.duplicate, s.takesOver = describeDuplicate(seen, other), takesOver(instance, other)
+			s.duplicate, s.takesOver = describeDuplicate(seen, other, r.Namespace), takesOver(instance, other)
 		} else if s.observation != nil && s.observation.duplicate {
 			s.observation = nil // it ended because of another instance that is gone
 		}
@@ -184,7 +184,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 				s.node = node
 			}
 		} else if s.paused == "" {
-			s.duplicate, s.takesOver = describeOwned(instance, owner), takesOver(instance, owner)
+			s.duplicate, s.takesOver = describeOwned(instance, owner, r.Namespace), takesOver(instance, owner)
 		}
 	}
 	r.readDesired(ctx, &s, pool)

@@ -74,7 +74,7 @@ func (r *Reconciler) sharingHost(ctx context.Context, object client.Object) []re
 		return nil
 	}
 	var out []reconcile.Request
-	for _, at := range identity.Endpoints(instance, nil) {
+	for _, at := range identity.Endpoints(instance) {
 		out = append(out, r.instancesWith(ctx, client.MatchingFields{indexEndpoint: at})...)
 	}
 	for _, id := range identity.OfMachine(instance) {
@@ -123,8 +123,9 @@ var endpointsChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.WindowsInstance)
 		after, okAfter := e.ObjectNew.(*v1alpha1.WindowsInstance)
-		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before, nil), identity.Endpoints(after, nil)) ||
+		return okBefore && okAfter && (!slices.Equal(identity.Endpoints(before), identity.Endpoints(after)) ||
 			before.Status.MachineID != after.Status.MachineID ||
+			before.Status.MayHaveChangedHost() != after.Status.MayHaveChangedHost() ||
 			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 			!equality.Semantic.DeepEqual(before.Status.Node, after.Status.Node))
 	},

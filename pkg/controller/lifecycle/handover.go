@@ -55,8 +55,8 @@ func poolOf(instance *v1alpha1.WindowsInstance) string {
 
 // sharesEndpoint says whether two instances are contacted at the same endpoint.
 func sharesEndpoint(a, b *v1alpha1.WindowsInstance) bool {
-	of := identity.Endpoints(b, nil)
-	return slices.ContainsFunc(identity.Endpoints(a, nil), func(at string) bool { return slices.Contains(of, at) })
+	of := identity.Endpoints(b)
+	return slices.ContainsFunc(identity.Endpoints(a), func(at string) bool { return slices.Contains(of, at) })
 }
 
 // sharesKey says whether nothing speaks against two instances having a host key in common: the

@@ -52,7 +52,7 @@ func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 	if node := instance.Status.Node; node != nil && instance.Status.MachineID != "" {
 		ids = append(ids, ofNodeUID(node.UID))
 	}
-	for _, address := range addressesOf(instance, instance.Status.Addresses) {
+	for _, address := range addressesOf(instance) {
 		if id := addressIdentity(address); !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
@@ -63,11 +63,11 @@ func OfInstance(instance *v1alpha1.WindowsInstance) []string {
 // addressesOf is where the host of an instance is: at its addresses, as far as they are known, and
 // at that in its spec, or the name there. An address at which a host that is known was not found
 // yet is not its.
-func addressesOf(instance *v1alpha1.WindowsInstance, known []string) []string {
+func addressesOf(instance *v1alpha1.WindowsInstance) []string {
 	if !FoundAtAddress(instance) {
-		return known
+		return instance.Status.Addresses
 	}
-	return append(slices.Clone(known), instance.Spec.Address)
+	return append(slices.Clone(instance.Status.Addresses), instance.Spec.Address)
 }
 
 func ofNodeUID(uid types.UID) string { return "node/" + string(uid) }
@@ -80,16 +80,13 @@ func FoundAtAddress(instance *v1alpha1.WindowsInstance) bool {
 		slices.Contains(instance.Status.Addresses, CanonicalAddress(instance.Spec.Address))
 }
 
-// Endpoints is where an instance is contacted, as far as IP addresses are known: those
-// given, or else those of its status, and that in its spec. Besides, the machine that it
-// says it is: nobody gets at the Node of another instance by naming its machine.
-func Endpoints(instance *v1alpha1.WindowsInstance, addresses []string) []string {
-	if addresses == nil {
-		addresses = instance.Status.Addresses
-	}
+// Endpoints is where an instance is contacted, as far as IP addresses are known: those of its
+// status, and that in its spec. Besides, the machine that it says it is: nobody gets at the Node
+// of another instance by naming its machine.
+func Endpoints(instance *v1alpha1.WindowsInstance) []string {
 	port := strconv.Itoa(int(instance.Spec.Port))
 	var out []string
-	for _, address := range addressesOf(instance, addresses) {
+	for _, address := range addressesOf(instance) {
 		if _, err := netip.ParseAddr(address); err == nil {
 			out = append(out, net.JoinHostPort(CanonicalAddress(address), port))
 		}

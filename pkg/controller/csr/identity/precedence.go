@@ -23,10 +23,13 @@ func StandsFor(other, instance *v1alpha1.WindowsInstance, home string) bool {
 	return slices.Contains(other.Finalizers, v1alpha1.HostFinalizer) && !duplicate
 }
 
-// Precedes says which of two instances of the same host stands for it: one in the
-// namespace of the operator before any other, so that nobody takes a host of the cluster
-// over by naming its address elsewhere first; then the older one.
+// Precedes says which of two instances of the same host stands for it: the one that keeps it;
+// then one in the namespace of the operator before any other, so that nobody takes a host of the
+// cluster over by naming its address elsewhere first; then the older one.
 func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
+	if aKeeps, bKeeps := keeps(a, b), keeps(b, a); aKeeps != bKeeps {
+		return aKeeps
+	}
 	if aHome, bHome := a.Namespace == home, b.Namespace == home; aHome != bHome {
 		return aHome
 	}
@@ -37,4 +40,18 @@ func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 		return a.Name < b.Name
 	}
 	return a.Namespace < b.Namespace
+}
+
+// keeps says whether an instance keeps a host that another one names, because we have configured
+// it for that instance: what is on the host belongs to it. What counts is where the host was
+// logged in to, and not what the spec claims, such as a provider ID: whoever has configured one host
+// gets no other one by that.
+func keeps(instance, other *v1alpha1.WindowsInstance) bool {
+	if !instance.Status.MayHaveChangedHost() {
+		return false
+	}
+	named := OfInstance(other)
+	return instance.Status.SameHost(&other.Status) || slices.ContainsFunc(instance.Status.Addresses, func(address string) bool {
+		return slices.Contains(named, addressIdentity(address))
+	})
 }
