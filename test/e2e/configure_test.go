@@ -8,14 +8,15 @@ package e2e
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/wmco"
 	"github.com/openshift/windows-instance-api/test/standin"
 	"github.com/openshift/windows-instance-api/test/system"
 	"github.com/openshift/windows-instance-api/test/winhost"
@@ -69,6 +70,7 @@ func TestConfigure(t *testing.T) {
 func configureFromConfigMap(t *testing.T, s *site) {
 	h := s.newHost(t, system.Namespace, "cfg-entry", winhost.Options{})
 	other := s.newHost(t, system.Namespace, "cfg-entry2", winhost.Options{})
+	mustHaveJoined := h.watchJoin(t)
 	configMaps := s.Kube.CoreV1().ConfigMaps(system.Namespace)
 	config, err := configMaps.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: sourceName},
@@ -93,12 +95,7 @@ func configureFromConfigMap(t *testing.T, s *site) {
 	if !slices.Contains(node.Spec.Taints, corev1.Taint{Key: "os", Value: "Windows", Effect: corev1.TaintEffectNoSchedule}) {
 		t.Errorf("taints %+v", node.Spec.Taints)
 	}
-	if token := h.bootstrapToken(t); token != "" {
-		t.Errorf("the host has joined, and Secret %s still is there", token)
-	}
-	if h.read(t, `C:\k\bootstrap-kubeconfig`) != "" {
-		t.Error("the host has joined, and still has the credentials for that")
-	}
+	mustHaveJoined()
 
 	neighbor := undisturbed(t, other.subject())
 	patch := fmt.Sprintf(`{"data":{%q:null}}`, h.host.Address())
@@ -111,19 +108,59 @@ func configureFromConfigMap(t *testing.T, s *site) {
 	neighbor.mustHold(t)
 }
 
+// bootstrapTokens selects the Secrets with which hosts join.
+var bootstrapTokens = metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"}
+
 // bootstrapToken is the name of the Secret with the token of the host, if there is one.
 func (h *siteHost) bootstrapToken(t *testing.T) string {
 	t.Helper()
-	secrets, err := h.Kube.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
+	secrets, err := h.Kube.CoreV1().Secrets(metav1.NamespaceSystem).List(t.Context(), bootstrapTokens)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range secrets.Items {
-		if secret := &secrets.Items[i]; strings.Contains(fmt.Sprint(secret.Annotations, secret.Labels), h.name) {
-			return secret.Name
+		if h.joinsWith(&secrets.Items[i]) {
+			return secrets.Items[i].Name
 		}
 	}
 	return ""
+}
+
+// joinsWith says whether a Secret has the token of the host.
+func (h *siteHost) joinsWith(secret *corev1.Secret) bool {
+	return secret.Annotations["windows.openshift.io/instance"] == h.namespace+"/"+h.name
+}
+
+// watchJoin returns a function for when the host has joined. It fails the test unless there has
+// been a token for that since now, and nothing is left of it.
+func (h *siteHost) watchJoin(t *testing.T) (mustHaveJoined func()) {
+	t.Helper()
+	secrets, err := h.Kube.CoreV1().Secrets(metav1.NamespaceSystem).Watch(t.Context(), bootstrapTokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(secrets.Stop)
+	return func() {
+		t.Helper()
+		for seen := false; !seen; {
+			select {
+			case event := <-secrets.ResultChan():
+				secret, ok := event.Object.(*corev1.Secret)
+				if !ok {
+					t.Fatalf("watching tokens: %v", event)
+				}
+				seen = h.joinsWith(secret)
+			case <-time.After(patience):
+				t.Fatal("the host has joined, and there was no token for that")
+			}
+		}
+		if token := h.bootstrapToken(t); token != "" {
+			t.Errorf("the host has joined, and Secret %s still is there", token)
+		}
+		if h.read(t, wmco.BootstrapKubeconfigPath) != "" {
+			t.Error("the host has joined, and still has the credentials for that")
+		}
+	}
 }
 
 // configureFromMachine makes a Node of a Machine.

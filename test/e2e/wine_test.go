@@ -56,6 +56,7 @@ func TestWine(t *testing.T) {
 // join makes a Node of an entry. The host gets the name that its Node must have and the
 // feature Containers with one restart.
 func (h *wineHost) join(t *testing.T) {
+	mustHaveJoined := h.watchJoin(t)
 	// It is off until it is said how its Node must be called.
 	if err := h.host.PowerOff(); err != nil {
 		t.Fatal(err)
@@ -83,12 +84,7 @@ func (h *wineHost) join(t *testing.T) {
 	if info.OperatingSystem != "windows" || info.BootID == "" || !strings.HasPrefix(info.KubeletVersion, "v1.") {
 		t.Errorf("the kubelet says of its host %+v", info)
 	}
-	if token := h.bootstrapToken(t); token != "" {
-		t.Errorf("the host has joined, and Secret %s still is there", token)
-	}
-	if h.read(t, wmco.BootstrapKubeconfigPath) != "" {
-		t.Error("the host has joined, and still has the credentials for that")
-	}
+	mustHaveJoined()
 }
 
 // certificates: the kubelet has got both of its certificates by our controller.
