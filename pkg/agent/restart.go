@@ -25,24 +25,35 @@ func bootCommand(ctx context.Context, host Host, stdout io.Writer) error {
 }
 
 func restartCommand(ctx context.Context, host Host, stdin io.Reader, stdout io.Writer) error {
+	answer, err := restart(ctx, host, stdin)
+	if err != nil {
+		answer.Refused = err.Error()
+	}
+	return writeJSON(stdout, answer)
+}
+
+// restart fails before the host has agreed to restart, and not after it.
+func restart(ctx context.Context, host Host, stdin io.Reader) (answer api.RestartAnswer, err error) {
 	var request api.RestartRequest
 	if err := readJSON(stdin, &request); err != nil {
-		return err
+		return answer, err
 	}
 	if request.BootID == "" {
-		return errors.New("the request does not say which boot is to end")
+		return answer, errors.New("the request does not say which boot is to end")
 	}
 	boot, err := identifiedBoot(ctx, host)
 	if err != nil {
-		return err
+		return answer, err
 	}
+	answer.BootID = boot.ID
 	if boot.ID != request.BootID {
-		return writeJSON(stdout, api.RestartAnswer{BootID: boot.ID, Restarted: true})
+		answer.Restarted = true
+		return answer, nil
 	}
 	if err := host.Restart(ctx, request); err != nil {
-		return fmt.Errorf("restarting the host: %w", err)
+		return answer, fmt.Errorf("restarting the host: %w", err)
 	}
-	return writeJSON(stdout, api.RestartAnswer{BootID: boot.ID})
+	return answer, nil
 }
 
 // identifiedBoot fails for a host without an identity of its boots: a restart of it could

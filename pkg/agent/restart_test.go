@@ -6,6 +6,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -38,22 +39,23 @@ func TestRestart(t *testing.T) {
 		boot     string
 		err      error
 		stdin    string
-		code     int
-		stdout   string
-		stderr   string
+		want     api.RestartAnswer
 		restarts []api.RestartRequest
 	}{
 		{
 			name: "in the boot to end", boot: "one", stdin: `{"bootID":"one","reason":"update","force":true}`,
-			stdout: `{"bootID":"one","restarted":false}` + "\n", restarts: []api.RestartRequest{{BootID: "one", Reason: "update", Force: true}},
+			want: api.RestartAnswer{BootID: "one"}, restarts: []api.RestartRequest{{BootID: "one", Reason: "update", Force: true}},
 		},
-		{name: "restarted already", boot: "two", stdin: `{"bootID":"one"}`, stdout: `{"bootID":"two","restarted":true}` + "\n"},
-		{name: "no boot named", boot: "two", stdin: `{}`, code: api.ExitFailed, stderr: "does not say which boot"},
-		{name: "no request", boot: "two", code: api.ExitFailed, stderr: "reading the request"},
-		{name: "a system that cannot tell its boots apart", stdin: `{"bootID":"one"}`, code: api.ExitFailed, stderr: "does not say which boot this is"},
+		{name: "restarted already", boot: "two", stdin: `{"bootID":"one"}`, want: api.RestartAnswer{BootID: "two", Restarted: true}},
+		{name: "no boot named", boot: "two", stdin: `{}`, want: api.RestartAnswer{Refused: "the request does not say which boot is to end"}},
+		{name: "no request", boot: "two", want: api.RestartAnswer{Refused: "reading the request: EOF"}},
+		{
+			name: "a system that cannot tell its boots apart", stdin: `{"bootID":"one"}`,
+			want: api.RestartAnswer{Refused: "the system does not say which boot this is"},
+		},
 		{
 			name: "the system refuses", boot: "one", err: errors.New("access is denied"), stdin: `{"bootID":"one"}`,
-			code: api.ExitFailed, stderr: "restarting the host: access is denied", restarts: []api.RestartRequest{{BootID: "one"}},
+			want: api.RestartAnswer{BootID: "one", Refused: "restarting the host: access is denied"}, restarts: []api.RestartRequest{{BootID: "one"}},
 		},
 	}
 	for _, tt := range tests {
@@ -62,8 +64,9 @@ func TestRestart(t *testing.T) {
 			h.facts.Boot.ID, h.restartErr = tt.boot, tt.err
 			var stdout, stderr bytes.Buffer
 			code := Main(t.Context(), h, []string{api.CommandRestart}, strings.NewReader(tt.stdin), &stdout, &stderr)
-			if code != tt.code || stdout.String() != tt.stdout || !strings.Contains(stderr.String(), tt.stderr) {
-				t.Errorf("got code %d, %q and %q on standard error", code, stdout.String(), stderr.String())
+			var got api.RestartAnswer
+			if err := json.Unmarshal(stdout.Bytes(), &got); code != api.ExitOK || err != nil || got != tt.want || stderr.Len() > 0 {
+				t.Errorf("got code %d, %q and %q on standard error, %v", code, stdout.String(), stderr.String(), err)
 			}
 			if diff := cmp.Diff(tt.restarts, h.restarts); diff != "" {
 				t.Errorf("restarts (-want +got):\n%s", diff)

@@ -133,8 +133,9 @@ func restart(ctx context.Context, h *Host) error {
 		return err
 	}
 	var answer api.RestartAnswer
-	if err := h.ask(ctx, api.CommandRestart, api.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
-		return err
+	asked := h.ask(ctx, api.CommandRestart, api.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer)
+	if answer.Refused != "" {
+		return fmt.Errorf("the host does not restart: %s", answer.Refused)
 	}
 	if err := eventually(ctx, "the host is in another boot", func() (bool, error) {
 		h.pool.Forget(h.Target)
@@ -142,7 +143,7 @@ func restart(ctx context.Context, h *Host) error {
 		err := h.ask(ctx, api.CommandBoot, nil, &now)
 		return err == nil && now.ID != boot.ID, err
 	}); err != nil {
-		return err
+		return errors.Join(err, asked) // a host that restarts may go down with its answer
 	}
 	if result, err = h.apply(ctx, b, nil); err != nil {
 		return err

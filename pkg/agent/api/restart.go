@@ -28,6 +28,9 @@ type RestartAnswer struct {
 	// BootID is the boot that the host is in.
 	BootID string `json:"bootID"`
 	// Restarted means that the boot of the request is over, and that nothing was done.
-	// While it is false the host is about to go down.
+	// While it is false, and the host has not refused, it is about to go down.
 	Restarted bool `json:"restarted"`
+	// Refused says why the host does not restart. Only this means that it does not: without an
+	// answer the agent may have ended because the host goes down. Empty: it has not refused.
+	Refused string `json:"refused,omitempty"`
 }

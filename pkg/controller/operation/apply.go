@@ -183,7 +183,7 @@ func (e *execution) change(ctx context.Context, doing string, call func(ctx cont
 // other than it was.
 func mayHaveChanged(done *api.Result, err error) bool {
 	if err != nil {
-		return agentBroke(err) || !diagnose.IsUnsent(err)
+		return !diagnose.IsUnsent(err)
 	}
 	return len(done.Changed) > 0 || done.Outcome == api.OutcomeFailed && done.Reason == api.ReasonStep
 }

@@ -76,8 +76,10 @@ type scriptedHost struct {
 	dead bool
 	// fail is what questions give, by name, as long as the function returns an error.
 	fail map[string]func() error
-	// loseAnswer loses the answer to the request to restart, this many times.
+	// loseAnswer loses the answer to the request to restart, this many times, with lostAnswer: nil
+	// is errLost.
 	loseAnswer int
+	lostAnswer error
 	pending    bool
 	services   []api.Service
 	// factErrors are what the host cannot read of itself.
@@ -188,7 +190,7 @@ func (h *scriptedHost) Restart(ctx context.Context, _ *v1alpha1.WindowsInstance,
 	}
 	if h.loseAnswer > 0 {
 		h.loseAnswer--
-		return api.RestartAnswer{}, errLost
+		return api.RestartAnswer{}, cmp.Or[error](h.lostAnswer, errLost)
 	}
 	return api.RestartAnswer{BootID: request.BootID, Restarted: restarted}, nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/drain"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
+	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
 func TestOperations(t *testing.T) {
@@ -105,7 +106,7 @@ func TestOperations(t *testing.T) {
 		{
 			name: "the host refuses to restart", operation: rebootOperation(v1alpha1.RebootGraceful),
 			set: func(f *fixture) {
-				f.failWith("Restart", &agentclient.Error{Step: agentclient.StepRun, Err: errors.New("a required privilege is not held")})
+				f.failWith("Restart", &agentclient.Error{Step: agentclient.StepRefused, Err: errors.New("a required privilege is not held")})
 			},
 			want:        failed,
 			wantSteps:   "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Failed Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
@@ -113,6 +114,14 @@ func TestOperations(t *testing.T) {
 		},
 		{
 			name: "the answer is lost", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { f.host.loseAnswer, f.host.down = 2, 2 }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "the agent is ended before it answers", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) {
+				f.host.loseAnswer, f.host.down = 2, 2
+				f.host.lostAnswer = &agentclient.Error{Step: agentclient.StepRun, Err: &ssh.ExitError{Code: 1}}
+			}, want: succeeded,
 			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},

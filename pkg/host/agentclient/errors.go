@@ -17,6 +17,8 @@ const (
 	StepVerify = "Verify"
 	// StepRun is running it.
 	StepRun = "Run"
+	// StepRefused is what it answers when it does not do what was requested. It has done nothing.
+	StepRefused = "Refused"
 	// StepRemove is taking it off the host.
 	StepRemove = "Remove"
 )
@@ -32,10 +34,11 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string {
 	return fmt.Sprintf("agent: %s: %v", map[string]string{
-		StepUpload: "putting it on the host",
-		StepVerify: "verifying it on the host",
-		StepRun:    "running it on the host",
-		StepRemove: "removing it from the host",
+		StepUpload:  "putting it on the host",
+		StepVerify:  "verifying it on the host",
+		StepRun:     "running it on the host",
+		StepRefused: "its answer is no",
+		StepRemove:  "removing it from the host",
 	}[e.Step], e.Err)
 }
 

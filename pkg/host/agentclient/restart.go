@@ -24,15 +24,31 @@ func (a *Client) BootID(ctx context.Context, instance *v1alpha1.WindowsInstance)
 }
 
 // Restart restarts the host, if it still is in the boot that the request names. It returns
-// when the host has agreed, which is before it goes down. After an error it is not known
-// whether the host restarts; as the request names the boot, it can be made again,
-// over a new connection. Errors are those of BootID.
+// when the host has agreed, which is before it goes down. A refusal is an [Error] of
+// [StepRefused]. After an error of [StepRun], or of the connection, it is not known whether the host
+// restarts: the agent, too, ends when it does. As the request names the boot, it can be made again,
+// over a new connection; it is not repeated here, because an error of the second one would hide
+// that the first one may have been heard. Errors are those of BootID.
 func (a *Client) Restart(ctx context.Context, instance *v1alpha1.WindowsInstance, request api.RestartRequest) (api.RestartAnswer, error) {
 	var answer api.RestartAnswer
 	if request.BootID == "" {
 		return answer, errors.New("restarting a host: the request does not say which boot is to end")
 	}
-	_, err := a.query(ctx, instance, query{command: api.CommandRestart, request: request}, &answer)
+	to, err := a.login(ctx, instance)
+	if err != nil {
+		return answer, err
+	}
+	placed, err := a.ensureAgent(ctx, to)
+	if err != nil {
+		return answer, err
+	}
+	_, err = queryProgram(ctx, a.options.Pool, to.Target, placed.command, query{command: api.CommandRestart, request: request}, &answer)
+	if mayBeGone(err) {
+		a.misplaced(to.Target, placed)
+	}
+	if err == nil && answer.Refused != "" {
+		err = &Error{Step: StepRefused, Err: errors.New(answer.Refused)}
+	}
 	return answer, err
 }
 

@@ -4,8 +4,10 @@
 package agentclient
 
 import (
+	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,10 +24,15 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := api.RestartRequest{BootID: first, Reason: "a test"}
-	for range 2 { // the second one while the host goes down
-		answer, err := s.client.Restart(t.Context(), s.Instance, request)
-		if want := (api.RestartAnswer{BootID: first}); err != nil || answer != want {
-			t.Errorf("got %+v, %v, want %+v", answer, err, want)
+	want := api.RestartAnswer{BootID: first}
+	s.Host.SetRestart(winhost.RestartOptions{Ignored: true})
+	if answer, err := s.client.Restart(t.Context(), s.Instance, request); err != nil || answer != want {
+		t.Errorf("got %+v, %v, want %+v", answer, err, want)
+	}
+	s.Host.SetRestart(winhost.RestartOptions{})
+	for range 2 { // the second one while the host goes down, which may take the answer with it
+		if answer, err := s.client.Restart(t.Context(), s.Instance, request); err == nil && answer != want && !answer.Restarted {
+			t.Errorf("got %+v, want %+v", answer, want)
 		}
 	}
 	var second string
@@ -43,6 +50,37 @@ func TestRestart(t *testing.T) {
 	}
 	if _, err := s.client.Restart(t.Context(), s.Instance, api.RestartRequest{}); err == nil {
 		t.Error("a request that names no boot is no error")
+	}
+}
+
+// TestRestartIsRequestedOnce: after an agent that ended without an answer nobody knows whether the
+// host restarts. What happens to a second request must not hide that.
+func TestRestartIsRequestedOnce(t *testing.T) {
+	requests := 0
+	s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
+		requests++
+		return 0xC000013A, true // as the programs of a host end that goes down
+	}})
+	s.place(t, "hostile")
+	var failed *Error
+	_, err := s.client.Restart(t.Context(), s.Instance, api.RestartRequest{BootID: "2026-01-02T03:04:05.0000000Z"})
+	if !errors.As(err, &failed) || failed.Step != StepRun || requests != 1 {
+		t.Errorf("got %v after %d requests", err, requests)
+	}
+	// The agent may be gone as well: it is placed again for the next request.
+	if program := s.place(t, "placed again"); program != "placed again" {
+		t.Errorf("%s is thought to be there", program)
+	}
+}
+
+func TestRestartRefused(t *testing.T) {
+	for _, answer := range []string{`{"bootID":"","restarted":false,"refused":"no\u001b boot"}`, `{"bootID":"2026-01-02T03:04:05.0000000Z","restarted":false,"refused":"a privilege is not held"}`} {
+		s := newHostileSite(t, say(answer+"\n"))
+		var failed *Error
+		_, err := s.client.Restart(t.Context(), s.Instance, api.RestartRequest{BootID: "2026-01-02T03:04:05.0000000Z"})
+		if !errors.As(err, &failed) || failed.Step != StepRefused || strings.Contains(err.Error(), "\u001b") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -355,7 +355,7 @@ func diagnoseDelivery(err error, instance *v1alpha1.WindowsInstance) (Diagnosis,
 
 func diagnoseAgent(at Stage, agent *agentclient.Error, instance *v1alpha1.WindowsInstance) Diagnosis {
 	switch agent.Step {
-	case agentclient.StepRun:
+	case agentclient.StepRun, agentclient.StepRefused:
 		return afterLogin(at, "The program windows-node-agent failed on the host: %s.", cause(agent.Err))
 	case agentclient.StepRemove:
 		return failed(v1alpha1.ConditionRemoved, v1alpha1.ReasonRemovalFailed,

@@ -30,14 +30,19 @@ func IsTransient(err error) bool {
 }
 
 // IsUnsent says whether an error of a request to a host means that the request has
-// surely not been run: nobody logged in to the host, or it refused.
+// surely not been run: nobody logged in to the host, it is another one, the agent could not be put
+// there, or it refused. An agent that ended without an answer may have done anything before; that
+// of a host that goes down ends so.
 func IsUnsent(err error) bool {
 	if e, ok := ssh.AsError(err); ok {
 		return beforeSession(e.Layer)
 	}
-	var agent *agentclient.Error
+	if agent, ok := errors.AsType[*agentclient.Error](err); ok {
+		return agent.Step != agentclient.StepRun && agent.Step != agentclient.StepRemove
+	}
 	var credentials *host.CredentialsError
-	return errors.As(err, &credentials) || errors.As(err, &agent) && !errors.Is(err, context.DeadlineExceeded)
+	var another *agentclient.AnotherHostError
+	return errors.As(err, &credentials) || errors.As(err, &another)
 }
 
 // IsInconclusive reports whether an error is about this process and says nothing about the host.

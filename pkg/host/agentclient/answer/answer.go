@@ -97,6 +97,9 @@ func Decode(data []byte, answer any, b Bounds) error {
 	case *api.BootFacts:
 		return checkBootID(answer.ID)
 	case *api.RestartAnswer:
+		if answer.Refused = Line(answer.Refused, MaxText); answer.Refused != "" {
+			return nil // perhaps because the boot cannot be identified
+		}
 		return checkBootID(answer.BootID)
 	case *api.Facts:
 		cleanFacts(answer)
