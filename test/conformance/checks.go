@@ -27,6 +27,7 @@ var ErrNotAllowed = errors.New("the host may not be restarted (-allow-restart)")
 func Checks() []Check {
 	return []Check{
 		{Name: "the agent is what was sent", Essential: true, Run: sameAgent},
+		{Name: "the tests of the agent that need Windows", Run: testsPass},
 		{Name: "facts", Run: factsAreComplete},
 		{Name: "networks for pods are listed", Needs: apiHNS, Run: hnsAnswers},
 		{Name: "logs in files", Run: logsOfFiles},
@@ -54,6 +55,7 @@ func Checks() []Check {
 		{Name: "replace a program that runs", Run: replaceProgram},
 		{Name: "what was replaced needs no restart", Run: replacedNeedsNoRestart},
 		{Name: "what goes at the next boot is known", Run: removalIsKnown},
+		{Name: "what somebody reads is replaced", Needs: apiPowerShell, Run: replaceWhatIsRead},
 		{Name: "firewall rule", Run: openFirewall},
 		{Name: "firewall rule, as netsh has it", Needs: apiNetsh, Run: firewallIsOpen},
 		{Name: "what others change is seen", Run: driftIsSeen},

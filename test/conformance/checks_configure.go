@@ -300,6 +300,33 @@ func removalIsKnown(ctx context.Context, h *Host) error {
 	return err
 }
 
+// replaceWhatIsRead: a program that reads the inventory of the agent, without locking it, keeps
+// nobody from writing it.
+func replaceWhatIsRead(ctx context.Context, h *Host) error {
+	const reading = directory + `\reading`
+	if err := h.upload(ctx, reading, nil); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel()
+		_, err := h.powerShell(ctx, `$f = [IO.File]::Open('`+api.Root+`\state\inventory.json', 'Open', 'Read', 'ReadWrite, Delete')
+			Remove-Item '`+reading+`'
+			while (-not (Test-Path '`+reading+`')) { Start-Sleep -Milliseconds 100 }
+			$f.Close()`)
+		ended <- err
+	}()
+	err := eventually(within, "the file is read", func() (bool, error) {
+		there, err := h.exists(within, reading)
+		return err == nil && !there, err
+	})
+	if err == nil {
+		err = h.applied(ctx, h.changed(func(d *config.Document) { setFile(d, text(configPath, "read", restarts(serviceBase))) }), 1)
+	}
+	return errors.Join(err, h.upload(ctx, reading, nil), <-ended, h.remove(ctx, reading))
+}
+
 func openFirewall(ctx context.Context, h *Host) error {
 	return h.applied(ctx, h.changed(func(d *config.Document) {
 		d.Firewall = []config.FirewallRule{{Name: firewallRule, Protocol: config.ProtocolTCP, Port: 10250}}

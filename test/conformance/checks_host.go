@@ -31,6 +31,16 @@ func sameAgent(ctx context.Context, h *Host) error {
 	return nil
 }
 
+// testsPass: the tests that can only run on Windows.
+func testsPass(ctx context.Context, h *Host) error {
+	const program = directory + `\tests.exe`
+	if err := h.upload(ctx, program, h.Tests); err != nil {
+		return err
+	}
+	_, err := h.run(ctx, program, nil)
+	return errors.Join(err, h.remove(ctx, program))
+}
+
 // factsAreComplete: everything that preflight judges by is there.
 func factsAreComplete(ctx context.Context, h *Host) error {
 	f, err := h.facts(ctx)

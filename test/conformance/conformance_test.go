@@ -44,6 +44,10 @@ func build(t *testing.T, o Options, arch string) Options {
 			t.Fatal(err)
 		}
 	}
+	var err error
+	if o.Tests, err = winhost.BuildTests(t.Context(), "pkg/agent/windows", "windows", arch); err != nil {
+		t.Fatal(err)
+	}
 	return o
 }
 

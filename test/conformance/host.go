@@ -31,6 +31,8 @@ type Options struct {
 	Target ssh.Target
 	// Programs for Windows: cmd/agent, test/winhost/winservice and slowservice.
 	Agent, Service, SlowService []byte
+	// Tests is a program with the tests of pkg/agent/windows.
+	Tests []byte
 	// AllowRestart lets the host be restarted.
 	AllowRestart bool
 	// Clean takes off the host what a run that was interrupted has left.

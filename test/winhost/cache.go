@@ -50,14 +50,23 @@ func locked(dir, name string, f func() error) (err error) {
 
 // BuildProgram builds a main package of this module, given by its path within the module
 // (cmd/agent), and returns the executable. Nothing is compiled or linked twice.
-func BuildProgram(ctx context.Context, pkg, goos, goarch string) (program []byte, err error) {
+func BuildProgram(ctx context.Context, pkg, goos, goarch string) ([]byte, error) {
+	return build(ctx, filepath.Base(pkg), pkg, goos, goarch, "build")
+}
+
+// BuildTests is BuildProgram for the tests of a package.
+func BuildTests(ctx context.Context, pkg, goos, goarch string) ([]byte, error) {
+	return build(ctx, filepath.Base(pkg)+"-tests", pkg, goos, goarch, "test", "-c")
+}
+
+func build(ctx context.Context, name, pkg, goos, goarch string, command ...string) (program []byte, err error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s-%s-%s", filepath.Base(pkg), goos, goarch)
+	name = fmt.Sprintf("%s-%s-%s", name, goos, goarch)
 	out := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, modulePath+"/"+pkg)
+	cmd := exec.CommandContext(ctx, "go", append(command, "-trimpath", "-ldflags=-s -w", "-o", out, modulePath+"/"+pkg)...)
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
 	cmd.Dir = sourceDir()
 	err = locked(dir, name, func() error {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -29,12 +30,17 @@ const (
 	administratorsDirectory = "D:P(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
 )
 
+// isInUse reports whether Windows refuses a file because it is open or runs. It says the same
+// of files that nobody has a right to.
+func isInUse(err error) bool {
+	return slices.ContainsFunc([]error{windows.ERROR_SHARING_VIOLATION, windows.ERROR_ACCESS_DENIED, windows.ERROR_USER_MAPPED_FILE, windows.ERROR_LOCK_VIOLATION},
+		func(code error) bool { return errors.Is(err, code) })
+}
+
 // inUse adds [engine.ErrInUse] to what Windows says of files that are open or run.
 func inUse(err error) error {
-	for _, code := range []error{windows.ERROR_SHARING_VIOLATION, windows.ERROR_ACCESS_DENIED, windows.ERROR_USER_MAPPED_FILE, windows.ERROR_LOCK_VIOLATION} {
-		if errors.Is(err, code) {
-			return fmt.Errorf("%w: %w", engine.ErrInUse, err)
-		}
+	if isInUse(err) {
+		return fmt.Errorf("%w: %w", engine.ErrInUse, err)
 	}
 	return err
 }
@@ -167,18 +173,6 @@ func writeWhole(path string, content io.Reader, access config.Access) error {
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary))
-	}
-	return nil
-}
-
-// moveFile replaces what is at the target, and returns when that is on the disk.
-func moveFile(from, to string) error {
-	names, err := utf16Pointers(from, to)
-	if err != nil {
-		return err
-	}
-	if err := windows.MoveFileEx(names[0], names[1], windows.MOVEFILE_REPLACE_EXISTING|windows.MOVEFILE_WRITE_THROUGH); err != nil {
-		return inUse(&os.LinkError{Op: "rename", Old: from, New: to, Err: err})
 	}
 	return nil
 }
