@@ -24,6 +24,7 @@ import (
 func TestJoining(t *testing.T) {
 	type objects = []client.Object
 	joining := func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }
+	known := func(i *v1alpha1.WindowsInstance) { i.Status.MachineID = "firmware-1/windows-1" }
 	as := func(request *certificatesv1.CertificateSigningRequest, user string) *certificatesv1.CertificateSigningRequest {
 		request = bootstrapping(request)
 		request.Spec.Username = user
@@ -66,6 +67,14 @@ func TestJoining(t *testing.T) {
 		{
 			name: "as a node at another address", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n1", "10.0.0.6")},
 			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeElsewhere",
+		},
+		{
+			name: "again, at another address, by its machine", request: bootstrapping(renewal(t)), others: objects{host1(known), lost("n1", "10.0.0.6")},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, want: true,
+		},
+		{
+			name: "at another address, as a node that another host has made since", request: bootstrapping(renewal(t)), others: objects{host1(known), lost("n2", "10.0.0.6")},
+			users: map[string]string{"one": "system:bootstrap:abcdef"}, reason: "NodeNameTaken",
 		},
 		{
 			name: "as a node that another host has made since", request: bootstrapping(renewal(t)), others: objects{host1(), lost("n2", "10.0.0.5")},

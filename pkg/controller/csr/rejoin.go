@@ -19,7 +19,7 @@ import (
 const (
 	// reasonNodeNameTaken: the Node is not that of the host.
 	reasonNodeNameTaken policy.Reason = "NodeNameTaken"
-	// reasonNodeElsewhere: the Node does not report an address of the host.
+	// reasonNodeElsewhere: the Node does not report an address of the host, whose machine is not known.
 	reasonNodeElsewhere policy.Reason = "NodeElsewhere"
 	// reasonNodeReporting: a kubelet with a certificate speaks for the Node.
 	reasonNodeReporting policy.Reason = "NodeReporting"
@@ -32,16 +32,18 @@ type objection struct {
 }
 
 // objectionTo says why a host that joins is not proven to be a Node that exists. The token of
-// the request was given to this host alone, over a connection that verified its host key. The Node
-// has to be that of the instance, by its name and by the address that this connection goes to; and
-// nobody may speak for it, as its kubelet has lost its certificate.
+// the request was given to this host alone, over a connection that verified its host key and its
+// machine. The Node has to be that of the instance, by its name and because it is that of the machine,
+// whose address may have changed since it reported; of a machine that is not known, by the address
+// that this connection goes to. And nobody may speak for the Node, as its kubelet has lost its
+// certificate.
 func objectionTo(h *identity.Host, node *corev1.Node) *objection {
 	known := h.Object.Status.Node
 	switch {
 	case h.Node != node.Name || known == nil || known.UID != node.UID:
 		return &objection{reasonNodeNameTaken, fmt.Sprintf("the host calls itself %s and is joining, but there is a Node of that name, which is not that of the host: "+
 			"rename the host, or delete the Node if it is a left-over", node.Name)}
-	case !reports(node, h.Addresses):
+	case h.Object.Status.MachineID == "" && !reports(node, h.Addresses):
 		return &objection{reasonNodeElsewhere, fmt.Sprintf("the host is joining as node %s, which does not report an address that the host is known to have: "+
 			"if the Node is a left-over of this host, delete it", node.Name)}
 	case object.KubeletReports(node):

@@ -175,7 +175,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 		}
 	}
 	if s.duplicate == "" {
-		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, instance)
+		node, owner, err := identity.Nodes{Reader: r.client, Namespace: r.Namespace}.Find(ctx, foundAt(instance, known.last))
 		if err != nil {
 			return snapshot{}, err
 		}
@@ -220,6 +220,17 @@ func seenAs(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.Win
 	}
 	instance = instance.DeepCopy()
 	instance.Status.MachineID, instance.Status.Addresses = seen.report.machineID, seen.addresses
+	return instance
+}
+
+// foundAt is an instance at the addresses where its host has just become known. From then on it keeps
+// its Node wherever it goes, so that must not be one of addresses at which it never was.
+func foundAt(instance *v1alpha1.WindowsInstance, seen *observation) *v1alpha1.WindowsInstance {
+	if seen == nil || seen.report == nil || instance.Status.MachineID != "" {
+		return instance
+	}
+	instance = instance.DeepCopy()
+	instance.Status.Addresses = seen.addresses
 	return instance
 }
 

@@ -81,6 +81,26 @@ func TestReconcileAddressChanged(t *testing.T) {
 	}
 }
 
+// A host that is known keeps its Node, whatever its address. So an instance must not have got that
+// Node from an address at which its host never was.
+func TestReconcileNodeOfAnotherAddress(t *testing.T) {
+	key := newKey(t, "host")
+	instance := newInstance("win-1", "10.1.42.2")
+	instance.Finalizers, instance.Spec.HostKeys = []string{v1alpha1.HostFinalizer}, []string{key.String()}
+	f := newFixture(t, instance, newNode("win-1", "10.1.42.2", corev1.ConditionTrue))
+	f.hosts.set("10.1.42.2", func(h *scriptedHost) { h.key = newKey(t, "other") })
+	f.hosts.set("10.1.42.1", func(h *scriptedHost) { h.key, h.machine = key, "firmware-1/windows-1" })
+	f.settle("win-1")
+	if node := f.get("win-1").Status.Node; node == nil {
+		t.Fatal("there is no Node at the first address")
+	}
+	f.update("win-1", func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.1.42.1" })
+	f.settle("win-1")
+	if got := f.get("win-1").Status; got.MachineID != "firmware-1/windows-1" || got.Node != nil {
+		t.Errorf("machine %s has Node %v", got.MachineID, got.Node)
+	}
+}
+
 // An instance that is pointed at the host of another one by mistake takes nothing from it, however
 // old it is, and is not taken for it either: it still has a host of its own to be cleaned.
 func TestReconcileAddressOfAnotherInstance(t *testing.T) {
