@@ -89,6 +89,7 @@ func TestCheckTable(t *testing.T) {
 		Findings: []windows.CheckFinding{{Code: "RebootPending", Severity: "Warning", Message: "Windows waits for a restart"}},
 	}}
 	want := []string{
+		"Layer | Result | Duration | Reason | Message",
 		"Resolve | Passed | 1.2ms | <none> | 10.0.0.5",
 		"Connect | Failed | 1s | ConnectionRefused | Nothing listens.",
 		"Handshake | Skipped | <none> | <none> | It needs the layer Connect, which failed.",

@@ -6,11 +6,13 @@ package windowsinstance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,17 +37,29 @@ var errClosed = apierrors.NewServiceUnavailable("the host is off")
 
 func (h *hosts) OpenSession(_ context.Context, instance *v1alpha1.WindowsInstance, o stream.ExecOptions) (stream.Session, error) {
 	h.opened = append(h.opened, instance.Name+" "+strings.Join(o.Command, " "))
+	h.options = append(h.options, o)
+	if h.command != nil {
+		return h.command, nil
+	}
 	return nil, errClosed
+}
+
+func (h *hosts) DialPort(_ context.Context, instance *v1alpha1.WindowsInstance, port int) (stream.Conn, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.opened = append(h.opened, fmt.Sprintf("%s port %d", instance.Name, port))
+	return nil, errors.New("nothing listens")
 }
 
 // answers keeps the error that a handler answers with.
 type answers struct {
 	rest.Responder // nil: nothing but Error is expected to be called
 
-	err error
+	err    error
+	called bool
 }
 
-func (a *answers) Error(err error) { a.err = err }
+func (a *answers) Error(err error) { a.err, a.called = err, true }
 
 // Who may get but not create gets no session, whatever the method; and nothing is opened that is not allowed.
 func TestSessionsAreGuarded(t *testing.T) {
@@ -113,23 +127,26 @@ func TestSessionsAreGuarded(t *testing.T) {
 			if diff := cmp.Diff(tt.opened, s.hosts.opened); diff != "" {
 				t.Errorf("opened (-want +got)\n%s", diff)
 			}
-			if s.hosts.events != tt.events {
-				t.Errorf("%d events, want %d", s.hosts.events, tt.events)
+			if events := len(s.hosts.started) + len(s.hosts.ended); events != tt.events {
+				t.Errorf("%d events, want %d", events, tt.events)
+			}
+			if answer.called && answer.err == nil {
+				t.Error("a session that was served is answered once more")
 			}
 			want := "create windowsinstances/" + tt.instance
 			if diff := cmp.Diff([]string{want}, s.rights()); diff != "" {
 				t.Errorf("asked for (-want +got)\n%s", diff)
 			}
-			if s.streams.Open() > 0 {
+			if s.streams.Open() > 0 || len(s.streams.open) > 0 {
 				t.Error("a session is still counted")
 			}
 		})
 	}
 }
 
-func (h *hosts) Started(SessionInfo)            { h.events++ }
-func (h *hosts) Ended(SessionInfo, SessionEnd)  { h.events++ }
-func (h *hosts) NotRecorded(SessionInfo, error) {}
+func (h *hosts) Started(info SessionInfo)          { h.started = append(h.started, info) }
+func (h *hosts) Ended(_ SessionInfo, e SessionEnd) { h.ended = append(h.ended, e) }
+func (h *hosts) NotRecorded(SessionInfo, error)    {}
 
 // Each resource has what it needs; without it, it would fail when it is first used.
 func TestStorageIsComplete(t *testing.T) {
@@ -146,11 +163,19 @@ func TestStorageIsComplete(t *testing.T) {
 		store.DefaultQualifiedResource != windows.Resource("windowsinstances") || store.SingularQualifiedResource != windows.Resource("windowsinstance") {
 		t.Errorf("the store is %+v", store)
 	}
-	if s.Inspect.instances == nil || s.Inspect.inspector == nil || s.Check.instances == nil || s.Check.checker == nil || s.Exec.events == nil {
+	if s.Inspect.instances != rest.Getter(store) || s.Inspect.inspector == nil || s.Check.instances != rest.Getter(store) || s.Check.checker == nil || s.Exec.events == nil {
 		t.Error("a live subresource lacks its store or the way to hosts")
 	}
 	if _, lenient := s.Instance.releases.store.UpdateStrategy.(releaseStrategy); !lenient {
 		t.Error("a host is not released when its instance is not valid any more")
+	}
+	if short, categories := s.Instance.ShortNames(), s.Instance.Categories(); !slices.Equal(short, []string{"wi"}) || !slices.Equal(categories, []string{"windows"}) {
+		t.Errorf("kubectl get takes %q and %q", short, categories)
+	}
+	for _, c := range []rest.Connecter{s.Exec, s.PortForward} {
+		if options, path, _ := c.NewConnectOptions(); path || options == nil {
+			t.Errorf("%T has options %T and a path: %v", c, options, path)
+		}
 	}
 	if diff := cmp.Diff([]string{"log", "logs", "exec", "portforward"}, LongRunningSubresources()); diff != "" {
 		t.Errorf("long-running (-want +got)\n%s", diff)
@@ -167,7 +192,7 @@ func TestRecordingBegins(t *testing.T) {
 		s := &session{
 			sessions: &sessions{recording: RecordingOptions{Directory: t.TempDir(), Required: required}, events: events},
 			info: SessionInfo{
-				Instance: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "win-1"}}, Start: noon,
+				Instance: &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant-7", Name: "win-1"}}, Start: noon,
 				ExecOptions: stream.ExecOptions{Command: []string{"cmd", "/c"}, TTY: true},
 			},
 		}
@@ -178,7 +203,7 @@ func TestRecordingBegins(t *testing.T) {
 		if _, optional := recorder.(*optionalRecorder); optional == required {
 			t.Errorf("required %v: it is a %T", required, recorder)
 		}
-		if err := errors.Join(recorder.Resize(80, 24), recorder.Output([]byte("hello")), finish()); err != nil {
+		if err := errors.Join(recorder.Resize(80, 24), recorder.Output([]byte("hello\n")), finish()); err != nil {
 			t.Error(err)
 		}
 		files, err := filepath.Glob(filepath.Join(s.recording.Directory, "*"))
@@ -189,7 +214,7 @@ func TestRecordingBegins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"ns", "win-1", "cmd /c", strconv.FormatInt(noon.Unix(), 10), "hello"} {
+		for _, want := range []string{"tenant-7/win-1", "cmd /c", strconv.FormatInt(noon.Unix(), 10), `"hello\n"`} {
 			if !strings.Contains(files[0]+string(text), want) {
 				t.Errorf("%q is missing in %s: %s", want, files[0], text)
 			}

@@ -66,7 +66,7 @@ func TestSourceGuard(t *testing.T) {
 			if !apierrors.IsConflict(err) {
 				t.Errorf("got %v, want a conflict", err)
 			}
-			for _, part := range []string{test.source, v1alpha1.SourceAnnotation, "win-1"} {
+			for _, part := range []string{test.source, v1alpha1.SourceAnnotation, `windowsinstances.windows.openshift.io "win-1"`} {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("the message %q does not mention %q", err, part)
 				}
@@ -119,6 +119,7 @@ func TestKeyGuard(t *testing.T) {
 		{"added to, denied", as("jane"), keys("a"), keys("a", "b"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, `"trust" on windowshostkeys.windows.openshift.io "win-1" in namespace "default"`, 403},
 		{"another machine, denied", as("jane"), keys("a"), machine("m"), recordingAuthorizer{decision: authorizer.DecisionDeny}, true, "setting the annotation windows.openshift.io/machine", 403},
 		{"another machine, allowed", as("jane"), keys("a"), machine("m"), recordingAuthorizer{decision: authorizer.DecisionAllow}, true, "", 0},
+		{"any machine again", as("jane"), machine("m"), keys("a"), recordingAuthorizer{}, false, "", 0},
 		{"the machine stays", as("jane"), machine("m"), machine("m"), recordingAuthorizer{}, false, "", 0},
 		{"nobody", context.Background(), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow}, false, "no user", 403},
 		{"the authorizer fails", as("jane"), keys(), keys("a"), recordingAuthorizer{decision: authorizer.DecisionAllow, err: errors.New("webhook is gone")}, true, "webhook is gone", 500},
@@ -138,7 +139,8 @@ func TestKeyGuard(t *testing.T) {
 			}
 			if test.want != "" {
 				var status apierrors.APIStatus
-				if !asStatus(err, &status) || status.Status().Code != test.code || !strings.Contains(err.Error(), test.want) {
+				if !asStatus(err, &status) || status.Status().Code != test.code || !strings.Contains(err.Error(), test.want) ||
+					test.code == 403 && !strings.HasPrefix(err.Error(), `windowsinstances.windows.openshift.io "win-1" is forbidden`) {
 					t.Errorf("got %v, want code %d with %q", err, test.code, test.want)
 				}
 			}

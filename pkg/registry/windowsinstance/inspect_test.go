@@ -82,7 +82,14 @@ func asText(t *testing.T, convert func(context.Context, k8sruntime.Object, k8sru
 	if _, err := convert(t.Context(), &metav1.Status{}, nil); err == nil {
 		t.Error("an object of another kind is no error")
 	}
-	var out []string
+	var out, header []string
+	for _, c := range table.ColumnDefinitions {
+		if c.Type != "string" || c.Priority != 0 || c.Description == "" {
+			t.Errorf("column %+v", c)
+		}
+		header = append(header, c.Name)
+	}
+	out = append(out, strings.Join(header, " | "))
 	for _, row := range table.Rows {
 		if row.Object.Object != obj {
 			t.Error("a row has no object, without which the server refuses the table")
@@ -136,10 +143,12 @@ func TestInspectTable(t *testing.T) {
 		RecentErrors: []windows.ErrorInspection{
 			{Time: at(30 * time.Second), Source: "kubelet", Message: "E0305 first line\nsecond line"},
 			{Source: "System/disk", Message: strings.Repeat("ä", 200)},
+			{Source: "System/disk", Message: strings.Repeat("ä", 120)},
 		},
 		Unknown: []windows.UnknownInspection{{Area: "network/hns", Message: "the Host Networking Service (hns) does not run"}},
 	}
 	want := []string{
+		"Area | Item | State | Detail",
 		"System | win-1 | Windows Server 2022 Datacenter | 10.0.20348.2700, amd64, named after the next restart win-2",
 		`Agent | v1.2.3 | Elevated | user WIN-1\Administrator, digest aaaaaaaaaaaaaaaa`,
 		"Configuration | r1 | Applied | <none>",
@@ -165,15 +174,38 @@ func TestInspectTable(t *testing.T) {
 		`Certificate | C:\e.pem | Unknown | <none>`,
 		"Error | kubelet | 60s ago | E0305 first line second line",
 		"Error | System/disk | Unknown | " + strings.Repeat("ä", 119) + "…",
+		"Error | System/disk | Unknown | " + strings.Repeat("ä", 120),
 		"Unknown | network/hns | Unknown | the Host Networking Service (hns) does not run",
 	}
 	if diff := cmp.Diff(want, asText(t, (&InspectREST{}).ConvertToTable, inspection)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	halfway := &windows.WindowsInstanceInspection{Configuration: windows.ConfigurationInspection{AppliedRevision: "r1", ApplyingRevision: "r2"}}
-	if got, want := asText(t, (&InspectREST{}).ConvertToTable, halfway), "Configuration | r2 | Incomplete | before that r1"; !slices.Contains(got, want) {
-		t.Errorf("no line %q in %q", want, got)
+	skewed := func(d time.Duration) *windows.WindowsInstanceInspection {
+		return &windows.WindowsInstanceInspection{ClockSkew: metav1.Duration{Duration: d}}
 	}
-	// Of a host that says nothing there is a table, too.
-	asText(t, (&InspectREST{}).ConvertToTable, &windows.WindowsInstanceInspection{})
+	certificate := func(left time.Duration) *windows.WindowsInstanceInspection {
+		return &windows.WindowsInstanceInspection{Time: metav1.Time{Time: now}, Certificates: []windows.CertificateInspection{{Path: "c", NotAfter: at(left)}}}
+	}
+	for _, tt := range []struct {
+		name       string
+		inspection *windows.WindowsInstanceInspection
+		want       string
+		not        string // no line begins so
+	}{
+		{"halfway", &windows.WindowsInstanceInspection{Configuration: windows.ConfigurationInspection{AppliedRevision: "r1", ApplyingRevision: "r2"}}, "Configuration | r2 | Incomplete | before that r1", "Drift"},
+		{"nothing to repair", &windows.WindowsInstanceInspection{Configuration: windows.ConfigurationInspection{AppliedRevision: "r1", Drift: &windows.DriftInspection{}}}, "Configuration | r1 | Applied | <none>", "Drift"},
+		{"a host that says nothing", &windows.WindowsInstanceInspection{}, "Agent | <none> | NotElevated | <none>", "Configuration"},
+		{"no restart is pending", &windows.WindowsInstanceInspection{}, "Reboot | <none> | NotPending | <none>", "Drift"},
+		{"another disk", &windows.WindowsInstanceInspection{Disks: []windows.DiskInspection{{Path: `D:\`, FileSystem: "NTFS"}}}, `Disk | D:\ | 0.0 GiB free | of 0.0 GiB, NTFS`, "Drift"},
+		{"the clock is right", skewed(-time.Minute), "Clock | -1m0s | OK | <none>", "Drift"},
+		{"the clock is hardly wrong", skewed(time.Minute), "Clock | 1m0s | OK | <none>", "Drift"},
+		{"the clock is behind", skewed(-61 * time.Second), "Clock | -1m1s | Behind | <none>", "Drift"},
+		{"a certificate ends now", certificate(0), "Certificate | c | Expired | until 2026-03-05T12:00:00Z", "Drift"},
+		{"a certificate ends in a day", certificate(24 * time.Hour), "Certificate | c | Valid for 24h | until 2026-03-06T12:00:00Z", "Drift"},
+	} {
+		got := asText(t, (&InspectREST{}).ConvertToTable, tt.inspection)
+		if !slices.Contains(got, tt.want) || slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, tt.not) }) {
+			t.Errorf("%s: no line %q, or one for %s, in %q", tt.name, tt.want, tt.not, got)
+		}
+	}
 }

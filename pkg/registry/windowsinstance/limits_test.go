@@ -47,7 +47,7 @@ func TestStreamLimits(t *testing.T) {
 				if !apierrors.IsTooManyRequests(err) {
 					t.Fatalf("got %v, want 429", err)
 				}
-				if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds < 1 {
+				if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds != 5 {
 					t.Errorf("%v does not say when to try again", err)
 				}
 				if test.other != (stream{}) {

@@ -322,6 +322,9 @@ func TestEverythingIsReleased(t *testing.T) {
 			}
 			<-stream.closed
 			eventually(t, "the stream is no longer counted", func() bool { return streams.Open() == 0 })
+			if len(streams.open) > 0 {
+				t.Error("it would still be ended when the server stops")
+			}
 			cancel()
 			eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
 		})

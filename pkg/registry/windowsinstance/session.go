@@ -164,18 +164,14 @@ func (s *session) close() {
 // closed. A request that was authorized for the verb already is authorized again: the
 // context has the result, and not who decided it.
 func ensureCreateAuthorized(ctx context.Context, a authorizer.Authorizer) error {
-	info, ok := genericapirequest.RequestInfoFrom(ctx)
-	if !ok {
-		return apierrors.NewInternalError(errors.New("the request has no RequestInfo"))
-	}
-	forbidden := func(why string) error {
-		return apierrors.NewForbidden(windows.Resource(info.Resource+"/"+info.Subresource), info.Name, fmt.Errorf("this needs the verb \"create\" on %s/%s in namespace %q: %s", info.Resource, info.Subresource, info.Namespace, why))
-	}
-	attributes, err := filters.GetAuthorizerAttributes(ctx)
+	of, err := filters.GetAuthorizerAttributes(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("reading what is to be authorized: %w", err))
 	}
-	return base.Require(ctx, a, createAttributes{attributes}, forbidden)
+	return base.Require(ctx, a, createAttributes{of}, func(why string) error {
+		resource := of.GetResource() + "/" + of.GetSubresource()
+		return apierrors.NewForbidden(windows.Resource(resource), of.GetName(), fmt.Errorf("this needs the verb \"create\" on %s in namespace %q: %s", resource, of.GetNamespace(), why))
+	})
 }
 
 // createAttributes are the attributes of a request with the verb create.

@@ -60,6 +60,8 @@ func TestEnsureCreateAuthorized(t *testing.T) {
 				t.Errorf("got %v", err)
 			case test.want != 0 && (!asStatus(err, &status) || status.Status().Code != test.want):
 				t.Errorf("got %v, want %d", err, test.want)
+			case test.want == http.StatusForbidden && !strings.Contains(err.Error(), `windowsinstances/exec.windows.openshift.io "win-1" is forbidden: this needs the verb "create" on windowsinstances/exec in namespace "ns"`):
+				t.Errorf("got %v", err)
 			}
 		})
 	}
@@ -105,16 +107,22 @@ func TestRecordingThatCannotBegin(t *testing.T) {
 }
 
 // failingRecorder is a disk that is full.
-type failingRecorder struct{}
+type failingRecorder struct{ calls int }
 
-func (failingRecorder) Output([]byte) error         { return errors.New("disk full") }
-func (failingRecorder) Resize(uint16, uint16) error { return errors.New("disk full") }
+func (f *failingRecorder) Output([]byte) error         { f.calls++; return errors.New("disk full") }
+func (f *failingRecorder) Resize(uint16, uint16) error { f.calls++; return errors.New("disk full") }
 
+// A session goes on without its recording, which is given up at the first error: what comes
+// later would not fit.
 func TestOptionalRecorder(t *testing.T) {
-	told := 0
-	r := &optionalRecorder{recording: failingRecorder{}, failed: func(error) { told++ }}
-	if err := errors.Join(r.Output(nil), r.Output(nil), r.Resize(1, 1)); err != nil || told != 1 {
-		t.Errorf("told %d times, %v", told, err)
+	output := func(r stream.Recorder) error { return r.Output(nil) }
+	resize := func(r stream.Recorder) error { return r.Resize(1, 1) }
+	for name, first := range map[string]func(stream.Recorder) error{"output": output, "resize": resize} {
+		told, disk := 0, &failingRecorder{}
+		r := &optionalRecorder{recording: disk, failed: func(error) { told++ }}
+		if err := errors.Join(first(r), output(r), resize(r)); err != nil || told != 1 || disk.calls != 1 {
+			t.Errorf("%s: told %d times of %d calls, %v", name, told, disk.calls, err)
+		}
 	}
 }
 

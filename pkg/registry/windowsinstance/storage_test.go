@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -33,6 +35,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream"
 )
 
 const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
@@ -44,6 +47,10 @@ type memory struct {
 	objects map[string]*windows.WindowsInstance
 	version int
 	writes  int
+	// refuse is what updates end with.
+	refuse error
+	// vanish is what somebody else deletes once it was listed.
+	vanish string
 }
 
 func (*memory) Versioner() storage.Versioner { return storage.APIObjectVersioner{} }
@@ -92,10 +99,14 @@ func (m *memory) GetList(_ context.Context, key string, o storage.ListOptions, o
 			list.Items = append(list.Items, *instance.DeepCopy())
 		}
 	}
+	delete(m.objects, m.vanish)
 	return nil
 }
 
 func (m *memory) GuaranteedUpdate(_ context.Context, key string, out runtime.Object, ignoreNotFound bool, p *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object) error {
+	if m.refuse != nil {
+		return m.refuse
+	}
 	current := m.objects[key]
 	if current == nil {
 		if !ignoreNotFound {
@@ -134,8 +145,14 @@ type hosts struct {
 	Hosts // nil: nothing else is expected to be called
 
 	planned *v1alpha1.WindowsInstance
+	// command is what runs on a host; nil: the host is off.
+	command *command
+
+	mu      sync.Mutex // guards what follows
 	opened  []string
-	events  int
+	options []stream.ExecOptions
+	started []SessionInfo
+	ended   []SessionEnd
 }
 
 func (h *hosts) Plan(_ context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
@@ -163,7 +180,7 @@ func newStorage(t *testing.T, deleters base.Deleters, instances ...*windows.Wind
 	config := &storagebackend.Config{Codec: serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion)}
 	var err error
 	s.Storage, err = NewStorage(Options{
-		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, SessionEvents: s.hosts, PortForwardPorts: []int{3389},
+		Scheme: scheme, Authorizer: s.asked, Pools: fewPools{}, Deleters: deleters, Hosts: s.hosts, Streams: s.streams, SessionEvents: s.hosts, PortForwardPorts: []int{3389}, Recording: RecordingOptions{Directory: t.TempDir()},
 		RESTOptionsGetter: generic.RESTOptions{
 			ResourcePrefix: "windowsinstances", DeleteCollectionWorkers: 1, StorageConfig: config.ForResource(windows.Resource("windowsinstances")),
 			Decorator: func(*storagebackend.ConfigForResource, string, func(runtime.Object) (string, error), func() runtime.Object, func() runtime.Object,
@@ -411,6 +428,33 @@ func TestReleaseFailsClosed(t *testing.T) {
 	if s.memory.writes > 0 {
 		t.Errorf("%d writes", s.memory.writes)
 	}
+
+	// What cannot be released now is not deleted now: it would wait for its host.
+	s = newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, newInstance(heldByHost))
+	s.memory.refuse = cause
+	if _, err := s.Instance.DeleteCollection(requestAs(namespaceController, ""), rest.ValidateAllObjectFunc, nil, &metainternalversion.ListOptions{}); !errors.Is(err, cause) {
+		t.Errorf("all at once: got %v", err)
+	}
+	if instance := s.stored("win-1"); s.memory.writes > 0 || instance == nil || instance.DeletionTimestamp != nil {
+		t.Errorf("%d writes: %v", s.memory.writes, instance)
+	}
+}
+
+// All hosts of a namespace are released before any is deleted, also when one of them is gone meanwhile.
+func TestReleaseOfAll(t *testing.T) {
+	named := func(name string) *windows.WindowsInstance {
+		return newInstance(heldByHost, func(i *windows.WindowsInstance) { i.Name = name })
+	}
+	s := newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, named("a"), named("b"), named("c"))
+	s.memory.vanish = "/windowsinstances/default/b"
+	if err := s.Instance.releases.beforeDelete(requestAs(namespaceController, ""), &metainternalversion.ListOptions{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "c"} {
+		if got := s.stored(name); len(got.Finalizers) > 0 {
+			t.Errorf("%s: %q", name, got.Finalizers)
+		}
+	}
 }
 
 func TestInstancesOfAPool(t *testing.T) {
@@ -454,7 +498,8 @@ func TestActions(t *testing.T) {
 				if dry {
 					options.DryRun = []string{metav1.DryRunAll}
 				}
-				answer, err := tt.do(s.Storage).Create(requestAs("jane", "drain"), "win-1", tt.body.DeepCopyObject(), rest.ValidateAllObjectFunc, options)
+				ctx := audit.WithAuditContext(requestAs("jane", "drain"))
+				answer, err := tt.do(s.Storage).Create(ctx, "win-1", tt.body.DeepCopyObject(), rest.ValidateAllObjectFunc, options)
 				if (err == nil) != (tt.want != "") {
 					t.Fatalf("dry run %v: got %v", dry, err)
 				}
@@ -464,8 +509,11 @@ func TestActions(t *testing.T) {
 						t.Errorf("dry run %v: it was recorded", dry)
 					}
 				} else {
-					if op := got.Status.Operation; op == nil || string(op.Type) != string(tt.want) || op.RequestedBy != "jane" || op.ID == "" {
+					if op := got.Status.Operation; op == nil || string(op.Type) != string(tt.want) || op.RequestedBy != "jane" || !strings.HasPrefix(op.ID, strings.ToLower(string(tt.want))+"-") || len(op.ID) != len(tt.want)+1+v1alpha1.OperationIDLength {
 						t.Errorf("recorded %+v", op)
+					}
+					if id, _ := audit.AuditContextFrom(ctx).GetEventAnnotation("windows.openshift.io/operation"); id != got.Status.Operation.ID {
+						t.Errorf("the audit log has operation %q, want %q", id, got.Status.Operation.ID)
 					}
 					if want := newInstance(heldByHost); !reflect.DeepEqual(got.Spec, want.Spec) || !slices.Equal(got.Finalizers, want.Finalizers) || got.Generation != want.Generation {
 						t.Errorf("it became %+v", got)
@@ -518,25 +566,32 @@ func TestActionsRefuse(t *testing.T) {
 	refused := errors.New("admission says no")
 	badSelector := &windows.WindowsInstanceDrain{Spec: windows.WindowsInstanceDrainSpec{DrainOptions: windows.DrainOptions{PodSelector: "a in"}}}
 	elsewhere := &windows.WindowsInstanceDrain{ObjectMeta: metav1.ObjectMeta{Name: "win-2"}}
+	drain := func(s *Storage) *ActionREST { return s.Drain }
+	reboot := func(s *Storage) *ActionREST { return s.Reboot }
+	badReboot := &windows.WindowsInstanceReboot{Spec: windows.WindowsInstanceRebootSpec{RebootOptions: windows.RebootOptions{Mode: "Force"}, Drain: &windows.DrainOptions{PodSelector: "a in"}}}
 	tests := []struct {
 		name     string
+		do       func(*Storage) *ActionREST
 		ctx      context.Context //nolint:containedctx // a row of a table
 		instance string
 		body     runtime.Object
 		validate rest.ValidateObjectFunc
 		want     func(error) bool
 	}{
-		{"options that are not valid", requestAs("jane", "drain"), "win-1", badSelector, nil, apierrors.IsInvalid},
-		{"the body of another request", requestAs("jane", "drain"), "win-1", elsewhere, nil, apierrors.IsInvalid},
-		{"admission", requestAs("jane", "drain"), "win-1", &windows.WindowsInstanceDrain{}, func(context.Context, runtime.Object) error { return refused }, func(err error) bool { return errors.Is(err, refused) }},
-		{"nobody", requestContext("drain"), "win-1", &windows.WindowsInstanceDrain{}, nil, apierrors.IsUnauthorized},
-		{"somebody without a name", requestAs("", "drain"), "win-1", &windows.WindowsInstanceDrain{}, nil, apierrors.IsUnauthorized},
-		{"an instance that is not there", requestAs("jane", "drain"), "win-3", &windows.WindowsInstanceDrain{}, nil, apierrors.IsNotFound},
+		{"options of a reboot that are not valid", reboot, requestAs("jane", "reboot"), "win-1", badReboot, nil, apierrors.IsInvalid},
+		{"options that are not valid", drain, requestAs("jane", "drain"), "win-1", badSelector, nil, func(err error) bool {
+			return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "spec.podSelector")
+		}},
+		{"the body of another request", drain, requestAs("jane", "drain"), "win-1", elsewhere, nil, apierrors.IsInvalid},
+		{"admission", drain, requestAs("jane", "drain"), "win-1", &windows.WindowsInstanceDrain{}, func(context.Context, runtime.Object) error { return refused }, func(err error) bool { return errors.Is(err, refused) }},
+		{"nobody", drain, requestContext("drain"), "win-1", &windows.WindowsInstanceDrain{}, nil, apierrors.IsUnauthorized},
+		{"somebody without a name", drain, requestAs("", "drain"), "win-1", &windows.WindowsInstanceDrain{}, nil, apierrors.IsUnauthorized},
+		{"an instance that is not there", drain, requestAs("jane", "drain"), "win-3", &windows.WindowsInstanceDrain{}, nil, apierrors.IsNotFound},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStorage(t, base.Deleters{}, newInstance())
-			_, err := s.Drain.Create(tt.ctx, tt.instance, tt.body, tt.validate, &metav1.CreateOptions{})
+			_, err := tt.do(s.Storage).Create(tt.ctx, tt.instance, tt.body, tt.validate, &metav1.CreateOptions{})
 			if !tt.want(err) || s.memory.writes > 0 {
 				t.Errorf("got %v after %d writes", err, s.memory.writes)
 			}

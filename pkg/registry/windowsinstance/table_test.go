@@ -101,8 +101,8 @@ func TestTableColumns(t *testing.T) {
 		} else {
 			wide = append(wide, c.Name)
 		}
-		if c.Description == "" || c.Type == "" {
-			t.Errorf("column %s has no description or type", c.Name)
+		if c.Description == "" || c.Type != "string" || c.Priority > 1 || (c.Format == "name") != (c.Name == "Name") {
+			t.Errorf("column %+v", c)
 		}
 	}
 	if diff := cmp.Diff([]string{"Name", "Address", "Node", "Phase", "Ready", "Version", "Age"}, narrow); diff != "" {

@@ -7,12 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/utils/ptr"
@@ -217,6 +220,11 @@ func TestApplyTakesNothingOver(t *testing.T) {
 				t.Errorf("sent %v", got)
 			}
 		})
+	}
+	// So is a pass that has changed what somebody else had just changed.
+	conflict := fmt.Errorf("update: %w", apierrors.NewConflict(schema.GroupResource{Resource: "windowsnodepools"}, key.Name, nil))
+	if result, err := RetryStale(t.Context(), conflict); result.RequeueAfter <= 0 || err != nil {
+		t.Errorf("a conflict is not tried again: %v, %v", result, err)
 	}
 	if result, err := RetryStale(t.Context(), nil); result.RequeueAfter != 0 || err != nil {
 		t.Errorf("without an error: %v, %v", result, err)

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package windowsinstance
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/stream"
+)
+
+// command is one that says what it is given, and ends with its input.
+type command struct {
+	input *io.PipeReader
+	stdin *io.PipeWriter
+	// size is that of the terminal.
+	size chan string
+}
+
+func newCommand() *command {
+	c := &command{size: make(chan string, 10)}
+	c.input, c.stdin = io.Pipe()
+	return c
+}
+
+func (c *command) Stdin() io.WriteCloser { return c.stdin }
+func (c *command) Stdout() io.Reader     { return c.input }
+func (c *command) Stderr() io.Reader     { return strings.NewReader("") }
+func (c *command) Close() error          { return c.input.Close() }
+func (c *command) Wait() (int, error)    { return 3, nil }
+
+func (c *command) Resize(columns, rows uint16) error {
+	c.size <- strconv.Itoa(int(columns)) + "x" + strconv.Itoa(int(rows))
+	return nil
+}
+
+// serveLive serves a session of jane, over the network. The result is its address, and its
+// audit log once it has ended.
+func serveLive(t *testing.T, connecter rest.Connecter, subresource string, options runtime.Object) (*restclient.Config, *url.URL, <-chan map[string]string) {
+	t.Helper()
+	ended := make(chan map[string]string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := audit.WithAuditContext(r.Context())
+		audit.WithAuditID(ctx, "audit-1")
+		ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{
+			IsResourceRequest: true, Verb: "get", APIGroup: v1alpha1.GroupName, Namespace: "default", Resource: "windowsinstances", Subresource: subresource, Name: "win-1",
+		})
+		ctx = genericapirequest.WithUser(genericapirequest.WithNamespace(ctx, "default"), &user.DefaultInfo{Name: "jane"})
+		handler, err := connecter.Connect(ctx, "win-1", options, &answers{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		handler.ServeHTTP(w, r.WithContext(ctx))
+		ended <- audit.AuditContextFrom(ctx).GetEventAnnotations()
+	}))
+	t.Cleanup(server.Close)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &restclient.Config{Host: server.URL}, u, ended
+}
+
+func within[T any](t *testing.T, from <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatalf("waited for %s", what)
+	}
+	panic("not reached")
+}
+
+// checkEvents wants that a session was told of with who, what and where, and how it ended.
+func (h *hosts) checkEvents(t *testing.T, want SessionInfo, end stream.Result) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.started) != 1 || len(h.ended) != 1 {
+		t.Fatalf("started %v, ended %v", h.started, h.ended)
+	}
+	got, ended := h.started[0], h.ended[0]
+	if got.Instance == nil || got.Instance.Name != "win-1" || time.Since(got.Start) > time.Minute || ended.Duration <= 0 || ended.Duration > time.Minute {
+		t.Errorf("got %+v, %+v", got, ended)
+	}
+	want.User, want.AuditID = "jane", "audit-1"
+	got.Instance, got.Start = nil, time.Time{}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff(end, ended.Result); diff != "" {
+		t.Errorf("its end (-want +got)\n%s", diff)
+	}
+}
+
+// A session is what was asked for, and it is known afterwards: in events, in the audit log
+// and in its recording.
+func TestExec(t *testing.T) {
+	s := newStorage(t, base.Deleters{}, newInstance())
+	s.asked.decision = authorizer.DecisionAllow
+	s.hosts.command = newCommand()
+	config, u, ended := serveLive(t, s.Exec, "exec", &windows.WindowsInstanceExecOptions{Command: []string{"cmd", "/c"}, Stdin: true, Stdout: true, TTY: true})
+	executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	err = executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: strings.NewReader("hello"), Stdout: &stdout, Tty: true})
+	if err == nil || !strings.Contains(err.Error(), "exit code 3") || stdout.String() != "hello" {
+		t.Errorf("got %q, %v", stdout.String(), err)
+	}
+	annotations := within(t, ended, "the end of the session")
+	wanted := stream.ExecOptions{Command: []string{"cmd", "/c"}, Stdin: true, Stdout: true, TTY: true}
+	if diff := cmp.Diff([]stream.ExecOptions{wanted}, s.hosts.options); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	s.hosts.checkEvents(t, SessionInfo{Kind: StreamExec, ExecOptions: wanted}, stream.Result{End: stream.EndExited, ExitCode: 3, Received: 5, Sent: 5})
+	if annotations["windows.openshift.io/session-command"] != `"cmd" "/c"` || !strings.HasPrefix(annotations["windows.openshift.io/session-end"], "end=Exited") {
+		t.Errorf("the audit log has %q", annotations)
+	}
+	text, err := os.ReadFile(annotations["windows.openshift.io/session-recording"])
+	if err != nil || !strings.Contains(string(text), "hello") {
+		t.Errorf("its recording is %s, %v", text, err)
+	}
+	if len(s.streams.open) > 0 || s.streams.Open() > 0 {
+		t.Error("the session is still counted")
+	}
+}
+
+// A port is refused also when the client names it only after the session began.
+func TestPortForward(t *testing.T) {
+	s := newStorage(t, base.Deleters{}, newInstance())
+	s.asked.decision = authorizer.DecisionAllow
+	config, u, ended := serveLive(t, s.PortForward, "portforward", &windows.WindowsInstancePortForwardOptions{Ports: []int32{3389}})
+	client := dialPorts(t, config, u)
+	for _, tt := range []struct {
+		port int
+		want string
+	}{{22, "port 22 is not allowed"}, {3389, "nothing listens"}} {
+		header := http.Header{}
+		header.Set(corev1.PortHeader, strconv.Itoa(tt.port))
+		header.Set(corev1.PortForwardRequestIDHeader, strconv.Itoa(tt.port))
+		header.Set(corev1.StreamType, corev1.StreamTypeError)
+		refusal, err := client.CreateStream(header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header.Set(corev1.StreamType, corev1.StreamTypeData)
+		if _, err := client.CreateStream(header); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(refusal); err != nil || !strings.Contains(string(text), tt.want) {
+			t.Errorf("port %d: got %q, %v", tt.port, text, err)
+		}
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	annotations := within(t, ended, "the end of the session")
+	if diff := cmp.Diff([]string{"win-1 port 3389"}, s.hosts.opened); diff != "" {
+		t.Errorf("opened (-want +got)\n%s", diff)
+	}
+	s.hosts.checkEvents(t, SessionInfo{Kind: StreamPortForward, Ports: []int32{3389}}, stream.Result{End: stream.EndClientGone, Connections: 2})
+	if got := annotations["windows.openshift.io/session-command"]; got != "(port forward 3389)" {
+		t.Errorf("the audit log has %q", got)
+	}
+}
+
+func dialPorts(t *testing.T, config *restclient.Config, u *url.URL) httpstream.Connection {
+	t.Helper()
+	dialer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(u, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, _, err := dialer.Dial("portforward.k8s.io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// A server that stops ends its sessions, and does not wait for their users.
+func TestSessionsEndWithTheServer(t *testing.T) {
+	for _, subresource := range []string{"exec", "portforward"} {
+		t.Run(subresource, func(t *testing.T) {
+			s := newStorage(t, base.Deleters{}, newInstance())
+			s.asked.decision = authorizer.DecisionAllow
+			s.hosts.command = newCommand()
+			var ended <-chan map[string]string
+			if subresource == "exec" {
+				config, u, end := serveLive(t, s.Exec, subresource, &windows.WindowsInstanceExecOptions{Stdin: true, Stdout: true, TTY: true})
+				executor, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, u.String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				sizes := make(sizes, 1)
+				sizes <- remotecommand.TerminalSize{Width: 100, Height: 30}
+				input, keyboard := io.Pipe() // nobody types anything
+				gone := make(chan error, 1)
+				go func() {
+					gone <- executor.StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdin: input, Stdout: io.Discard, Tty: true, TerminalSizeQueue: sizes})
+				}()
+				defer func() {
+					_ = keyboard.Close()
+					close(sizes)
+					within(t, gone, "the client")
+				}()
+				ended = end
+				if got := within(t, s.hosts.command.size, "the size of the terminal"); got != "100x30" {
+					t.Errorf("the terminal has %s", got)
+				}
+			} else {
+				config, u, end := serveLive(t, s.PortForward, subresource, &windows.WindowsInstancePortForwardOptions{})
+				dialPorts(t, config, u)
+				ended = end
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := s.streams.Drain(ctx); err != nil {
+				t.Error(err)
+			}
+			if got := within(t, ended, "the end of the session"); !strings.HasPrefix(got["windows.openshift.io/session-end"], "end=Drained") {
+				t.Errorf("the audit log has %q", got)
+			}
+		})
+	}
+}
+
+type sizes chan remotecommand.TerminalSize
+
+func (s sizes) Next() *remotecommand.TerminalSize {
+	if size, ok := <-s; ok {
+		return &size
+	}
+	return nil
+}
