@@ -85,7 +85,7 @@ func (o *observer) observe(ctx context.Context, d *config.Document, inv *invento
 	}
 	if !o.noFeatures {
 		seen.features = inspect(&err, "feature", names(d.Features, func(f config.Feature) string { return f.Name }),
-			func(name string) (FeatureState, error) { return o.system.Feature(ctx, name) })
+			func(name string) (FeatureState, error) { return o.feature(ctx, name) })
 	}
 	stores := names(d.Certificates, func(c config.Certificate) string { return c.Store })
 	for _, c := range inv.Certs {

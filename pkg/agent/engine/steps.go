@@ -24,7 +24,12 @@ func (a *application) perform(ctx context.Context, s *step) error {
 	case api.KindHostname:
 		return a.recordThen(func() error { return a.System.SetHostname(s.Name) })
 	case api.KindFeature:
-		return a.recordThen(func() error { return a.System.EnableFeature(ctx, s.Name) })
+		return a.recordThen(func() error {
+			if err := a.System.EnableFeature(ctx, s.Name); err != nil {
+				return ofServicing(s.Name, err)
+			}
+			return nil
+		})
 	case api.KindEnvironment:
 		return a.environment(s)
 	case api.KindCertificate:
