@@ -88,7 +88,8 @@ func collectConfiguration(host Host, f *api.Facts) {
 func runCommand(ctx context.Context, host Host, stderr io.Writer) error {
 	return host.Serve(ctx, func(ctx context.Context) error {
 		return (&engine.Engine{System: host.System()}).Run(ctx, engine.RunOptions{
-			Service: api.ServiceName,
+			Service:     api.ServiceName,
+			EnsureRoute: host.EnsureRoute,
 			Report: func(d api.Drift) {
 				if err := host.ReportDrift(driftMessage(d)); err != nil {
 					fmt.Fprintf(stderr, "windows-node-agent run: %v\n", err) //nolint:errcheck // there is no other place to report it

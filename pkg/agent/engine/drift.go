@@ -65,7 +65,7 @@ func (k *keeper) check(ctx context.Context) {
 	}
 }
 
-// repair holds the lock of the host while it repairs it and rotates its logs.
+// repair holds the lock of the host while it repairs it, rotates its logs and makes its routes.
 func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
 	if err != nil {
@@ -81,8 +81,8 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 		return drift, err
 	}
 	drift.Revision = st.Applied
-	// Also on a host that is half way, which may stay so for long: its programs write on.
-	err = k.rotateLogs(&bundle.Document)
+	// Also on a host that is half way, which may stay so for long: its programs run on.
+	err = errors.Join(k.rotateLogs(&bundle.Document), k.ensureRoutes(ctx, &bundle.Document))
 	if st.Applying == "" {
 		err = errors.Join(err, k.heal(ctx, st, bundle, &drift))
 	}

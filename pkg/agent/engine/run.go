@@ -18,10 +18,13 @@ type RunOptions struct {
 	Every time.Duration
 	// Report gets each drift and each failure once. Nil: they are dropped.
 	Report func(api.Drift)
+	// EnsureRoute makes packets to a destination take a route, and reports whether it had to
+	// change anything. Nil: the routes of documents are not made.
+	EnsureRoute func(ctx context.Context, r api.Route) (changed bool, err error)
 }
 
 // Run repairs the host until ctx ends, according to the last document that was applied
-// completely, and rotates the logs in it. It does nothing while a document is being applied, and
+// completely, rotates the logs in it, and makes its routes. It does nothing while a document is being applied, and
 // repairs nothing after one was not applied completely. It returns nil.
 func (e *Engine) Run(ctx context.Context, o RunOptions) error {
 	if o.Every == 0 {

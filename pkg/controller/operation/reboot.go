@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 )
@@ -282,34 +282,22 @@ func (e *execution) services(ctx context.Context) (result, error) {
 	return result{message: message}, nil
 }
 
-// metadataRoutes are the services that AWS gives instances on addresses of their own, in
-// the set that EC2Launch makes routes for when it is run with add-routes, which the Windows
-// Machine Config Operator has done on each first start.
-var metadataRoutes = []api.Route{
-	{Destination: netip.MustParsePrefix("169.254.169.254/32")}, // metadata
-	{Destination: netip.MustParsePrefix("169.254.169.253/32")}, // DNS
-	{Destination: netip.MustParsePrefix("169.254.169.251/32")}, // activation of Windows (KMS)
-	{Destination: netip.MustParsePrefix("169.254.169.250/32")}, // activation of Windows (KMS)
-	{Destination: netip.MustParsePrefix("169.254.169.249/32")},
-	{Destination: netip.MustParsePrefix("169.254.169.123/32")}, // time
-}
-
-// awsScheme begins the provider IDs of AWS.
-const awsScheme = "aws://"
-
-// metadataRoute puts the routes to the metadata and other services back, which Windows
-// containers on AWS lose with a restart: HNS moves the address of the host to a virtual
-// adapter, to which the routes that EC2Launch had made do not follow.
+// metadataRoute puts the routes to the metadata and other services back before the Node takes pods
+// again. The agent as a service does so within a minute of any restart.
 func (e *execution) metadataRoute(ctx context.Context) (result, error) {
 	id, err := e.providerID(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	if !strings.HasPrefix(id, awsScheme) {
+	var routes []api.Route
+	for _, destination := range document.MetadataRoutes(id) {
+		routes = append(routes, api.Route{Destination: destination})
+	}
+	if len(routes) == 0 {
 		return result{skipped: true, message: "Only hosts on AWS need it."}, nil
 	}
 	changed, err := ask(ctx, e.clock, e.rebootDeadline(), askTimeout, func(ctx context.Context) ([]api.Route, error) {
-		return e.Hosts.EnsureRoutes(ctx, e.instance, metadataRoutes)
+		return e.Hosts.EnsureRoutes(ctx, e.instance, routes)
 	})
 	if err != nil {
 		return result{}, e.blame(ctx, "the routes to the metadata service cannot be restored", err)

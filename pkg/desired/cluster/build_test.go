@@ -4,6 +4,7 @@
 package cluster_test
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -176,6 +177,34 @@ func TestHost(t *testing.T) {
 	again := build(t, in, cluster.Host{Instance: instance()})
 	if diff := cmp.Diff(plain, again); diff != "" {
 		t.Errorf("another document for the same host (-first +second):\n%s", diff)
+	}
+}
+
+// TestRoutes: a machine of AWS has routes to the services of AWS, whoever knows that it is one.
+func TestRoutes(t *testing.T) {
+	in := read(t, settings(), kubeadmCluster())
+	const aws, vsphere = "aws:///us-east-1a/i-1", "vsphere://42"
+	for _, tt := range []struct {
+		name, instance, node string
+		want                 bool
+	}{
+		{name: "nobody knows"},
+		{name: "the instance", instance: aws, want: true},
+		{name: "the instance, also while there is a Node", instance: aws, node: aws, want: true},
+		{name: "the Node", node: aws, want: true},
+		{name: "the instance knows better", instance: vsphere, node: aws},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := cluster.Host{Instance: instance()}
+			h.Instance.Spec.ProviderID = tt.instance
+			if tt.node != "" {
+				h.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1"}, Spec: corev1.NodeSpec{ProviderID: tt.node}}
+			}
+			routes := build(t, in, h).Bundle.Document.Routes
+			if got := slices.Contains(routes, netip.MustParsePrefix("169.254.169.254/32")); got != tt.want || !tt.want && len(routes) > 0 {
+				t.Errorf("got %v", routes)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -42,7 +43,7 @@ type Host struct {
 // wrong with the settings of pool and instance.
 func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	inputs := s.common
-	inputs.Instance.Hostname = h.Instance.Spec.NodeName
+	inputs.Instance.Hostname, inputs.Instance.ProviderID = h.Instance.Spec.NodeName, h.Instance.Spec.ProviderID
 	for _, text := range h.Instance.Status.Addresses {
 		if address, err := netip.ParseAddr(text); err == nil {
 			inputs.Instance.Addresses = append(inputs.Instance.Addresses, address)
@@ -53,6 +54,7 @@ func (s *Snapshot) Build(h Host) (*document.Result, error) {
 	}
 	if h.Node != nil {
 		inputs.Node = &document.Node{Name: h.Node.Name, Subnet: h.Node.Annotations[wmco.SubnetAnnotation]}
+		inputs.Instance.ProviderID = cmp.Or(h.Instance.Spec.ProviderID, h.Node.Spec.ProviderID)
 	}
 	var template v1alpha1.PoolTemplate
 	if h.Pool != nil {

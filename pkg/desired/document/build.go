@@ -74,6 +74,7 @@ func Build(in Inputs) (*Result, error) {
 	b.environment()
 	b.trust()
 	b.logs()
+	b.document.Routes = MetadataRoutes(b.in.Instance.ProviderID)
 	if err := errors.Join(b.errs...); err != nil {
 		return nil, err
 	}

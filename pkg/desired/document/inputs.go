@@ -100,6 +100,8 @@ type Instance struct {
 	// that the host has, and else that of the interface with the best default route: the host may
 	// be behind an address translation.
 	Addresses []netip.Addr
+	// ProviderID is that of the machine at its provider. Empty: it is not known, or has none.
+	ProviderID string
 	// Bootstrap are the credentials by which the kubelet requests its first
 	// certificate. Nil: it has one.
 	Bootstrap *TokenCredentials

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,7 @@ func valid() config.Document {
 			{Name: "SOURCE_VIP", Source: config.SourceHNSEndpointAddress, Network: "net"},
 		},
 		Services:    []config.Service{service("containerd"), kubelet, service("kube-proxy", "kubelet")},
+		Routes:      []netip.Prefix{netip.MustParsePrefix("169.254.169.254/32")},
 		LogRotation: []config.LogRotation{{Path: `C:\var\log\containerd\containerd.log`, MaxBytes: 1 << 20}},
 		Components:  []config.Component{{Name: "kubelet", Version: "v1.37.0"}},
 	}
@@ -149,6 +151,9 @@ func TestValidate(t *testing.T) {
 		{name: "pattern that leaves its directory", change: func(d *config.Document) { d.Directories[1].Retention.Pattern = `..\*` }, want: "pattern"},
 		{name: "nothing is kept", change: func(d *config.Document) { d.Directories[1].Retention.Keep = 0 }, want: "at least one"},
 		{name: "rule without a port", change: func(d *config.Document) { d.Firewall[0].Port = 0 }, want: "no port"},
+		{name: "default route", change: func(d *config.Document) { d.Routes = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")} }, want: "route to 0.0.0.0/0"},
+		{name: "route to nothing", change: func(d *config.Document) { d.Routes = []netip.Prefix{{}} }, want: "route to"},
+		{name: "route with bits behind the prefix", change: func(d *config.Document) { d.Routes = []netip.Prefix{netip.MustParsePrefix("10.0.0.1/8")} }, want: "route to 10.0.0.1/8"},
 		{name: "rotation without limits", change: func(d *config.Document) { d.LogRotation[0].MaxBytes = 0 }, want: "are no limits"},
 	}
 	for _, tt := range tests {

@@ -3,7 +3,10 @@
 
 package config
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // SchemaVersion is the version of the schema of [Document]. It grows when a document
 // could be misread by an agent that knows only the one before; [Decode] refuses every
@@ -48,6 +51,9 @@ type Document struct {
 	// Services in the order in which they are started: what a service depends on is
 	// before it. They are stopped in the opposite order.
 	Services []Service `json:"services,omitempty"`
+	// Routes are destinations that packets reach by the gateway of the default route. Windows keeps
+	// them until the next restart; the agent as a service makes them again.
+	Routes []netip.Prefix `json:"routes,omitempty"`
 	// LogRotation says which logs the agent rotates, because the programs that write
 	// them do not.
 	LogRotation []LogRotation `json:"logRotation,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -61,6 +62,7 @@ func (d *Document) Sorted() *Document {
 	c.Firewall = sortedBy(d.Firewall, func(a, b FirewallRule) int { return cmp.Compare(a.Name, b.Name) })
 	c.AntivirusExclusions = sortedBy(d.AntivirusExclusions, byPath)
 	c.Variables = sortedBy(d.Variables, func(a, b Variable) int { return cmp.Compare(a.Name, b.Name) })
+	c.Routes = sortedBy(d.Routes, netip.Prefix.Compare)
 	c.LogRotation = sortedBy(d.LogRotation, func(a, b LogRotation) int { return byPath(a.Path, b.Path) })
 	c.Components = sortedBy(d.Components, func(a, b Component) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range c.Components {

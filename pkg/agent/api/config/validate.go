@@ -453,6 +453,11 @@ func (v *validator) others() {
 		generated(path)
 		v.add("generated path", checkOwnPath(path))
 	}
+	for _, r := range v.document.Routes {
+		if !r.IsValid() || r.Bits() == 0 || r != r.Masked() {
+			v.errorf("route to %s: it is not the address of a network or a host", r)
+		}
+	}
 	once := unique(v, "log")
 	for _, l := range v.document.LogRotation {
 		once(l.Path)
