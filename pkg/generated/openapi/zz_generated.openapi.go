@@ -3457,7 +3457,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsInstanceSpec(ref common.ReferenceCa
 					},
 					"nodeName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Desired computer name of the host; its Node gets the same name. At most 15 letters, digits and hyphens. The host is restarted once when it has another name. Empty: the host keeps its name.",
+							Description: "Desired computer name of the host; its Node gets the same name. At most 15 letters, digits and hyphens. The host is restarted once when it has another name. Cannot be changed while the host is a Node. Empty: the host keeps its name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

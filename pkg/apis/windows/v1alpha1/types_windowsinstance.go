@@ -92,8 +92,8 @@ type WindowsInstanceSpec struct {
 	// +k8s:maxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 	// Desired computer name of the host; its Node gets the same name. At most 15 letters,
-	// digits and hyphens. The host is restarted once when it has another name.
-	// Empty: the host keeps its name.
+	// digits and hyphens. The host is restarted once when it has another name. Cannot be
+	// changed while the host is a Node. Empty: the host keeps its name.
 	// +optional
 	// +k8s:optional
 	// +k8s:maxLength=15

@@ -38,6 +38,10 @@ func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "providerID"), fmt.Sprintf(
 			"cannot be changed from %s: it is the ID of the machine that this instance stands for, on which something of ours is; delete the instance, and create another one", was)))
 	}
+	if node, name := old.Status.Node, instance.Spec.NodeName; node != nil && name != "" && name != old.Spec.NodeName && name != node.Name {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"), fmt.Sprintf(
+			"cannot be changed while the host is Node %s: a Node keeps its name; delete the instance, and create it again with the new name when the host was cleaned", node.Name)))
+	}
 	spec := field.NewPath("spec")
 	return append(errs, added(validateInstanceSpec(&instance.Spec, spec), validateInstanceSpec(&old.Spec, spec))...)
 }

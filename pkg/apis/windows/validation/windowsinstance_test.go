@@ -146,6 +146,33 @@ func TestValidateWindowsInstanceUpdateProviderID(t *testing.T) {
 	}
 }
 
+// TestValidateWindowsInstanceUpdateNodeName: a Node cannot be renamed, and its host would wait for a
+// Node that does not come.
+func TestValidateWindowsInstanceUpdateNodeName(t *testing.T) {
+	node := &windows.NodeReference{Name: "win-1"}
+	for _, test := range []struct {
+		name          string
+		node          *windows.NodeReference
+		before, after string
+		want          []string
+	}{
+		{"no Node yet", nil, "", "other", nil},
+		{"the name of the Node", node, "", "win-1", nil},
+		{"the name goes back to that of the Node", node, "other", "win-1", nil},
+		{"another name", node, "", "other", []string{"Forbidden spec.nodeName"}},
+		{"an earlier release let it pass", node, "other", "other", nil},
+		{"the host keeps its name", node, "win-1", "", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := validInstance()
+			old.ResourceVersion, old.Spec.NodeName, old.Status.Node = "1", test.before, test.node
+			changed := old.DeepCopy()
+			changed.Spec.NodeName = test.after
+			check(t, test.want, ValidateWindowsInstanceUpdate(changed, old))
+		})
+	}
+}
+
 func TestValidateWindowsInstanceStatusUpdate(t *testing.T) {
 	good := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
 	with := func(change func(*metav1.Condition)) metav1.Condition {

@@ -38,8 +38,8 @@ type WindowsInstanceSpecApplyConfiguration struct {
 	// Used to find the Node of the host. Empty: the Node is found by address.
 	ProviderID *string `json:"providerID,omitempty"`
 	// Desired computer name of the host; its Node gets the same name. At most 15 letters,
-	// digits and hyphens. The host is restarted once when it has another name.
-	// Empty: the host keeps its name.
+	// digits and hyphens. The host is restarted once when it has another name. Cannot be
+	// changed while the host is a Node. Empty: the host keeps its name.
 	NodeName *string `json:"nodeName,omitempty"`
 	// What happens to the host when this object is deleted. Empty: what was installed on the
 	// host is removed from it, however long that takes.
