@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
 	"github.com/openshift/windows-instance-api/pkg/controller/instance"
@@ -103,8 +104,10 @@ func (c *controllers) addSources(context.Context) error {
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
 func (c *controllers) addConfiguration(context.Context) error {
 	// Hosts that were configured before are cleaned when they go, also without a payload.
+	most, _ := c.options.maxRemovals() // it was validated
 	if err := lifecycle.SetupWithManager(c, lifecycle.Options{
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
+		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
 	}); err != nil || c.desired == nil {
 		return err
 	}
@@ -128,6 +131,9 @@ func (c *controllers) addOperation(context.Context) error {
 		Leads:       c.leads,
 		Settle:      c.options.NodeSettleTime,
 		Registerer:  ctrlmetrics.Registry,
+	}
+	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
+		return lifecycle.Superseded(ctx, c.GetClient(), instance)
 	}
 	if c.desired != nil {
 		o.Configuration = c.desired

@@ -121,9 +121,9 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "File with the address of the cluster and our credentials there. Default: the cluster that the process runs in.")
 	o.Hosts.AddFlags(fs)
 	fs.StringVar(&o.InstancesConfigMap, "instances-configmap", o.InstancesConfigMap, "Name of the ConfigMap in --namespace that lists hosts.")
-	fs.StringVar(&o.MaxRemovals, "max-removals", o.MaxRemovals, "How many hosts of the ConfigMap may be removed within --removal-window without a confirmation on its pool: a number, or a percentage of the hosts, which allows at least one. A change that would exceed it removes none and asks first.")
+	fs.StringVar(&o.MaxRemovals, "max-removals", o.MaxRemovals, "How many hosts of a pool may be removed within --removal-window without a confirmation on the pool: a number, or a percentage of its hosts, which allows at least one. What would exceed it removes none and asks first. What the Machine API removes does not count.")
 	fs.DurationVar(&o.RemovalWindow, "removal-window", o.RemovalWindow, "The time that --max-removals is about.")
-	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts without an entry in the ConfigMap at once, also when it is deleted or emptied, as the Windows Machine Config Operator does; --max-removals does not count then.")
+	fs.BoolVar(&o.RemoveWithoutConfirmation, "remove-without-confirmation", o.RemoveWithoutConfirmation, "Remove all hosts without an entry in the ConfigMap at once, also when it is deleted or emptied, as the Windows Machine Config Operator does, and the hosts of all instances that are deleted; --max-removals does not count then.")
 
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "Have one of several processes work while the others wait to take over.")
 	fs.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", o.LeaderElectionNamespace, "Namespace of the Lease that decides who works. Default: the value of --namespace.")

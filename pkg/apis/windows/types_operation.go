@@ -46,6 +46,7 @@ type Operation struct {
 	Impact            ChangeImpact
 	HostChanged       bool
 	JoinsAgain        bool
+	HostUntouched     bool
 	CancelRequestedBy string
 	CancelRequestedAt *metav1.Time
 }

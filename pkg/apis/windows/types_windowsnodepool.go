@@ -112,8 +112,9 @@ const PoolPending WindowsNodePoolPhase = "Pending"
 
 // PoolRemoval is the removal of a host by the controller of the source.
 type PoolRemoval struct {
-	Name string
-	Time metav1.Time
+	Name      string
+	Time      metav1.Time
+	Confirmed bool
 }
 
 // WindowsNodePoolStatus is what is known of a pool.

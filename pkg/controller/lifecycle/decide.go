@@ -49,7 +49,11 @@ type snapshot struct {
 	heir *v1alpha1.WindowsInstance
 	// awaited: there may be one in a moment.
 	awaited bool
-	now     time.Time
+	// pool of the instance. Nil: there is none.
+	pool *v1alpha1.WindowsNodePool
+	// turn is whether the removal of its host may begin, as far as other hosts decide.
+	turn turn
+	now  time.Time
 }
 
 // verb is what is done about an instance.
@@ -81,6 +85,8 @@ type action struct {
 	operation v1alpha1.OperationType
 	// event tells of what was done. Nil: nothing is told.
 	event *event
+	// turn is what is to be remembered before the operation is recorded.
+	turn turn
 	// removed is what the condition Removed is to say. Nil: nothing.
 	removed *metav1.Condition
 	// again is when to decide again. Zero: when an object changes.

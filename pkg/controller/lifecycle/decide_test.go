@@ -207,6 +207,20 @@ func notIn(i *v1alpha1.WindowsInstance) {
 // restored is an object that was restored without its status.
 func restored(i *v1alpha1.WindowsInstance) { i.Status = v1alpha1.WindowsInstanceStatus{} }
 
+// inspected is a host that has said what is on it.
+func inspected(i *v1alpha1.WindowsInstance) { i.Status.Version = "v0.1.0" }
+
+// waits is an instance whose host is not removed yet, for that long.
+func waits(since time.Duration, reason string) change {
+	return func(i *v1alpha1.WindowsInstance) {
+		status := metav1.ConditionFalse
+		if reason == v1alpha1.ReasonPaused {
+			status = metav1.ConditionUnknown
+		}
+		i.Status.Conditions = append(i.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionRemoved, Status: status, Reason: reason, LastTransitionTime: *ago(since)})
+	}
+}
+
 // pinned is an object whose keys a user has set.
 func pinned(i *v1alpha1.WindowsInstance) { i.Spec.HostKeys = []string{"ssh-ed25519 AAAA"} }
 
@@ -335,6 +349,9 @@ func TestDecideToConfigure(t *testing.T) {
 }
 
 func TestDecideToRemove(t *testing.T) {
+	newInstance := func(changes ...change) *v1alpha1.WindowsInstance {
+		return newInstance(append([]change{inspected}, changes...)...)
+	}
 	was := func(changes ...change) *v1alpha1.WindowsInstance {
 		return newInstance(append([]change{has(revision1), held, deleted(time.Minute)}, changes...)...)
 	}
@@ -376,6 +393,8 @@ func TestDecideToRemove(t *testing.T) {
 		{"restored without its status", newInstance(held, deleted(0), restored), snapshot{}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", []string{"restored without its status", "kubectl windows trust-host-key win-1 -n ns --key KEY"}},
 		{"restored, and its key is confirmed", newInstance(held, deleted(0), restored, pinned), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"its Node is drained"}},
 		{"restored, confirmed, and away", newInstance(held, deleted(0), restored, pinned, ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"restored, logged in to once, and away", newInstance(held, deleted(0), restored, pinned, keys("AAAA"), ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
+		{"restored, logged in to once, and paused", newInstance(held, deleted(0), restored, pinned, keys("AAAA")), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", nil},
 		{"restored, and time is left", newInstance(held, deleted(0), restored, removal(clean, time.Hour)), snapshot{}, "Nothing, tell RemovalFailed, again in 1h0m0s, Removed=False/RemovalFailed, pending", nil},
 		{"restored, and time is over", newInstance(held, deleted(time.Minute), restored, removal(clean, time.Minute)), snapshot{}, "Abandon, tell Abandoned", []string{"its Node, if it has one, is kept"}},
 		{"the history is too short to know", newInstance(held, deleted(0), ops(full...)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
@@ -387,8 +406,13 @@ func TestDecideToRemove(t *testing.T) {
 		{"renamed while it is set up", was(ops(op(reconfigure, running, 0))), snapshot{heir: newInstance()}, "Cancel, Removed=False/Removing, pending", nil},
 		{"renamed too late", was(ops(op(remove, running, 0))), snapshot{heir: newInstance()}, "Nothing, Removed=False/Removing", nil},
 		{"renamed, and restored", newInstance(held, deleted(0), restored), snapshot{heir: newInstance()}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", nil},
-		{"perhaps renamed", newInstance(has(revision1), held, deleted(10*time.Second)), snapshot{awaited: true}, "Nothing, again in 2s, Removed=False/Removing, pending", []string{"begins at 2026-03-14T15:10:16Z"}},
-		{"perhaps renamed, and the time is over", was(), snapshot{awaited: true}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"perhaps renamed", was(), snapshot{awaited: true}, "Nothing, again in 2s, Removed=False/Removing, pending", []string{"begins at 2026-03-14T15:10:26Z"}},
+		{"perhaps renamed, for ten seconds", was(waits(10*time.Second, v1alpha1.ReasonRemoving)), snapshot{awaited: true}, "Nothing, again in 2s, Removed=False/Removing, pending", []string{"begins at 2026-03-14T15:10:16Z"}},
+		{"perhaps renamed, and time is almost over", was(waits(59*time.Second, v1alpha1.ReasonRemoving)), snapshot{awaited: true}, "Nothing, again in 1s, Removed=False/Removing, pending", nil},
+		{"perhaps renamed, and the time is over", was(waits(time.Minute, v1alpha1.ReasonRemoving)), snapshot{awaited: true}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
+		{"perhaps renamed, while it is paused", was(), snapshot{awaited: true, paused: "spec.paused"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", []string{"unless another instance of its pool represents it by then"}},
+		{"perhaps renamed, and paused for long", was(waits(time.Hour, v1alpha1.ReasonPaused)), snapshot{awaited: true}, "Nothing, again in 2s, Removed=False/Removing, pending", []string{"begins at 2026-03-14T15:10:26Z"}},
+		{"perhaps renamed, and cleaning was tried", was(waits(10*time.Second, v1alpha1.ReasonRemovalFailed), ops(unreached)), snapshot{awaited: true}, "Nothing, again in 2s, Removed=False/Removing, pending", nil},
 		{"perhaps renamed, and abandoned", newInstance(has(revision1), held, deleted(0), removal(abandon, 0)), snapshot{awaited: true}, "Abandon, tell Abandoned", nil},
 
 		{"being set up", was(ops(op(reconfigure, running, 0))), snapshot{}, "Cancel, Removed=False/Removing, pending", []string{"Operation reconfigure-1 was canceled so that the host can be cleaned"}},
@@ -430,8 +454,8 @@ func TestDecideToRemove(t *testing.T) {
 		{"reachable and not clean, time is over", was(removal(clean, time.Minute), ops(dirty)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},
 		{"time is over before the first attempt", was(removal(clean, time.Second)), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 
-		{"paused", was(), snapshot{paused: "spec.paused of pool p"}, "Nothing, tell Paused, Removed=False/Paused, pending", []string{"spec.paused of pool p is true", "Abandon"}},
-		{"paused, time is left", was(removal(clean, time.Hour)), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, again in 59m0s, Removed=False/Paused, pending", nil},
+		{"paused", was(), snapshot{paused: "spec.paused of pool p"}, "Nothing, tell Paused, Removed=Unknown/Paused, pending", []string{"spec.paused of pool p is true", "Abandon"}},
+		{"paused, time is left", was(removal(clean, time.Hour)), snapshot{paused: "spec.paused"}, "Nothing, tell Paused, again in 59m0s, Removed=Unknown/Paused, pending", nil},
 		{"paused, time is over", was(removal(clean, time.Minute)), snapshot{paused: "spec.paused"}, "Abandon, tell Abandoned", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,8 +15,9 @@
 // the cache, asks it, and writes. Every write carries the resource version of what the
 // decision was based on, so that it fails rather than act on what is not so any more.
 //
-// Hosts do not wait for each other here: how many are worked on at the same time is
-// limited where operations run.
+// Hosts do not wait for each other to be configured: how many are worked on at the same time is
+// limited where operations run. They do to be removed (turn.go): a few at a time, and above a limit
+// somebody has to confirm it.
 //
 // The package must not import another controller, nor anything that reaches hosts.
 package lifecycle

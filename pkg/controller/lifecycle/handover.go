@@ -18,7 +18,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
 )
 
-// heirPatience is for how long after its deletion an instance waits for those of its pool that were
+// heirPatience is for how long an instance that was deleted waits for those of its pool that were
 // not probed yet: one of them may be that of the same host, under another name or address.
 const heirPatience = time.Minute
 
@@ -82,20 +82,20 @@ func probed(instance *v1alpha1.WindowsInstance) bool {
 }
 
 // inherit decides about an instance that was deleted and whose host another one has now, or may
-// have in a moment. False: there is no such instance.
+// have in a moment. False: there is no such instance, or it is too late.
 func (s snapshot) inherit() (action, bool) {
 	status := &s.instance.Status
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
-	if len(status.HostKeys) == 0 || removal != nil && !removal.HostUnreached() {
-		return action{}, false // nothing is known that could be handed over, or it is too late
+	if len(status.HostKeys) == 0 || removal != nil && !removal.Untouched() {
+		return action{}, false // nothing is known that could be handed over, or something was done
 	}
+	until := s.actionable().Add(heirPatience)
 	switch {
 	case s.heir != nil:
 		return action{
 			do: doHandOver, event: normal(eventLeft, "The host was not touched, because instance %s represents it from now on.", s.heir.Name),
 		}, true
-	case s.awaited && s.policy() != v1alpha1.RemovalAbandon && s.now.Before(s.instance.DeletionTimestamp.Add(heirPatience)):
-		until := s.instance.DeletionTimestamp.Add(heirPatience)
+	case s.awaited && s.paused == "" && s.policy() != v1alpha1.RemovalAbandon && s.now.Before(until):
 		again := s.now.Add(heirInterval)
 		if until.Before(again) {
 			again = until
@@ -108,14 +108,46 @@ func (s snapshot) inherit() (action, bool) {
 	return action{}, false
 }
 
-// readHeirs looks for instances that may have the host of one that was deleted.
-func (r *Reconciler) readHeirs(ctx context.Context, s *snapshot) error {
-	var instances v1alpha1.WindowsInstanceList
-	if err := r.client.List(ctx, &instances, client.InNamespace(s.instance.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing the instances: %w", err)
+// actionable is since when something can be done about the host of an instance that was deleted:
+// neither it nor its pool was paused, and a controller worked. New instances are not probed before.
+func (s snapshot) actionable() time.Time {
+	c := meta.FindStatusCondition(s.instance.Status.Conditions, v1alpha1.ConditionRemoved)
+	if c == nil || c.Reason == v1alpha1.ReasonPaused {
+		return s.now
 	}
-	s.heir, s.awaited = heir(s.instance, instances.Items)
-	return nil
+	return c.LastTransitionTime.Time
+}
+
+// poolIndex is the index of the cache that holds the pool of each instance.
+const poolIndex = "lifecycle-controller/pool"
+
+// indexPool is what [poolIndex] holds of an instance, also of one without a pool.
+func indexPool(o client.Object) []string {
+	return []string{"pool/" + poolOf(o.(*v1alpha1.WindowsInstance))} //nolint:forcetypeassert // the indexer gives what is registered
+}
+
+// membersOf are the instances of the pool of an instance, itself among them, or those without one.
+// They belong to the cache.
+func membersOf(ctx context.Context, cache client.Reader, instance *v1alpha1.WindowsInstance) ([]v1alpha1.WindowsInstance, error) {
+	var members v1alpha1.WindowsInstanceList
+	if err := cache.List(ctx, &members, client.InNamespace(instance.Namespace), client.MatchingFields{poolIndex: indexPool(instance)[0]}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the instances of the pool: %w", err)
+	}
+	return members.Items, nil
+}
+
+// Superseded says why the host of an instance that was deleted is not to be removed although that
+// was recorded, empty if it is. It is asked right before a removal begins. cache has the indexes of
+// [SetupWithManager].
+func Superseded(ctx context.Context, cache client.Reader, instance *v1alpha1.WindowsInstance) (string, error) {
+	members, err := membersOf(ctx, cache, instance)
+	if err != nil {
+		return "", err
+	}
+	if found, _ := heir(instance, members); found != nil {
+		return fmt.Sprintf("The host is not removed, because instance %s represents it from now on.", found.Name), nil
+	}
+	return "", nil
 }
 
 // handOver gives all that is known of a host to the instance that has it from now on: which keys
@@ -132,9 +164,7 @@ func (r *Reconciler) handOver(ctx context.Context, s snapshot) error {
 	to.Status.HostKeys, to.Status.MachineID, to.Status.Node = from.HostKeys, from.MachineID, from.Node
 	to.Status.System, to.Status.Version = from.System, from.Version
 	to.Status.CurrentRevision, to.Status.DesiredRevision = from.CurrentRevision, from.DesiredRevision
-	if to.Status.Operation == nil {
-		to.Status.Operation, to.Status.History = from.Operation, from.History
-	}
+	to.Status.Inherit(from)
 	// What is known of the configuration belongs to the revision.
 	if c := meta.FindStatusCondition(from.Conditions, v1alpha1.ConditionConfigured); c != nil {
 		c.ObservedGeneration = to.Generation

@@ -5,6 +5,7 @@ package lifecycle
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,5 +130,78 @@ func TestHandOver(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, got.Status); diff != "" {
 		t.Errorf("handed over (-want +got)\n%s", diff)
+	}
+}
+
+// What was tried to remove the host is no history of the instance that has it from now on.
+func TestHandOverAfterAnAttempt(t *testing.T) {
+	old := newInstance(has(revision1), held, inspected, ops(
+		op(remove, failed, time.Minute, at(v1alpha1.StepConnect, v1alpha1.StepFailed)), op(reconfigure, succeeded, time.Hour, hostChanged)))
+	old.Spec, old.CreationTimestamp = member("", "10.0.0.5").Spec, *ago(2 * time.Hour)
+	old.Status.MachineID, old.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}
+	f := newFixture(t, old, member("new", "10.0.0.5", duplicate))
+	f.delete()
+	f.settle()
+	got := &v1alpha1.WindowsInstance{}
+	if err := f.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "new"}, got); err != nil {
+		t.Fatal(err)
+	}
+	if o := got.Status.Operation; o == nil || o.Type != reconfigure || len(got.Status.History) > 0 {
+		t.Errorf("handed over operation %+v, history %+v", o, got.Status.History)
+	}
+}
+
+// An entry is renamed while its pool is paused, so that the new instance is not probed. When the
+// pause ends it gets the time to be, whichever controller works by then.
+func TestRenamedInAPause(t *testing.T) {
+	pool := &v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}, Spec: v1alpha1.WindowsNodePoolSpec{Paused: true}}
+	old := member("win-1", "10.0.0.5", held, inspected, has(revision1), func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) })
+	f := newFixture(t, old, member("new", "host5.example.com", fresh), pool)
+	f.delete()
+	f.settle()
+	f.expectTold("Paused")
+	f.clock.Step(24 * time.Hour)
+	f.settle()
+	pool.Spec.Paused = false
+	if err := f.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	for range 3 {
+		f.clock.Step(heirPatience / 4)
+		f.r.standings = newStandings(nil) // another process
+		if f.settle(); f.get().Status.Operation != nil {
+			t.Fatalf("the host is removed: %+v", f.get().Status.Operation)
+		}
+	}
+	// It is probed.
+	renamed := member("new", "host5.example.com")
+	current := &v1alpha1.WindowsInstance{}
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(renamed), current); err != nil {
+		t.Fatal(err)
+	}
+	current.Status = renamed.Status
+	if err := f.Status().Update(t.Context(), current); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	f.expectTold("HostLeft")
+	if f.get() != nil {
+		t.Error("the object is still there")
+	}
+}
+
+// Right before a removal begins it is asked once more whether there is an heir.
+func TestSuperseded(t *testing.T) {
+	old := member("win-1", "10.0.0.5", held, func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) })
+	f := newFixture(t, old, member("other", "10.0.0.6", fresh))
+	if why, err := Superseded(t.Context(), f, f.get()); why != "" || err != nil {
+		t.Errorf("without an heir: %q, %v", why, err)
+	}
+	if err := f.Create(t.Context(), member("new", "10.0.0.5")); err != nil {
+		t.Fatal(err)
+	}
+	if why, err := Superseded(t.Context(), f, f.get()); !strings.Contains(why, "instance new") || err != nil {
+		t.Errorf("with one: %q, %v", why, err)
 	}
 }

@@ -4,7 +4,10 @@
 package lifecycle
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
 )
 
@@ -13,6 +16,14 @@ type Options struct {
 	// Managed: hosts are configured. Otherwise none is; those that were before, by a controller
 	// that did, are cleaned when they go all the same.
 	Managed bool
+	// MaxRemovals is how many hosts of a pool may be removed within RemovalWindow before somebody
+	// confirms it: a number, or a percentage of its hosts that allows at least one. Required.
+	MaxRemovals intstr.IntOrString
+	// RemovalWindow is the time that MaxRemovals is about. Required.
+	RemovalWindow time.Duration
+	// RemoveWithoutConfirmation removes the host of every instance that is deleted at once.
+	// Default: ask first when they are more than MaxRemovals.
+	RemoveWithoutConfirmation bool
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 two events of one
 	// reason are one that happened twice, with the note of the first. Required.
 	Recorder record.EventRecorder

@@ -24,6 +24,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 )
 
 // conflictDelay is when to try again after somebody else has changed the object. The
@@ -79,7 +80,7 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 	if err != nil {
 		return snapshot{}, err
 	}
-	s := snapshot{instance: instance, managed: r.Managed, paused: object.PausedBy(instance, pool), now: r.clock.Now()}
+	s := snapshot{instance: instance, managed: r.Managed, paused: object.PausedBy(instance, pool), pool: pool, now: r.clock.Now()}
 	if !instance.DeletionTimestamp.IsZero() && s.held() {
 		// Without knowing it nothing is done: a host whose namespace goes must not be cleaned.
 		namespace, err := object.Get(ctx, r.live, types.NamespacedName{Name: instance.Namespace}, &corev1.Namespace{})
@@ -87,8 +88,13 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		s.terminating = namespace == nil || !namespace.DeletionTimestamp.IsZero()
-		if err := r.readHeirs(ctx, &s); err != nil {
+		members, err := membersOf(ctx, r.client, instance)
+		if err != nil {
 			return snapshot{}, err
+		}
+		s.heir, s.awaited = heir(instance, members)
+		if !r.RemoveWithoutConfirmation {
+			s.turn = turnOf(ration.Limit{Most: r.MaxRemovals, Window: r.RemovalWindow}, instance, pool, members, s.now)
 		}
 	}
 	return s, nil
@@ -114,6 +120,9 @@ func (r *Reconciler) act(ctx context.Context, s snapshot, a action) error {
 	case doRelease:
 		written, err = true, r.patchFinalizers(ctx, s.instance, controllerutil.RemoveFinalizer)
 	case doNothing, doRecord, doCancel:
+		if err := r.remember(ctx, s.pool, a.turn); err != nil {
+			return err
+		}
 		written, err = r.writeStatus(ctx, s, a)
 	}
 	if err != nil || !written || a.event == nil {

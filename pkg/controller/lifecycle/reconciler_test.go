@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -57,7 +58,8 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	f.Client = fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}).
 		WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.WindowsInstance{}).
+		WithStatusSubresource(&v1alpha1.WindowsInstance{}, &v1alpha1.WindowsNodePool{}).
+		WithIndex(&v1alpha1.WindowsInstance{}, poolIndex, indexPool).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if f.writes++; f.fail != nil {
@@ -90,7 +92,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 				return c.Delete(ctx, obj, opts...)
 			},
 		}).Build()
-	f.r = &Reconciler{Options: Options{Managed: true, Recorder: f.events}, client: f, live: f, clock: f.clock, standings: newStandings(nil)}
+	f.r = &Reconciler{Options: Options{Managed: true, Recorder: f.events, MaxRemovals: intstr.FromString("10%"), RemovalWindow: time.Hour}, client: f, live: f, clock: f.clock, standings: newStandings(nil)}
 	return f
 }
 

@@ -64,12 +64,18 @@ func (s snapshot) remove() action {
 	case s.overdue() && (s.paused != "" || s.unknownKey() || removal != nil && removal.HostUnreached()):
 		return s.abandon(fmt.Sprintf("because it could not be cleaned within the %d seconds of spec.removal.afterSeconds.", *s.instance.Spec.Removal.AfterSeconds))
 	case s.paused != "":
-		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends.", s.paused), time.Time{})
+		return s.hold(v1alpha1.ReasonPaused, fmt.Sprintf("%s is true, so the controller does nothing on the host; it will be cleaned when the pause ends, unless another instance of its pool represents it by then.", s.paused), time.Time{})
 	case s.unknownKey():
 		return s.hold(v1alpha1.ReasonRemovalFailed, fmt.Sprintf("The object was restored without its status, so that the key of its host is not known, and the host is not logged in to. "+
 			"Read the key on the console of the host (type C:\\ProgramData\\ssh\\ssh_host_*_key.pub), then: kubectl windows trust-host-key %s -n %s --key KEY", s.instance.Name, s.instance.Namespace), time.Time{})
-	case removal == nil:
+	case removal == nil && s.untouched():
 		return s.record("The host is about to be cleaned.")
+	case removal == nil && s.turn.why != "":
+		return s.queue()
+	case removal == nil:
+		a := s.record("The host is about to be cleaned.")
+		a.turn = s.turn
+		return a
 	}
 	if due := s.removeDue(removal); due.After(s.now) {
 		return s.hold(v1alpha1.ReasonRemovalFailed,
@@ -134,6 +140,19 @@ func (s snapshot) record(message string) action {
 	}
 }
 
+// queue waits until other hosts of the pool are removed, or somebody confirms the removal.
+func (s snapshot) queue() action {
+	a := action{do: doNothing, pending: true, again: s.now.Add(turnInterval), removed: s.removing("%s", s.turn.why)}
+	if s.turn.asks {
+		a.removed.Reason = v1alpha1.ReasonConfirmationNeeded
+		a.removed.Message += fmt.Sprintf("\nTo keep this host and its Node instead, take the finalizer off and create the instance again (needs the verb %s on %s.%s): "+
+			`kubectl patch windowsinstance %s -n %s --type=merge -p '{"metadata":{"finalizers":null}}'`,
+			v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, s.instance.Name, s.instance.Namespace)
+		a.event = warning(a.removed.Reason, "%s", a.removed.Message)
+	}
+	return a
+}
+
 // hold waits with the finalizer, and says what can be done about it.
 func (s snapshot) hold(reason, message string, again time.Time) action {
 	parts := []string{message}
@@ -148,6 +167,9 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 		v1alpha1.VerbAbandon, v1alpha1.ResourceHosts, v1alpha1.GroupName, s.instance.Name, s.instance.Namespace))
 	removed := &metav1.Condition{
 		Type: v1alpha1.ConditionRemoved, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(parts, " "),
+	}
+	if reason == v1alpha1.ReasonPaused {
+		removed.Status = metav1.ConditionUnknown // so that the end of the pause is a transition
 	}
 	return action{do: doNothing, removed: removed, again: again, pending: true, event: warning(reason, "%s", removed.Message)}
 }
@@ -192,10 +214,11 @@ func (s snapshot) removeDue(last *v1alpha1.Operation) time.Time {
 }
 
 // untouched says whether nothing was ever put on the host but our agent. It is not if that
-// cannot be known.
+// cannot be known: the host has not said yet what is on it since the object was made, which may have
+// been restored without its status.
 func (s snapshot) untouched() bool {
 	status := &s.instance.Status
-	if s.instance.LostStatus() || status.MayHaveChangedHost() {
+	if status.Version == "" || s.instance.LostStatus() || status.MayHaveChangedHost() {
 		return false
 	}
 	// A history of an earlier release may have forgotten an operation that changed the host.

@@ -4,6 +4,7 @@
 package lifecycle
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/utils/clock"
@@ -11,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
@@ -31,16 +31,20 @@ const workers = 4
 //	windows.openshift.io  windowsinstances         get list watch patch
 //	windows.openshift.io  windowshosts             abandon
 //	windows.openshift.io  windowsinstances/status  update
-//	windows.openshift.io  windowsnodepools         get list watch
+//	windows.openshift.io  windowsnodepools         get list watch patch
+//	windows.openshift.io  windowsnodepools/status  patch
 //	(core)                namespaces               get
 //	(core)                nodes                    delete
 //	(core)                events                   create patch
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.WindowsInstance{}, poolIndex, indexPool); err != nil {
+		return fmt.Errorf("adding index %s: %w", poolIndex, err)
+	}
 	r := &Reconciler{Options: o, client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, standings: newStandings(o.Registerer)}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		For(&v1alpha1.WindowsInstance{}).
-		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.WindowsNodePool{}, handler.EnqueueRequestsFromMapFunc(watch.MembersOf(r.client)), builder.WithPredicates(watch.DesiredStateChanged())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {

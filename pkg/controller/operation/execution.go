@@ -191,7 +191,15 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 	if field := object.PausedBy(e.instance, pool); field != "" {
 		return fmt.Sprintf("%s is true, so the controller does nothing on the host. Set it to false, and ask again.", field), nil
 	}
-	return "", nil
+	if e.operation().Type != v1alpha1.OperationRemove || e.Superseded == nil {
+		return "", nil
+	}
+	var why string
+	err := retryAPI(ctx, e.clock, "Asking whether the host is still to be removed", isFinal, func() (err error) {
+		why, err = e.Superseded(ctx, e.instance)
+		return err
+	})
+	return why, err
 }
 
 // findNode returns the Node that the status names as it is now, nil if there is none.

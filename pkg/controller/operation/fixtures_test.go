@@ -269,6 +269,8 @@ type fixture struct {
 	// disruptions and restarts are the slots of the process that was started last.
 	disruptions, restarts *rollout.Slots
 	restartLimit          int
+	// superseded is what is said of an instance that is about to be removed.
+	superseded string
 	// settle is for how long Nodes have to stay ready.
 	settle time.Duration
 	// silent kubelets do not renew the Leases of their Nodes.
@@ -388,6 +390,7 @@ func (f *fixture) process() (r *Reconciler, stop func()) {
 	r = newReconciler(f.client, f.client, Options{
 		Recorder: f, Hosts: f.host, Configuration: f.configuration, Disruptions: f.disruptions, Restarts: f.restarts,
 		Kube: f.kube, Concurrent: 2, Settle: f.settle,
+		Superseded: func(context.Context, *v1alpha1.WindowsInstance) (string, error) { return f.superseded, nil },
 	})
 	r.clock, r.drainer = f.clock, f.drain
 	ctx, cancel := context.WithCancel(context.Background())

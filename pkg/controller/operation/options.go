@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // DefaultConcurrent is the usual value of [Options.Concurrent].
@@ -30,6 +32,9 @@ type Options struct {
 	// Restarts are for hosts whose services are restarted because the desired configuration
 	// has changed. Hosts without a Node need none, nor does what people ask for. Required.
 	Restarts Slots
+	// Superseded says why the host of an instance that was deleted is not to be removed any more,
+	// empty if it is. It is asked right before a removal begins. Nil: it always is.
+	Superseded func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Leads says whether this process still is the one that works, by what is in the cluster
 	// now. One that was stopped for a while goes on without knowing that another one has
 	// taken over. Nil: it always is.

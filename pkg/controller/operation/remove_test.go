@@ -127,6 +127,12 @@ func TestRemove(t *testing.T) {
 			wantMessage: []string{"ConnectionRefused"},
 		},
 		{
+			name: "another instance has the host by now", want: failed, wantNode: "uid-of-node", wantIs: "old",
+			set:         func(f *fixture) { f.superseded = "Instance new has it." },
+			wantSteps:   "Connect=Skipped Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantMessage: []string{"Instance new has it."},
+		},
+		{
 			name: "a budget keeps a pod", want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set: func(f *fixture) {
 				f.drain.reports = []drain.Progress{{Total: 1, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}}

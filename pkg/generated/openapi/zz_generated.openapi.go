@@ -1432,6 +1432,13 @@ func schema_pkg_apis_windows_v1alpha1_Operation(ref common.ReferenceCallback) co
 							Format:      "",
 						},
 					},
+					"hostUntouched": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether an operation of status.history ended before it did anything to the host or to its Node, for example because the host could not be reached. Empty: it did, or that is not known; of status.operation the steps tell.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
 					"cancelRequestedBy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "User who requested its end. Empty: nobody.",
@@ -1714,12 +1721,12 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PoolRemoval is the removal of a host by the controller of the source.",
+				Description: "PoolRemoval is the removal of a host of a pool.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "Name of the WindowsInstance that was deleted. Required.",
+							Description: "Name of the WindowsInstance. Required.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1727,8 +1734,15 @@ func schema_pkg_apis_windows_v1alpha1_PoolRemoval(ref common.ReferenceCallback) 
 					},
 					"time": {
 						SchemaProps: spec.SchemaProps{
-							Description: "When it was deleted. Required.",
+							Description: "When the removal was decided. Required.",
 							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"confirmed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Whether somebody confirmed it. Then it counts only as long as the WindowsInstance exists.",
+							Type:        []string{"boolean"},
+							Format:      "",
 						},
 					},
 				},
@@ -3915,7 +3929,7 @@ func schema_pkg_apis_windows_v1alpha1_WindowsNodePoolStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "Hosts that the controller of the source removed lately because the source no longer has them. They are counted so that a mistake in the source, which would remove many hosts in a short time, is noticed before all of them are gone.",
+							Description: "Hosts that were removed lately, because the source no longer has them or somebody deleted their WindowsInstances. They are counted so that a mistake, which would remove many hosts in a short time, is noticed before all of them are gone. Removals by the Machine API are not among them. What no longer counts may stay here until the next removal.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

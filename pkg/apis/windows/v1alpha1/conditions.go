@@ -164,7 +164,8 @@ const (
 	// ReasonSourceNotFound (SourceSynced=False, Degraded=True): the source does not exist.
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonConfirmationNeeded (SourceSynced=False, Degraded=True): the source vanished, and
-	// its hosts are kept until a user confirms that they are to be removed.
+	// its hosts are kept until a user confirms that they are to be removed. Of an instance
+	// (Removed=False): it was deleted with more others of its pool than may be removed without that.
 	ReasonConfirmationNeeded = "ConfirmationNeeded"
 	// ReasonLabelRemoved (SourceSynced=False), of an instance: its Machine lives on, and is not one
 	// of Windows any more by its label.
@@ -195,7 +196,7 @@ const (
 	// As long as it exists, people cannot delete the object; they remove the entry or the Machine.
 	SourceAnnotation = "windows.openshift.io/source"
 	// ConfirmRemovalAnnotation on a pool confirms that the hosts may be removed that a condition of
-	// the pool asks about. Its value is in the command there, and stands for exactly these hosts:
+	// the pool, or Removed of its instances, asks about. Its value is in the command there, and stands for exactly these hosts:
 	// any other value confirms nothing. The controller takes it off again.
 	ConfirmRemovalAnnotation = "windows.openshift.io/confirm-removal"
 )

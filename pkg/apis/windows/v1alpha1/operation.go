@@ -109,22 +109,43 @@ func (s *WindowsInstanceStatus) Record(o *Operation) error {
 		return fmt.Errorf("operation %s, requested by %s at %s, is %s: wait until it has ended, or cancel it",
 			last.ID, last.RequestedBy, last.RequestedAt.UTC().Format(time.RFC3339), strings.ToLower(string(last.Phase)))
 	}
+	s.Operation, s.History = o, archive(s.Operations())
+	return nil
+}
+
+// archive makes a history of operations, the newest first.
+func archive(operations []*Operation) []Operation {
 	var history []Operation
-	for _, before := range s.Operations() {
+	for _, o := range operations {
 		if len(history) < MaxHistory {
-			history = append(history, before.archived())
-		} else if before.MayHaveChangedHost() {
+			history = append(history, o.archived())
+		} else if o.MayHaveChangedHost() {
 			history[MaxHistory-1].HostChanged = true
 		}
 	}
-	s.Operation, s.History = o, history
-	return nil
+	return history
+}
+
+// Inherit takes over what was done to the host from an instance that represented it before. That
+// its removal was tried is not among it: the host stays.
+func (s *WindowsInstanceStatus) Inherit(from *WindowsInstanceStatus) {
+	all := s.Operations()
+	for _, o := range from.Operations() {
+		if o.Type != OperationRemove {
+			all = append(all, o)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	newest := all[0].DeepCopy()
+	s.Operation, s.History = newest, archive(all[1:])
 }
 
 // archived is the operation as the history keeps it.
 func (o *Operation) archived() Operation {
 	out := *o
-	out.HostChanged, out.Steps = o.MayHaveChangedHost(), nil
+	out.HostChanged, out.HostUntouched, out.Steps = o.MayHaveChangedHost(), o.Untouched(), nil
 	return out
 }
 

@@ -143,6 +143,37 @@ func TestHostUnreached(t *testing.T) {
 	}
 }
 
+// What is tried again or handed over is decided by whether an operation touched the host, also by
+// one of the history, which has no steps.
+func TestUntouched(t *testing.T) {
+	step := func(name string, state OperationStepState) OperationStep { return OperationStep{Name: name, State: state} }
+	began := new(metav1.NewTime(noon))
+	for _, tt := range []struct {
+		name      string
+		op        Operation
+		want      bool
+		unreached bool
+	}{
+		{"it has not begun", Operation{Phase: OperationPending}, true, false},
+		{"canceled before it began", Operation{Phase: OperationCanceled}, true, false},
+		{"it connects", Operation{Phase: OperationRunning, StartedAt: began, Steps: []OperationStep{step(StepConnect, StepRunning), step(StepCordon, StepPending)}}, true, false},
+		{"it could not connect", Operation{Phase: OperationFailed, StartedAt: began, Steps: []OperationStep{step(StepConnect, StepFailed), step(StepCordon, StepSkipped)}}, true, true},
+		{"refused", Operation{Phase: OperationFailed, StartedAt: began, Steps: []OperationStep{step(StepConnect, StepSkipped), step(StepCordon, StepSkipped)}}, true, false},
+		{"it cordons", Operation{Phase: OperationRunning, StartedAt: began, Steps: []OperationStep{step(StepConnect, StepSucceeded), step(StepCordon, StepRunning)}}, false, false},
+		{"it could not be cleaned", Operation{Phase: OperationFailed, StartedAt: began, Steps: []OperationStep{step(StepConnect, StepSucceeded), step(StepCleanup, StepFailed)}}, false, false},
+		{"of an earlier release's history", Operation{Phase: OperationFailed, StartedAt: began}, false, false},
+	} {
+		for _, o := range []Operation{tt.op, tt.op.archived()} {
+			if tt.name == "refused" && len(o.Steps) == 0 {
+				tt.unreached = true // nobody can tell any more, and nothing was done
+			}
+			if got := o.Untouched(); got != tt.want || o.HostUnreached() != tt.unreached {
+				t.Errorf("%s, with %d steps: untouched %v, unreached %v", tt.name, len(o.Steps), got, o.HostUnreached())
+			}
+		}
+	}
+}
+
 // TestHistoryForgetsNoChange: that a host was changed is known for as long as its instance exists,
 // whatever was done to it since.
 func TestHistoryForgetsNoChange(t *testing.T) {

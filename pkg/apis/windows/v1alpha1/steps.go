@@ -3,6 +3,8 @@
 
 package v1alpha1
 
+import "slices"
+
 // Names of the steps of operations, as status.operation.steps has them. They are part of the
 // API: the controllers decide by them, an operation that is interrupted is continued by them
 // in another release, and scripts wait for them. Which operation has which steps, and
@@ -93,5 +95,16 @@ func (o *Operation) Runs() (step *OperationStep, number int) {
 // logged in to, before anything was done to it.
 func (o *Operation) HostUnreached() bool {
 	connect := o.FindStep(StepConnect)
-	return o.Phase == OperationFailed && connect != nil && connect.State == StepFailed
+	return o.Phase == OperationFailed && o.Untouched() && (connect == nil || connect.State == StepFailed)
+}
+
+// Untouched says whether the operation has done nothing to the host nor to its Node: it has not
+// begun, or no further than to connect.
+func (o *Operation) Untouched() bool {
+	if len(o.Steps) == 0 {
+		return o.HostUntouched || o.StartedAt == nil
+	}
+	return !slices.ContainsFunc(o.Steps, func(s OperationStep) bool {
+		return s.Name != StepConnect && s.State != StepPending && s.State != StepSkipped
+	})
 }

@@ -165,6 +165,11 @@ type Operation struct {
 	// Node yet, or its kubelet can report.
 	// +optional
 	JoinsAgain bool `json:"joinsAgain,omitempty"`
+	// Whether an operation of status.history ended before it did anything to the host or to its
+	// Node, for example because the host could not be reached. Empty: it did, or that is not
+	// known; of status.operation the steps tell.
+	// +optional
+	HostUntouched bool `json:"hostUntouched,omitempty"`
 	// User who requested its end. Empty: nobody.
 	// +optional
 	CancelRequestedBy string `json:"cancelRequestedBy,omitempty"`

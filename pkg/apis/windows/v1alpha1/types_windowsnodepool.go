@@ -299,14 +299,17 @@ const (
 	PoolDegraded WindowsNodePoolPhase = "Degraded"
 )
 
-// PoolRemoval is the removal of a host by the controller of the source.
+// PoolRemoval is the removal of a host of a pool.
 type PoolRemoval struct {
-	// Name of the WindowsInstance that was deleted. Required.
+	// Name of the WindowsInstance. Required.
 	// +k8s:required
 	// +k8s:maxLength=253
 	Name string `json:"name"`
-	// When it was deleted. Required.
+	// When the removal was decided. Required.
 	Time metav1.Time `json:"time"`
+	// Whether somebody confirmed it. Then it counts only as long as the WindowsInstance exists.
+	// +optional
+	Confirmed bool `json:"confirmed,omitempty"`
 }
 
 // WindowsNodePoolStatus is what is known of a pool.
@@ -334,9 +337,10 @@ type WindowsNodePoolStatus struct {
 	// Number of hosts in the source that are not ready.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
-	// Hosts that the controller of the source removed lately because the source no longer has
-	// them. They are counted so that a mistake in the source, which would remove many hosts in
-	// a short time, is noticed before all of them are gone.
+	// Hosts that were removed lately, because the source no longer has them or somebody deleted
+	// their WindowsInstances. They are counted so that a mistake, which would remove many hosts in
+	// a short time, is noticed before all of them are gone. Removals by the Machine API are not
+	// among them. What no longer counts may stay here until the next removal.
 	// +optional
 	// +listType=atomic
 	// +k8s:optional

@@ -1119,6 +1119,7 @@ func Validate_Operation(
 
 	// field Operation.HostChanged has no validation
 	// field Operation.JoinsAgain has no validation
+	// field Operation.HostUntouched has no validation
 	// field Operation.CancelRequestedBy has no validation
 	// field Operation.CancelRequestedAt has no validation
 	return errs
@@ -1499,6 +1500,7 @@ func Validate_PoolRemoval(
 	}
 
 	// field PoolRemoval.Time has no validation
+	// field PoolRemoval.Confirmed has no validation
 	return errs
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -55,7 +56,7 @@ func syncedCondition(good, later int, problems []Problem) metav1.Condition {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalidEntries, problemLines(problems)
 	}
 	if later > 0 {
-		condition.Message += fmt.Sprintf("\nThe removal of %s begins when fewer than %d are being removed.", hosts(later), removalsAtOnce)
+		condition.Message += fmt.Sprintf("\nThe removal of %s begins when fewer than %d are being removed.", hosts(later), ration.AtOnce)
 	}
 	return condition
 }

@@ -12,99 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
-
-func TestRation(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ago := func(name string, d time.Duration) v1alpha1.PoolRemoval {
-		return v1alpha1.PoolRemoval{Name: name, Time: metav1.NewTime(now.Add(-d))}
-	}
-	tests := []struct {
-		name    string
-		hosts   int    // h00, h01, … were made two hours ago
-		leaving string // those that are being deleted
-		// how many of them wait for a host that does not answer
-		unreached int
-		remove    string // those that no entry asks for
-		recent    []v1alpha1.PoolRemoval
-		limit     string // default: 10%
-		now       string
-		waiting   string
-		later     int
-		records   string // after the decision
-	}{
-		{name: "nothing", hosts: 3},
-		{name: "one of one", hosts: 1, remove: "h00", now: "h00", records: "h00"},
-		{name: "one of three", hosts: 3, remove: "h01", now: "h01", records: "h01"},
-		{name: "two of three", hosts: 3, remove: "h01 h02", waiting: "h01 h02"},
-		{name: "all but one", hosts: 5, remove: "h01 h02 h03 h04", waiting: "h01 h02 h03 h04"},
-		{name: "a tenth", hosts: 20, remove: "h01 h02", now: "h01 h02", records: "h01 h02"},
-		{name: "a bit more than a tenth", hosts: 29, remove: "h01 h02 h03", waiting: "h01 h02 h03"},
-		{name: "another one within the hour", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", 59*time.Minute)}, waiting: "h01", records: "gone"},
-		{name: "another one after the hour", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", time.Hour)}, now: "h01", records: "h01"},
-		{name: "those that went count as hosts", hosts: 19, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", time.Minute)}, now: "h01", records: "gone h01"},
-		{name: "being removed by whomever", hosts: 3, leaving: "h00", remove: "h01", waiting: "h01"},
-		{name: "being removed, and recorded, counts once", hosts: 20, leaving: "h00", remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h00", time.Minute)}, now: "h01", records: "h00 h01"},
-		{name: "three at a time", hosts: 50, remove: "h01 h02 h03 h04 h05", now: "h01 h02 h03", later: 2, records: "h01 h02 h03"},
-		{name: "dead hosts hold up no other", hosts: 49, leaving: "h02 h03 h04", unreached: 2, remove: "h05", now: "h05", records: "h05"},
-		{name: "the next ones", hosts: 49, leaving: "h02 h03", remove: "h04 h05",
-			recent: []v1alpha1.PoolRemoval{ago("gone", time.Minute), ago("h02", time.Minute), ago("h03", time.Minute)}, now: "h04", later: 1, records: "gone h02 h03 h04"},
-		{name: "recorded, and not deleted when the controller died", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h01", records: "h01"},
-		{name: "recorded, not deleted, and more since", hosts: 5, remove: "h01 h02", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h01", waiting: "h02", records: "h01"},
-		{name: "recorded, not deleted, and put back", hosts: 3, remove: "h02", recent: []v1alpha1.PoolRemoval{ago("h01", time.Minute)}, now: "h02", records: "h02"},
-		{name: "removed, and back as another instance", hosts: 3, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h00", 3*time.Hour), ago("h01", 2*time.Hour+time.Minute)}, now: "h01", records: "h01"},
-		{name: "a record of another instance of the name", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("h01", 121*time.Minute)}, limit: "10%/3h", waiting: "h01", records: "h01"},
-		{name: "a record from the future counts from now on", hosts: 2, remove: "h01", recent: []v1alpha1.PoolRemoval{ago("gone", -1000*time.Hour)}, waiting: "h01", records: "gone"},
-		{name: "a number", hosts: 4, remove: "h01 h02", limit: "2", now: "h01 h02", records: "h01 h02"},
-		{name: "more than a number", hosts: 40, remove: "h01 h02 h03", limit: "2", waiting: "h01 h02 h03"},
-		{name: "none", hosts: 40, remove: "h01", limit: "0", waiting: "h01"},
-		{name: "no percentage is less than one", hosts: 40, remove: "h01", limit: "0%", now: "h01", records: "h01"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			p := plan{ours: map[string]*v1alpha1.WindowsInstance{}, leaving: map[string]bool{}}
-			for i := range tt.hosts {
-				name := fmt.Sprintf("h%02d", i)
-				p.ours[name] = &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-2 * time.Hour))}}
-			}
-			p.unreached = tt.unreached
-			for name := range strings.FieldsSeq(tt.leaving) {
-				p.leaving[name] = true
-			}
-			for name := range strings.FieldsSeq(tt.remove) {
-				p.remove = append(p.remove, p.ours[name])
-			}
-			l := limit{most: intstr.FromString(DefaultMaxRemovals), window: DefaultRemovalWindow}
-			if most, window, found := strings.Cut(tt.limit, "/"); tt.limit != "" {
-				l.most = intstr.Parse(most)
-				if found {
-					l.window, _ = time.ParseDuration(window)
-				}
-			}
-			r := l.ration(&p, tt.recent, now)
-			var records []string
-			for _, record := range r.recent {
-				records = append(records, record.Name)
-				if record.Time.After(now) {
-					t.Errorf("the record of %s is of %s", record.Name, record.Time)
-				}
-			}
-			got := []string{strings.Join(namesOf(r.now), " "), strings.Join(namesOf(r.waiting), " "), fmt.Sprint(r.later), strings.Join(records, " ")}
-			if diff := cmp.Diff([]string{tt.now, tt.waiting, fmt.Sprint(tt.later), tt.records}, got); diff != "" {
-				t.Errorf("now, waiting, later, records (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 // fleet is the data of a ConfigMap with so many hosts, but for some.
 func fleet(n int, but ...int) map[string]string {

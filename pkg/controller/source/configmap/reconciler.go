@@ -27,6 +27,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 )
 
@@ -55,7 +56,7 @@ type Reconciler struct {
 	conflicts *message.Reporter // tells of a pool of that name with another source
 	names     names
 	configMap types.NamespacedName
-	limit     limit
+	limit     ration.Limit
 	unguarded bool // remove without confirmation
 	now       func() time.Time
 
@@ -135,8 +136,8 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 	} else {
 		err = r.converge(ctx, cm, pool, &p, &d)
 	}
-	again = r.limit.expiry(d.recent)
-	if soon := r.now().Add(laterInterval); d.later > 0 && (again.IsZero() || soon.Before(again)) {
+	again = r.limit.Expiry(d.Recent)
+	if soon := r.now().Add(laterInterval); d.Later > 0 && (again.IsZero() || soon.Before(again)) {
 		again = soon // how the removals before it go does not wake this controller
 	}
 	return again, err
@@ -157,29 +158,6 @@ func (r *Reconciler) isDeleted(instance *v1alpha1.WindowsInstance) bool {
 	return !instance.DeletionTimestamp.IsZero() || r.deleted[instance.UID]
 }
 
-// ration decides which of the removals begin now.
-func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan) (removals, error) {
-	if r.unguarded {
-		return removals{now: p.remove}, nil
-	}
-	recent := pool.Status.RecentRemovals
-	if len(p.remove) > 0 {
-		// A cache may not have the latest record yet.
-		current, err := object.Get(ctx, r.applier.Live, r.configMap, &v1alpha1.WindowsNodePool{})
-		if err != nil {
-			return removals{}, err
-		}
-		if current != nil {
-			recent = current.Status.RecentRemovals
-		}
-	}
-	d := r.limit.ration(p, recent, r.now())
-	if confirm.Covers(pool, d.waiting) {
-		d.now, d.waiting = append(d.now, d.waiting...), nil
-	}
-	return d, nil
-}
-
 // mayUse says whether the pool can be worked with. Where it cannot, its deletion
 // or its change is what brings the next pass.
 func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool) bool {
@@ -196,33 +174,33 @@ func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool
 }
 
 // converge makes the instances what the plan says.
-func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, d *removals) error {
+func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, d *ration.Removals) error {
 	refused, err := r.applyInstances(ctx, p.apply, p.ours)
 	problems := sortProblems(append(p.problems, refused...))
 	r.report(cm, problems)
 	good := len(p.apply) + len(p.waiting) - len(refused)
-	condition := syncedCondition(good, d.later, problems)
-	if len(d.waiting) > 0 {
+	condition := syncedCondition(good, d.Later, problems)
+	if len(d.Waiting) > 0 {
 		condition = r.confirmation(whatLacks(p), d, problems)
 	}
-	return errors.Join(err, r.remove(ctx, pool, d, good+len(d.waiting), condition))
+	return errors.Join(err, r.remove(ctx, pool, d, good+len(d.Waiting), condition))
 }
 
 // remove writes the status, which remembers the removals, and then begins them: a removal
 // that was not remembered would not count. Before that it takes a confirmation off, whatever it
 // is for: it counts once.
-func (r *Reconciler) remove(ctx context.Context, pool *v1alpha1.WindowsNodePool, d *removals, desired int, condition metav1.Condition) error {
+func (r *Reconciler) remove(ctx context.Context, pool *v1alpha1.WindowsNodePool, d *ration.Removals, desired int, condition metav1.Condition) error {
 	withdrawn, err := confirm.Withdraw(ctx, r.client, pool)
 	if err != nil {
 		return err
 	}
-	if err := r.setStatus(ctx, pool, desired, d.recent, condition); err != nil {
+	if err := r.setStatus(ctx, pool, desired, d.Recent, condition); err != nil {
 		return err
 	}
-	if len(d.waiting) > 0 {
-		r.ask(pool, d.waiting, condition, withdrawn)
+	if len(d.Waiting) > 0 {
+		r.ask(pool, d.Waiting, condition, withdrawn)
 	}
-	return r.removeInstances(ctx, d.now)
+	return r.removeInstances(ctx, d.Now)
 }
 
 // ask emits an event with what the condition asks, when that is new, or when somebody has
@@ -273,14 +251,14 @@ func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.
 
 // windDown removes what was made from a ConfigMap that is gone: the instances
 // first, because they may need the credentials of the pool until the end.
-func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan, d *removals, instances []v1alpha1.WindowsInstance) error {
-	if len(d.waiting) > 0 {
-		return r.remove(ctx, pool, d, len(d.waiting), r.confirmation("was deleted", d, nil))
+func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePool, p *plan, d *ration.Removals, instances []v1alpha1.WindowsInstance) error {
+	if len(d.Waiting) > 0 {
+		return r.remove(ctx, pool, d, len(d.Waiting), r.confirmation("was deleted", d, nil))
 	}
 	text := fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)
 	made := pool.Annotations[v1alpha1.SourceAnnotation] == sourceOf(r.configMap)
 	others := othersIn(instances, r.configMap, p)
-	switch left := len(d.now) + d.later + len(p.leaving); {
+	switch left := len(d.Now) + d.Later + len(p.leaving); {
 	case left > 0:
 		text = fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))
 	case made && len(others) > 0:
@@ -309,10 +287,10 @@ func othersIn(instances []v1alpha1.WindowsInstance, pool types.NamespacedName, p
 }
 
 // confirmation says that removals wait for somebody. what is what became of the ConfigMap.
-func (r *Reconciler) confirmation(what string, d *removals, problems []Problem) metav1.Condition {
+func (r *Reconciler) confirmation(what string, d *ration.Removals, problems []Problem) metav1.Condition {
 	lines := []string{
-		fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.waiting)),
-		fmt.Sprintf("Without a confirmation, %s may be removed within %s (--max-removals, --removal-window).", r.limit, r.limit.window),
+		fmt.Sprintf("The ConfigMap %s %s. %s", r.configMap, what, question(r.configMap, d.Waiting)),
+		r.limit.String(),
 	}
 	if len(problems) > 0 {
 		lines = append(lines, problemLines(problems))

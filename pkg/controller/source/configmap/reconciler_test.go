@@ -35,6 +35,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	"github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
@@ -132,7 +133,7 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		conflicts: message.NewReporter(f.events, scheme),
 		names:     f,
 		configMap: theConfigMap,
-		limit:     limit{most: intstr.FromString(DefaultMaxRemovals), window: DefaultRemovalWindow},
+		limit:     ration.Limit{Most: intstr.FromString(DefaultMaxRemovals), Window: DefaultRemovalWindow},
 		now:       func() time.Time { return f.now },
 	}
 	return f

@@ -27,6 +27,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/watch"
 )
 
@@ -79,7 +80,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		conflicts: message.NewReporter(o.Recorder, mgr.GetScheme()),
 		names:     resolver,
 		configMap: configMap,
-		limit:     limit{most: o.MaxRemovals, window: o.RemovalWindow},
+		limit:     ration.Limit{Most: o.MaxRemovals, Window: o.RemovalWindow},
 		unguarded: o.RemoveWithoutConfirmation,
 		now:       time.Now,
 	}

@@ -201,6 +201,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hostChanged
       type:
         scalar: boolean
+    - name: hostUntouched
+      type:
+        scalar: boolean
     - name: id
       type:
         scalar: string
@@ -333,6 +336,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.openshift.windows-instance-api.pkg.apis.windows.v1alpha1.PoolRemoval
   map:
     fields:
+    - name: confirmed
+      type:
+        scalar: boolean
     - name: name
       type:
         scalar: string

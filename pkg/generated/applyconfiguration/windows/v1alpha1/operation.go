@@ -67,6 +67,10 @@ type OperationApplyConfiguration struct {
 	// that of an operation which has ended it says that the host did not. Empty: the host has no
 	// Node yet, or its kubelet can report.
 	JoinsAgain *bool `json:"joinsAgain,omitempty"`
+	// Whether an operation of status.history ended before it did anything to the host or to its
+	// Node, for example because the host could not be reached. Empty: it did, or that is not
+	// known; of status.operation the steps tell.
+	HostUntouched *bool `json:"hostUntouched,omitempty"`
 	// User who requested its end. Empty: nobody.
 	CancelRequestedBy *string `json:"cancelRequestedBy,omitempty"`
 	// When its end was requested. Empty: it was not.
@@ -246,6 +250,14 @@ func (b *OperationApplyConfiguration) WithHostChanged(value bool) *OperationAppl
 // If called multiple times, the JoinsAgain field is set to the value of the last call.
 func (b *OperationApplyConfiguration) WithJoinsAgain(value bool) *OperationApplyConfiguration {
 	b.JoinsAgain = &value
+	return b
+}
+
+// WithHostUntouched sets the HostUntouched field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HostUntouched field is set to the value of the last call.
+func (b *OperationApplyConfiguration) WithHostUntouched(value bool) *OperationApplyConfiguration {
+	b.HostUntouched = &value
 	return b
 }
 

@@ -12,12 +12,14 @@ import (
 // PoolRemovalApplyConfiguration represents a declarative configuration of the PoolRemoval type for use
 // with apply.
 //
-// PoolRemoval is the removal of a host by the controller of the source.
+// PoolRemoval is the removal of a host of a pool.
 type PoolRemovalApplyConfiguration struct {
-	// Name of the WindowsInstance that was deleted. Required.
+	// Name of the WindowsInstance. Required.
 	Name *string `json:"name,omitempty"`
-	// When it was deleted. Required.
+	// When the removal was decided. Required.
 	Time *v1.Time `json:"time,omitempty"`
+	// Whether somebody confirmed it. Then it counts only as long as the WindowsInstance exists.
+	Confirmed *bool `json:"confirmed,omitempty"`
 }
 
 // PoolRemovalApplyConfiguration constructs a declarative configuration of the PoolRemoval type for use with
@@ -39,5 +41,13 @@ func (b *PoolRemovalApplyConfiguration) WithName(value string) *PoolRemovalApply
 // If called multiple times, the Time field is set to the value of the last call.
 func (b *PoolRemovalApplyConfiguration) WithTime(value v1.Time) *PoolRemovalApplyConfiguration {
 	b.Time = &value
+	return b
+}
+
+// WithConfirmed sets the Confirmed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Confirmed field is set to the value of the last call.
+func (b *PoolRemovalApplyConfiguration) WithConfirmed(value bool) *PoolRemovalApplyConfiguration {
+	b.Confirmed = &value
 	return b
 }

@@ -30,9 +30,10 @@ type WindowsNodePoolStatusApplyConfiguration struct {
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 	// Number of hosts in the source that are not ready.
 	UnavailableReplicas *int32 `json:"unavailableReplicas,omitempty"`
-	// Hosts that the controller of the source removed lately because the source no longer has
-	// them. They are counted so that a mistake in the source, which would remove many hosts in
-	// a short time, is noticed before all of them are gone.
+	// Hosts that were removed lately, because the source no longer has them or somebody deleted
+	// their WindowsInstances. They are counted so that a mistake, which would remove many hosts in
+	// a short time, is noticed before all of them are gone. Removals by the Machine API are not
+	// among them. What no longer counts may stay here until the next removal.
 	RecentRemovals []PoolRemovalApplyConfiguration `json:"recentRemovals,omitempty"`
 	// Conditions of the pool: SourceSynced, Degraded, Paused. Each has a reason and
 	// a message with what to do.
