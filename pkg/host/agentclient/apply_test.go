@@ -440,6 +440,28 @@ func TestHostileProgress(t *testing.T) {
 	}
 }
 
+// TestChangeThatBeganIsNotRepeated: an agent that breaks off after it has begun may have changed the
+// host, which only its caller may decide to go on with. One that never began is placed and asked again.
+func TestChangeThatBeganIsNotRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer string
+		want         bool // repeated
+	}{
+		{"nothing was said", "", true},
+		{"an event came", `{"event":{"item":"x","state":"Done"}}` + "\n", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newHostileSite(t, say(tt.answer))
+			events := 0
+			_, err := s.client.Cleanup(t.Context(), s.Instance, func(api.Event) { events++ })
+			repeated := s.place(t, "none") != "hostile"
+			if repeated != tt.want || err == nil && !repeated || (events > 0) == tt.want {
+				t.Errorf("repeated: %v, want %v; %d events, %v", repeated, tt.want, events, err)
+			}
+		})
+	}
+}
+
 // say answers with a text.
 func say(text string) func(w io.Writer) {
 	return func(w io.Writer) { _, _ = io.WriteString(w, text) }

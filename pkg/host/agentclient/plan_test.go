@@ -4,6 +4,7 @@
 package agentclient
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -90,6 +91,39 @@ func TestPlanConfiguration(t *testing.T) {
 	}
 	if got := c.content(t, `C:\k\kubelet.conf`); got != nil {
 		t.Errorf("a plan wrote a file: %s", got)
+	}
+}
+
+// TestHostilePlanAnswer: what a host says that it would do is bounded, has no secret, and is refused if it
+// is about something else.
+func TestHostilePlanAnswer(t *testing.T) {
+	c := newConfigurable(t, winhost.InProcessOptions{})
+	revision, err := c.bundle.Document.Revision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(revision, kind string, items int) (*api.Plan, error) {
+		item := `{"kind":"File","name":"x","action":"` + kind + `","impact":"None","reason":"token ` + secretToken + `"}`
+		s := newHostileSite(t, say(`{"revision":"`+revision+`","impact":"None","items":[`+strings.Repeat(item+",", items-1)+item+"]}\n"))
+		return s.client.PlanConfiguration(t.Context(), s.Instance, &c.bundle)
+	}
+	const many = 1000 // certificates of a cluster
+	plan, err := ask(revision, "Create", many)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Items) != many || plan.Items[0].Reason != "token [redacted]" {
+		t.Errorf("got %d items, the first one is %+v", len(plan.Items), plan.Items[0])
+	}
+	for name, answer := range map[string]func() (*api.Plan, error){
+		"another revision": func() (*api.Plan, error) { return ask("other", "Create", 1) },
+		"unknown action":   func() (*api.Plan, error) { return ask(revision, "Format", 1) },
+	} {
+		if plan, err := answer(); plan != nil || err == nil {
+			t.Errorf("%s: got %+v, %v", name, plan, err)
+		} else if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRun {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
