@@ -68,24 +68,26 @@ func disturbs(op *v1alpha1.Operation) bool {
 // that could not have the host join again.
 func brokenBy(status *v1alpha1.WindowsInstanceStatus) *v1alpha1.Operation {
 	var oldest *v1alpha1.Operation
-	for _, op := range status.Operations() {
-		if op.Active() || op.Type != v1alpha1.OperationReconfigure {
+	cordoned := false
+	for n, op := range status.Operations() {
+		if op.Type != v1alpha1.OperationReconfigure {
 			continue
 		}
 		switch op.Phase {
 		case v1alpha1.OperationSucceeded:
 			return nil
 		case v1alpha1.OperationFailed:
-			if disturbs(op) {
+			if disturbs(op) && n < v1alpha1.MaxHistory {
 				return op
 			}
-			oldest = op
+			oldest, cordoned = op, cordoned || op.Node != nil && op.Node.WasUnschedulable
 		}
 	}
 	// Attempts that failed, as a broken host could not be reached, may have pushed the one
-	// out of the history that broke it. It has left its Node cordoned, which they have found. So does
-	// one that could not have the host join again.
-	if oldest != nil && !oldest.JoinsAgain && len(status.History) >= v1alpha1.MaxHistory && oldest.Node != nil && oldest.Node.WasUnschedulable {
+	// out of the history that broke it; what the oldest that is left says may be about that one. It has
+	// left its Node cordoned, which those after it have found. So does one that could not have the host
+	// join again.
+	if len(status.History) >= v1alpha1.MaxHistory && cordoned && !oldest.JoinsAgain {
 		return oldest
 	}
 	return nil

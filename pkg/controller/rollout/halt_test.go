@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -70,6 +71,12 @@ func TestBrokenBy(t *testing.T) {
 		succeeded = v1alpha1.OperationSucceeded
 		drain     = v1alpha1.ImpactDrain
 	)
+	// What earlier operations did is noted in the oldest that the history keeps.
+	afterOthers := func(op v1alpha1.Operation) []v1alpha1.Operation {
+		all := slices.Repeat([]v1alpha1.Operation{op}, v1alpha1.MaxHistory+1)
+		all[v1alpha1.MaxHistory].HostChanged = true
+		return all
+	}
 	archived := reconfigured(failed, drain)
 	archived.HostChanged, archived.Steps = true, nil
 	inTheDrain := reconfigured(failed, drain)
@@ -97,6 +104,12 @@ func TestBrokenBy(t *testing.T) {
 		{"a host that cannot join again", []v1alpha1.Operation{rejoining}, ""},
 		{"a host that cannot join again, since a configuration broke it", []v1alpha1.Operation{rejoining, reconfigured(failed, drain)}, "op-failed"},
 		{"a host that cannot join again for so long that the rest is forgotten", slices.Repeat([]v1alpha1.Operation{rejoining}, v1alpha1.MaxHistory+1), ""},
+		{"a host that cannot join again, and others changed it before", afterOthers(rejoining), ""},
+		{"it cannot be reached, and others changed it before", afterOthers(open), ""},
+		{"its pods do not leave, and others changed it before", afterOthers(inTheDrain), ""},
+		{"the oldest that is known broke it", append(slices.Repeat([]v1alpha1.Operation{unreached()}, v1alpha1.MaxHistory), archived), "op-failed"},
+		{"a host that was no node, for long", afterOthers(joining), ""},
+		{"only reboots are known", slices.Repeat([]v1alpha1.Operation{reboot}, v1alpha1.MaxHistory+1), ""},
 		{"success", []v1alpha1.Operation{reconfigured(succeeded, drain)}, ""},
 		{"success since", []v1alpha1.Operation{reconfigured(succeeded, v1alpha1.ImpactNone), reconfigured(failed, drain)}, ""},
 		{"success before", []v1alpha1.Operation{reconfigured(failed, drain), reconfigured(succeeded, drain)}, "op-failed"},
@@ -142,6 +155,10 @@ func TestWentDownWith(t *testing.T) {
 		}, false},
 		{"somebody deleted its Node", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonNoNode }, false},
 		{"nothing is known of its Node", func(s *v1alpha1.WindowsInstanceStatus) { s.Conditions = nil }, false},
+		{"it never was configured", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation = nil }, false},
+		{"it failed before it changed anything", func(s *v1alpha1.WindowsInstanceStatus) {
+			s.Operation.Phase, s.History = v1alpha1.OperationCanceled, nil
+		}, false},
 		{"another configuration is wanted since", func(s *v1alpha1.WindowsInstanceStatus) { s.DesiredRevision = "r2" }, false},
 		{"the change concerned no pod", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.Impact = v1alpha1.ImpactNone }, false},
 		{"nothing was changed", func(s *v1alpha1.WindowsInstanceStatus) { s.Operation.HostChanged = false }, false},
@@ -162,7 +179,12 @@ func TestWentDownWith(t *testing.T) {
 				tt.edit(&i.Status)
 			})
 			instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
-			waitsFor := NewRestartSlots(1).Confirm(instance, []v1alpha1.WindowsInstance{*instance, *other})
+			slots := NewRestartSlots(1)
+			slots.Hold(client.ObjectKeyFromObject(instance))
+			waitsFor := slots.Confirm(instance, []v1alpha1.WindowsInstance{*instance, *other})
+			if held, _ := slots.Load(); (held == 0) != tt.want {
+				t.Errorf("%d slots are held", held)
+			}
 			const want = "Waiting: operation op-succeeded changed host win-2 of the same pool and its Node is not ready any more. This host continues when win-2 is ready, is deleted or leaves pool pool."
 			if got := strings.HasPrefix(waitsFor, want); got != tt.want || !tt.want && waitsFor != "" {
 				t.Errorf("got %q", waitsFor)
@@ -187,6 +209,16 @@ func brokenNeighbor(changes ...change) *v1alpha1.WindowsInstance {
 		i.Name, i.UID = "win-2", "uid-2"
 		*i.Status.Operation = reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactDrain)
 	}}, changes...)...)
+}
+
+// TestHaltedByItself: a cache that is behind does not know yet that a host is being configured again.
+func TestHaltedByItself(t *testing.T) {
+	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
+	behind := instance.DeepCopy()
+	*behind.Status.Operation = reconfigured(v1alpha1.OperationFailed, v1alpha1.ImpactDrain)
+	if other, op := haltedBy(instance, []v1alpha1.WindowsInstance{*behind}); other != nil {
+		t.Errorf("it waits for itself: %v", op)
+	}
 }
 
 func TestHaltedBy(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -40,7 +41,7 @@ type Slots struct {
 	disrupted func(*v1alpha1.Operation) bool
 
 	mu      sync.Mutex // guards what follows
-	holders map[types.NamespacedName]bool
+	holders sets.Set[types.NamespacedName]
 	queue   []types.NamespacedName
 }
 
@@ -48,7 +49,7 @@ type Slots struct {
 // configuration. Hosts without a Node need none. The limit is usually
 // [DefaultDisruptions].
 func NewDisruptionSlots(limit int) *Slots {
-	return &Slots{limit: limit, disrupted: disrupted, holders: map[types.NamespacedName]bool{}}
+	return &Slots{limit: limit, disrupted: disrupted, holders: sets.New[types.NamespacedName]()}
 }
 
 // NewRestartSlots are for hosts whose services are restarted because the desired
@@ -56,7 +57,7 @@ func NewDisruptionSlots(limit int) *Slots {
 // reach all hosts before anybody sees it. Hosts without a Node need none, nor does what
 // people request. The limit is usually [DefaultRestarts].
 func NewRestartSlots(limit int) *Slots {
-	return &Slots{limit: limit, disrupted: restarting, holders: map[types.NamespacedName]bool{}}
+	return &Slots{limit: limit, disrupted: restarting, holders: sets.New[types.NamespacedName]()}
 }
 
 // Take takes a slot for the host of an instance, or joins the queue if there is none. It
@@ -100,14 +101,14 @@ func (s *Slots) Resume(instance *v1alpha1.WindowsInstance) {
 func (s *Slots) Hold(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holders[key] = true
+	s.holders.Insert(key)
 }
 
 // Release gives back the slot of a host, or its place in the queue, if it has one.
 func (s *Slots) Release(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.holders, key)
+	s.holders.Delete(key)
 	s.queue = slices.DeleteFunc(s.queue, func(queued types.NamespacedName) bool { return queued == key })
 }
 
@@ -123,22 +124,17 @@ func (s *Slots) Load() (held, waiting int) {
 func (s *Slots) take(key types.NamespacedName, recorded []types.NamespacedName) (holders []types.NamespacedName, before int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.holders[key] {
+	if s.holders.Has(key) {
 		return nil, 0, true
 	}
-	busy := maps.Clone(s.holders)
-	for _, other := range recorded {
-		if other != key {
-			busy[other] = true
-		}
-	}
+	busy := s.holders.Union(sets.New(recorded...)).Delete(key)
 	if !slices.Contains(s.queue, key) {
 		s.queue = append(s.queue, key)
 	}
 	before = slices.Index(s.queue, key)
 	if before < s.limit-len(busy) {
 		s.queue = slices.Delete(s.queue, before, before+1)
-		s.holders[key] = true
+		s.holders.Insert(key)
 		return nil, 0, true
 	}
 	return slices.SortedFunc(maps.Keys(busy), compareKeys), before, false

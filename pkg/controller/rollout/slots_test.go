@@ -42,6 +42,7 @@ func TestSlots(t *testing.T) {
 		{name: "a", want: true}, // it has it
 		{name: "b", disrupted: []types.NamespacedName{keyOf("z")}, wantHolders: "a z"}, // another process had begun z
 		{name: "b", disrupted: []types.NamespacedName{keyOf("b")}, want: true},         // its own record does not count
+		{name: "a", want: true}, // it has it, although there is none left
 		{name: "c", wantHolders: "a b"},
 		{name: "d", wantHolders: "a b", wantBefore: 1},
 		{name: "d", release: "a", wantHolders: "b", wantBefore: 1}, // c came first
@@ -57,7 +58,7 @@ func TestSlots(t *testing.T) {
 			t.Errorf("step %d: %s got %q, %d, %v, want %q, %d, %v", i, step.name, holders, before, ok, step.wantHolders, step.wantBefore, step.want)
 		}
 	}
-	slots.holders[keyOf("f")] = true // beyond the limit, as it is disrupted already
+	slots.Hold(keyOf("f")) // beyond the limit, as it is disrupted already
 	slots.Release(keyOf("c"))
 	if holders, _, ok := take("g"); ok || holders != "e f" {
 		t.Errorf("got %q, %v", holders, ok)
@@ -171,7 +172,11 @@ func TestDisrupted(t *testing.T) {
 			if got := disrupted(&op); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
-			op.Type = v1alpha1.OperationReboot
+			op.Steps = nil // where hosts are only watched
+			if disrupted(&op) {
+				t.Error("a host that is only watched counts")
+			}
+			op.Type, op.Steps = v1alpha1.OperationReboot, newSteps()
 			if disrupted(&op) {
 				t.Error("a reboot that somebody asked for counts")
 			}

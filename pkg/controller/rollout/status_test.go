@@ -184,6 +184,17 @@ func TestComputeStatus(t *testing.T) {
 			if got := meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionPaused); got != tt.paused {
 				t.Errorf("Paused is %v, want %v", got, tt.paused)
 			}
+			for _, c := range got.Conditions {
+				if c.ObservedGeneration != 3 {
+					t.Errorf("%s is about generation %d", c.Type, c.ObservedGeneration)
+				}
+			}
+			if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionPaused); c.Reason != map[bool]string{true: v1alpha1.ReasonPaused, false: v1alpha1.ReasonNotPaused}[tt.paused] || !tt.paused && c.Status != metav1.ConditionFalse {
+				t.Errorf("Paused is %s, %s", c.Status, c.Reason)
+			}
+			if c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionSourceSynced); c != nil && c.Reason != v1alpha1.ReasonSynced {
+				t.Errorf("SourceSynced has reason %s", c.Reason)
+			}
 			// A pool made by hand has no other controller that would say so.
 			if got := meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionSourceSynced); got != (tt.source.Instances != nil) {
 				t.Errorf("SourceSynced from here: %v", got)
