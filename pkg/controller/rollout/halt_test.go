@@ -221,6 +221,15 @@ func TestHaltedByItself(t *testing.T) {
 	}
 }
 
+func TestDescribeHalt(t *testing.T) {
+	other := brokenNeighbor()
+	got := describeHalt(newInstance(reconfigureOperation()), other, other.Status.Operation)
+	const want = "Waiting: operation op-failed changed host win-2 in the same namespace and failed. This host continues when win-2 has been configured, is deleted or gets a pool. "
+	if !strings.HasPrefix(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestHaltedBy(t *testing.T) {
 	tests := []struct {
 		name     string
