@@ -592,6 +592,7 @@ func TestSourceConfigMapShortened(t *testing.T) {
 		data[host.Address()] = entryFor(host)
 		subjects = append(subjects, m.subject(host, host.Address()))
 	}
+	more := startHost(t, winhost.Options{}) // before the ConfigMap: it must be there when its removal is waited for
 	m = newInstancesMap(t, data)
 	m.pool(sourceSynced)
 	for _, host := range hosts {
@@ -607,7 +608,6 @@ func TestSourceConfigMapShortened(t *testing.T) {
 	if err := sys.Controller.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	more := startHost(t, winhost.Options{})
 	left[more.Address()] = entryFor(more)
 	m.set(left, nil)
 	waitFor(t, system.Namespace, more.Address(), preflightPassed)
