@@ -34,6 +34,8 @@ type Facts struct {
 	User UserFacts `json:"user"`
 	// PendingReboot says whether the system waits for a restart.
 	PendingReboot PendingReboot `json:"pendingReboot"`
+	// Sessions are those of people, which the system does not end unless a restart is forced.
+	Sessions []Session `json:"sessions,omitempty"`
 	// Services are the services of interest that exist, in the order of
 	// ServicesOfInterest of package agent.
 	Services []Service `json:"services,omitempty"`

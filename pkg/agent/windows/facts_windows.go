@@ -44,6 +44,7 @@ func (h *Host) Facts(ctx context.Context) *api.Facts {
 	agent.Collect(f, "boot", &f.Boot, func() (api.BootFacts, error) { return h.Boot(ctx) })
 	f.Collect("user", func() error { return userFacts(&f.User) })
 	f.Collect("pendingReboot", func() error { return pendingReboot(&f.PendingReboot) })
+	agent.Collect(f, "sessions", &f.Sessions, sessions)
 	collectServices(f)
 	agent.Collect(f, "network", &f.Network.Interfaces, interfaces)
 	agent.Collect(f, "network/listening", &f.Network.Listening, listeners)

@@ -69,12 +69,15 @@ func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 		message = append(message[:maxShutdownMessage], 0)
 	}
 	const reason = windows.SHTDN_REASON_MAJOR_OPERATINGSYSTEM | windows.SHTDN_REASON_MINOR_RECONFIG | windows.SHTDN_REASON_FLAG_PLANNED
-	err = windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), r.Force, true, reason)
-	// A restart was requested before.
-	if errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
-		return nil
+	initiate := func(force bool) error {
+		err := windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), force, true, reason)
+		// A restart was requested before.
+		if errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
+			return nil
+		}
+		return err
 	}
-	return err
+	return restartWithSessions(r.Force, initiate, sessions)
 }
 
 // enablePrivilege enables a privilege that the token of this process holds, disabled, as

@@ -62,6 +62,11 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		}
 	}
 	impact := planImpact(plan)
+	if impact == v1alpha1.ImpactReboot {
+		if err := e.ensureNobodyAtWork(ctx); err != nil {
+			return result{}, err
+		}
+	}
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Revision, op.Impact, op.JoinsAgain = built.Revision, impact, again
 		if join := op.FindStep(v1alpha1.StepJoin); again && join != nil {

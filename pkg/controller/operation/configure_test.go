@@ -103,6 +103,18 @@ func TestConfigure(t *testing.T) {
 			want: succeeded, wantSteps: "SSSS SkSSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
 		},
 		{
+			name: "somebody works on a host that has to be restarted", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsReboot, f.host.sessions = config.ImpactReboot, 1, []api.Session{{ID: 3, User: `W\bob`}}
+			},
+			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{`W\bob (session 3)`},
+		},
+		{
+			name: "somebody works on a host that is not restarted", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.sessions = config.ImpactDrain, []api.Session{{ID: 3, User: `W\bob`}}
+			},
+			want: succeeded, wantSteps: "SSSS SkSSS Skkk kkSSS", wantApplies: []string{"new Drain"}, wantDrains: 1,
+		},
+		{
 			name: "a restart was due before", set: func(f *fixture, _ *scriptedConfiguration) { f.host.waitsForEndOf = 1 }, want: succeeded,
 			wantSteps: "SSSS SkSSS SSSS kkSSS", wantApplies: []string{"new Reboot"}, wantRestarts: 1, wantDrains: 1,
 		},

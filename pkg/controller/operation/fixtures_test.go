@@ -82,6 +82,7 @@ type scriptedHost struct {
 	lostAnswer error
 	pending    bool
 	services   []api.Service
+	sessions   []api.Session
 	// factErrors are what the host cannot read of itself.
 	factErrors []api.FactError
 	findings   []v1alpha1.CheckFinding
@@ -146,6 +147,7 @@ func (h *scriptedHost) Facts(ctx context.Context, _ *v1alpha1.WindowsInstance) (
 		Boot:          api.BootFacts{ID: h.id(), Time: h.started},
 		PendingReboot: api.PendingReboot{Pending: h.pending, Reasons: []string{"WindowsUpdate"}},
 		Services:      h.services,
+		Sessions:      h.sessions,
 		Configuration: api.ConfigurationFacts{AppliedRevision: h.recorded, KubeletCertificate: h.certificate},
 		Errors:        h.factErrors,
 	}, nil

@@ -35,6 +35,9 @@ func TestOperations(t *testing.T) {
 		failed    = v1alpha1.OperationFailed
 	)
 	noNode := func(i *v1alpha1.WindowsInstance) { i.Status.Node = nil }
+	atWork := func(f *fixture) {
+		f.host.pending, f.host.sessions = true, []api.Session{{ID: 2, User: `W\ann`, Disconnected: true}, {ID: 3, User: `W\bob`}}
+	}
 	onAWS := func(i *v1alpha1.WindowsInstance) { i.Spec.ProviderID = "aws:///us-east-1a/i-1" }
 	tests := []struct {
 		name      string
@@ -91,6 +94,26 @@ func TestOperations(t *testing.T) {
 		{
 			name: "pending", operation: rebootOperation(v1alpha1.RebootIfPending), set: func(f *fixture) { f.host.pending = true }, want: succeeded,
 			wantSteps:    "Connect=Succeeded CheckPending=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "somebody works on the host", operation: rebootOperation(v1alpha1.RebootGraceful), set: atWork, want: failed,
+			wantSteps:   "Connect=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{`logged on: W\bob (session 3); have them log off`, "--mode=Force"},
+		},
+		{
+			name: "pending, and somebody works on the host", operation: rebootOperation(v1alpha1.RebootIfPending), set: atWork, want: failed,
+			wantSteps:   "Connect=Succeeded CheckPending=Failed Cordon=Skipped Drain=Skipped Restart=Skipped Boot=Skipped Services=Skipped MetadataRoute=Skipped NodeReady=Skipped Uncordon=Skipped",
+			wantMessage: []string{`W\bob (session 3)`},
+		},
+		{
+			name: "forced while somebody works on the host", operation: rebootOperation(v1alpha1.RebootForce), set: atWork, want: succeeded,
+			wantSteps:    "Connect=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded",
+			wantRestarts: 1,
+		},
+		{
+			name: "somebody has left a session", operation: rebootOperation(v1alpha1.RebootGraceful), set: func(f *fixture) { atWork(f); f.host.sessions = f.host.sessions[:1] }, want: succeeded,
+			wantSteps:    "Connect=Succeeded Cordon=Succeeded Drain=Succeeded Restart=Succeeded Boot=Succeeded Services=Succeeded MetadataRoute=Skipped NodeReady=Succeeded Uncordon=Succeeded",
 			wantRestarts: 1,
 		},
 		{
@@ -257,12 +280,28 @@ func TestRecordIsTrue(t *testing.T) {
 	}
 }
 
-// TestStillUp: Windows takes its time to go down, which is no reason to ask for force.
+// TestStillUp: Windows takes its time to go down, which is no reason to ask for force, and only a
+// reboot can be forced.
 func TestStillUp(t *testing.T) {
-	for since, want := range map[time.Duration]string{0: "It is going down", slowShutdown - 1: "It is going down", slowShutdown: "mode Force"} {
-		if got := stillUp(since); !strings.Contains(got, want) {
-			t.Errorf("after %s: got %q, want %q in it", since, got, want)
-		}
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		since     time.Duration
+		want      string
+		wantForce bool
+	}{
+		{"at once", rebootOperation(v1alpha1.RebootGraceful), 0, "It is going down", false},
+		{"soon", rebootOperation(v1alpha1.RebootGraceful), slowShutdown - 1, "It is going down", false},
+		{"later", rebootOperation(v1alpha1.RebootGraceful), slowShutdown, "Windows may be installing updates", true},
+		{"forced", rebootOperation(v1alpha1.RebootForce), slowShutdown, "Windows may be installing updates", false},
+		{"configuration", v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, slowShutdown, "Windows may be installing updates", false},
+		{"removal", v1alpha1.Operation{Type: v1alpha1.OperationRemove}, slowShutdown, "Windows may be installing updates", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := stillUp(&tt.operation, tt.since); !strings.Contains(got, tt.want) || strings.Contains(got, "Force") != tt.wantForce {
+				t.Errorf("got %q, want %q in it, and a word about force: %v", got, tt.want, tt.wantForce)
+			}
+		})
 	}
 }
 

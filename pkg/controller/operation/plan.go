@@ -141,12 +141,20 @@ func rebootMode(op *v1alpha1.Operation) v1alpha1.RebootMode {
 	return op.Reboot.Mode
 }
 
-// rebootTimeout is how long the host gets from its restart until its Node is ready.
-func rebootTimeout(op *v1alpha1.Operation) time.Duration {
-	if op.Reboot == nil || op.Reboot.TimeoutSeconds == nil {
-		return v1alpha1.DefaultRebootTimeoutSeconds * time.Second
+// updateTimeout is how long a host gets to come back when nobody has said how long: Windows installs
+// what it has pending while it restarts. Cumulative updates take longer than features.
+const updateTimeout = time.Hour
+
+// rebootTimeout is how long the host gets from its restart until its Node is ready. A configuration
+// or removal, which has no such option, gives it that for each step.
+func rebootTimeout(op *v1alpha1.Operation, step string) time.Duration {
+	switch {
+	case op.Reboot != nil && op.Reboot.TimeoutSeconds != nil:
+		return time.Duration(*op.Reboot.TimeoutSeconds) * time.Second
+	case op.Type != v1alpha1.OperationReboot && (step == v1alpha1.StepRestart || step == v1alpha1.StepBoot):
+		return updateTimeout
 	}
-	return time.Duration(*op.Reboot.TimeoutSeconds) * time.Second
+	return v1alpha1.DefaultRebootTimeoutSeconds * time.Second
 }
 
 // newSteps are steps that have not begun.

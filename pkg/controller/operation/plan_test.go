@@ -88,3 +88,27 @@ func TestRewind(t *testing.T) {
 		})
 	}
 }
+
+// TestRebootTimeout: Windows may install updates during the restart for a configuration or a
+// removal, where nobody can ask for more time. What follows the restart takes no longer for it.
+func TestRebootTimeout(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		operation v1alpha1.Operation
+		step      string
+		want      time.Duration
+	}{
+		{"reboot", rebootOperation(v1alpha1.RebootGraceful), v1alpha1.StepBoot, 20 * time.Minute},
+		{"reboot with a time", v1alpha1.Operation{Type: v1alpha1.OperationReboot, Reboot: &v1alpha1.RebootOptions{TimeoutSeconds: new(int64(90))}}, v1alpha1.StepBoot, 90 * time.Second},
+		{"configuration", v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, v1alpha1.StepBoot, time.Hour},
+		{"configuration, request", v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, v1alpha1.StepRestart, time.Hour},
+		{"configuration, Node", v1alpha1.Operation{Type: v1alpha1.OperationReconfigure}, v1alpha1.StepNodeReady, 20 * time.Minute},
+		{"removal", v1alpha1.Operation{Type: v1alpha1.OperationRemove}, v1alpha1.StepBoot, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := rebootTimeout(&tt.operation, tt.step); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}

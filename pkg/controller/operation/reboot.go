@@ -13,6 +13,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
@@ -32,10 +33,26 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 		return result{}, e.blame(ctx, "the host cannot be logged in to", err)
 	}
 	r := result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}
-	if e.operation().Type == v1alpha1.OperationRemove {
+	switch op := e.operation(); {
+	case op.Type == v1alpha1.OperationRemove:
 		r.skips, err = e.claim(ctx)
+	case op.Type == v1alpha1.OperationReboot && rebootMode(op) == v1alpha1.RebootGraceful:
+		err = e.ensureNobodyAtWork(ctx)
 	}
 	return r, err
+}
+
+// ensureNobodyAtWork finds out before the pods leave that Windows will refuse the restart.
+func (e *execution) ensureNobodyAtWork(ctx context.Context) error {
+	facts, err := ask(ctx, e.clock, time.Time{}, askTimeout, e.readFacts)
+	if err != nil {
+		return nil //nolint:nilerr // a host that does not know it may restart all the same
+	}
+	if names := api.AtWork(facts.Sessions); len(names) > 0 {
+		return fmt.Errorf("the host has to be restarted, and these people are logged on: %s; have them log off, or restart it without regard to them: kubectl windows reboot %s -n %s --mode=Force",
+			message.Enumerate(names, maxNamed), e.instance.Name, e.instance.Namespace)
+	}
+	return nil
 }
 
 // blame says what could not be done, unless it is ctx that ended.
@@ -54,6 +71,9 @@ func (e *execution) checkPending(ctx context.Context) (result, error) {
 	}
 	if !facts.PendingReboot.Pending {
 		return result{enough: true, message: "Windows does not wait for a restart, so the host was left as it is."}, nil
+	}
+	if err := e.ensureNobodyAtWork(ctx); err != nil {
+		return result{}, err
 	}
 	if len(facts.PendingReboot.Reasons) == 0 {
 		return result{message: "Windows waits for a restart."}, nil
@@ -155,14 +175,14 @@ func (e *execution) requestRestart() (api.RestartAnswer, error) {
 // rebootDeadline is when the host must be back with its Node ready. A configuration may
 // have to wait for more than that after a restart: each of its steps has this time.
 func (e *execution) rebootDeadline() time.Time {
-	op := e.operation()
+	op, timeout := e.operation(), rebootTimeout(e.operation(), e.current)
 	if op.Type == v1alpha1.OperationReconfigure && e.current != v1alpha1.StepRestart && e.current != v1alpha1.StepBoot {
-		return e.deadline(op.FindStep(e.current).StartedAt.Time, rebootTimeout(op))
+		return e.deadline(op.FindStep(e.current).StartedAt.Time, timeout)
 	}
 	if step := op.FindStep(v1alpha1.StepRestart); step != nil && step.StartedAt != nil {
-		return e.deadline(step.StartedAt.Time, rebootTimeout(op))
+		return e.deadline(step.StartedAt.Time, timeout)
 	}
-	return e.clock.Now().Add(rebootTimeout(op))
+	return e.clock.Now().Add(timeout)
 }
 
 // boot waits until the host answers from another boot than the recorded one.
@@ -183,7 +203,7 @@ func (e *execution) boot(ctx context.Context) (result, error) {
 			}
 			return e.diagnose(err), nil
 		case id == before:
-			return stillUp(e.clock.Now().Sub(asked)), nil
+			return stillUp(e.operation(), e.clock.Now().Sub(asked)), nil
 		}
 		running = id
 		return "", nil
@@ -215,11 +235,14 @@ func ordinary(err error) bool {
 const slowShutdown = 30 * time.Second
 
 // stillUp says what a host lacks that was asked to restart some time ago and still answers.
-func stillUp(since time.Duration) string {
-	if since < slowShutdown {
+func stillUp(op *v1alpha1.Operation, since time.Duration) string {
+	switch {
+	case since < slowShutdown:
 		return "It is going down"
+	case op.Type == v1alpha1.OperationReboot && rebootMode(op) != v1alpha1.RebootForce:
+		return "It has not gone down yet; Windows may be installing updates, or a program may be blocking the shutdown, and mode Force would end it"
 	}
-	return "It has not gone down yet; a program may be blocking the shutdown, and mode Force would end it"
+	return "It has not gone down yet; Windows may be installing updates"
 }
 
 // late says what did not happen in time.
@@ -227,7 +250,7 @@ func (e *execution) late(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("%s within %s: %w", what, rebootTimeout(e.operation()), err)
+	return fmt.Errorf("%s within %s: %w", what, rebootTimeout(e.operation(), e.current), err)
 }
 
 // essential services must run before a Node can be ready: without one of them that starts
