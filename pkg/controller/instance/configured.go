@@ -112,7 +112,7 @@ func (e *evaluation) configured() {
 		e.wait(condition)
 	case last.Active():
 		e.setConfigured()
-	case outdated(e.observation, last):
+	case outdated(e.observation, last, e.now):
 		if !e.holds(condition) {
 			e.setf(condition, metav1.ConditionFalse, v1alpha1.ReasonConfiguring, "Operation %s has ended; the host will be probed again.", last.ID)
 		}
@@ -286,10 +286,17 @@ func unsettled(instance *v1alpha1.WindowsInstance) bool {
 }
 
 // outdated says whether a probe of a host began before an operation on it had ended.
-func outdated(o *observation, last *v1alpha1.Operation) bool {
-	return last != nil && last.FinishedAt != nil && o.started.Before(settled(last))
+func outdated(o *observation, last *v1alpha1.Operation, now time.Time) bool {
+	return last != nil && last.FinishedAt != nil && o.started.Before(settled(last, now))
 }
 
 // settled is from when on a probe of a host sees everything that an operation did. The
-// time of its end has no fractions of a second in the API.
-func settled(o *v1alpha1.Operation) time.Time { return o.FinishedAt.Add(time.Second) }
+// time of its end has no fractions of a second in the API. Zero: always. An end that is still to
+// come was written by a clock that ran ahead; waiting for it could take days.
+func settled(o *v1alpha1.Operation, now time.Time) time.Time {
+	at := o.FinishedAt.Add(time.Second)
+	if at.After(now.Add(time.Second)) {
+		return time.Time{}
+	}
+	return at
+}

@@ -58,6 +58,29 @@ func reconfigured(t *testing.T, current string, phase v1alpha1.OperationPhase) *
 	return instance
 }
 
+// TestOutdated: what was seen before an operation ended says nothing about the host after it, and
+// an end that a wrong clock put into the future keeps nobody from looking.
+func TestOutdated(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		ended time.Duration // from now
+		want  bool
+	}{
+		{"ended before", -time.Minute, false},
+		{"ended since", -time.Second, true},
+		{"ended just now", 0, true},
+		{"will end in hours", 5 * time.Hour, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := &observation{started: testNow.Add(-10 * time.Second)}
+			last := &v1alpha1.Operation{FinishedAt: &metav1.Time{Time: testNow.Add(tt.ended)}}
+			if got := outdated(o, last, testNow); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestEvaluateConfigured(t *testing.T) {
 	ready := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
 	unreachable := &observation{started: testNow, finished: testNow, addresses: []string{"10.1.42.1"}, failed: diagnose.StageLogin,

@@ -290,8 +290,8 @@ func (r *Reconciler) proceed(ctx context.Context, key types.NamespacedName, inst
 	if lostNode(before, &instance.Status) && now.Sub(known.history.at) > lostNodeGrace {
 		due = now
 	}
-	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && validSince(known).Before(settled(o)) {
-		due = settled(o) // whatever was done to the host, what was seen of it before may be wrong
+	if o := instance.Status.Operation; o != nil && o.FinishedAt != nil && validSince(known).Before(settled(o, now)) {
+		due = settled(o, now) // whatever was done to the host, what was seen of it before may be wrong
 	}
 	if wait := due.Sub(now); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}

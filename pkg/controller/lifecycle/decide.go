@@ -187,7 +187,7 @@ func (s snapshot) lacks() *event {
 func (s snapshot) due() time.Time {
 	status := &s.instance.Status
 	last := status.NewestOperation(v1alpha1.OperationReconfigure)
-	if last == nil || last.FinishedAt == nil {
+	if last == nil || !s.hasEnded(last) {
 		return time.Time{}
 	}
 	// The condition speaks of the generation that failed.
@@ -212,6 +212,12 @@ func (s snapshot) due() time.Time {
 		pause = backoff.After(configureBackoff, attempts(status, last))
 	}
 	return last.FinishedAt.Add(pause)
+}
+
+// hasEnded says whether it is known when an operation ended. An end that is still to come was written
+// by a clock that ran ahead; waiting for it could take days.
+func (s snapshot) hasEnded(o *v1alpha1.Operation) bool {
+	return o.FinishedAt != nil && !o.FinishedAt.After(s.now)
 }
 
 // duplicate says whether another instance stands for the host.

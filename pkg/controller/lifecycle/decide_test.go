@@ -309,6 +309,7 @@ func TestDecideToConfigure(t *testing.T) {
 		// After failures.
 		{"failed once", newInstance(held, failedCondition, ops(op(reconfigure, failed, 10*time.Second))), snapshot{}, "Nothing, again in 50s, pending"},
 		{"failed once, a minute ago", newInstance(held, failedCondition, ops(op(reconfigure, failed, time.Minute))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
+		{"failed in the future, by a clock that was wrong", newInstance(held, failedCondition, ops(op(reconfigure, failed, -5*time.Hour))), snapshot{}, "Record, Reconfigure, tell ConfigurationRetried, pending"},
 		{"failed twice", newInstance(held, failedCondition, many(2, op(reconfigure, failed, time.Minute))), snapshot{}, "Nothing, again in 1m0s, pending"},
 		{"failed five times", newInstance(held, failedCondition, many(5, op(reconfigure, failed, time.Minute))), snapshot{}, "Nothing, again in 15m0s, pending"},
 		{"failed eleven times", newInstance(held, failedCondition, many(11, op(reconfigure, failed, time.Minute))), snapshot{}, "Nothing, again in 29m0s, pending"},
@@ -390,6 +391,7 @@ func TestDecideToRemove(t *testing.T) {
 			configured(metav1.ConditionUnknown, v1alpha1.ReasonNotManaged)(i)
 		}, ops(unreached)), snapshot{}, "Release, tell HostLeft", nil},
 
+		{"its removal failed in the future, by a clock that was wrong", was(ops(op(remove, failed, -5*time.Hour, at(v1alpha1.StepCleanup, v1alpha1.StepFailed)))), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", nil},
 		{"restored without its status", newInstance(held, deleted(0), restored), snapshot{}, "Nothing, tell RemovalFailed, Removed=False/RemovalFailed, pending", []string{"restored without its status", "kubectl windows trust-host-key win-1 -n ns --key KEY"}},
 		{"restored, and its key is confirmed", newInstance(held, deleted(0), restored, pinned), snapshot{}, "Record, Remove, tell Removing, Removed=False/Removing, pending", []string{"its Node is drained"}},
 		{"restored, confirmed, and away", newInstance(held, deleted(0), restored, pinned, ops(unreached)), snapshot{}, "Nothing, tell RemovalFailed, again in 20s, Removed=False/RemovalFailed, pending", nil},

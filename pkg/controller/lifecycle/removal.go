@@ -204,7 +204,7 @@ func (s snapshot) overdue() bool {
 
 // removeDue is when a host that could not be cleaned is tried again.
 func (s snapshot) removeDue(last *v1alpha1.Operation) time.Time {
-	if last.FinishedAt == nil {
+	if !s.hasEnded(last) {
 		return time.Time{}
 	}
 	if last.Phase == v1alpha1.OperationCanceled {

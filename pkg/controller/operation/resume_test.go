@@ -24,7 +24,7 @@ func TestDeadline(t *testing.T) {
 	began := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 	for _, tt := range []struct {
 		name    string
-		resumed time.Duration // after began. Negative: not at all.
+		resumed time.Duration // after began. -1: not at all.
 		timeout time.Duration
 		want    time.Duration
 	}{
@@ -32,11 +32,12 @@ func TestDeadline(t *testing.T) {
 		{"taken over early", time.Minute, time.Hour, time.Hour},
 		{"taken over at the end", 59 * time.Minute, time.Hour, 61 * time.Minute},
 		{"taken over long after", 5 * time.Hour, time.Hour, 5*time.Hour + 2*time.Minute},
+		{"begun in the future, by a clock that was wrong", -5 * time.Hour, time.Hour, -4 * time.Hour},
 		{"the time is short", 5 * time.Hour, time.Second, 5*time.Hour + time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := &execution{}
-			if tt.resumed >= 0 {
+			if tt.resumed != -1 {
 				e.resumed = began.Add(tt.resumed)
 			}
 			if got := e.deadline(began, tt.timeout).Sub(began); got != tt.want {

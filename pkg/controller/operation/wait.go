@@ -59,8 +59,11 @@ func sleepUnless(ctx context.Context, c clock.Clock, d time.Duration, closed <-c
 }
 
 // deadline is when what began at a time must be over. An execution that took over has time for
-// one attempt in any case.
+// one attempt in any case, and no more if the clock of the one before it ran ahead.
 func (e *execution) deadline(began time.Time, timeout time.Duration) time.Time {
+	if !e.resumed.IsZero() && began.After(e.resumed) {
+		began = e.resumed
+	}
 	until := began.Add(timeout)
 	if least := e.resumed.Add(min(timeout, fullAttempt)); !e.resumed.IsZero() && until.Before(least) {
 		return least
