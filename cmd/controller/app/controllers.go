@@ -107,7 +107,7 @@ func (c *controllers) addConfiguration(context.Context) error {
 	most, _ := c.options.maxRemovals() // it was validated
 	if err := lifecycle.SetupWithManager(c, lifecycle.Options{
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
-		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation,
+		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
 	}); err != nil || c.desired == nil {
 		return err
 	}
@@ -118,6 +118,12 @@ func (c *controllers) addConfiguration(context.Context) error {
 	return services.SetupWithManager(c, services.Options{
 		Source: c.desired, Namespace: c.options.Hosts.Namespace, Version: release, Recorder: c.recorder,
 	})
+}
+
+// wanted says whether a source asks for the host of an instance again that was deleted. A Machine
+// that is gone does not come back.
+func (c *controllers) wanted(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error) {
+	return configmap.Asks(ctx, c.GetAPIReader(), configMapOptions(c.options), instance)
 }
 
 func (c *controllers) addOperation(context.Context) error {
@@ -133,7 +139,7 @@ func (c *controllers) addOperation(context.Context) error {
 		Registerer:  ctrlmetrics.Registry,
 	}
 	o.Superseded = func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error) {
-		return lifecycle.Superseded(ctx, c.GetClient(), instance)
+		return lifecycle.Superseded(ctx, c.GetClient(), c.wanted, instance)
 	}
 	if c.desired != nil {
 		o.Configuration = c.desired

@@ -49,6 +49,8 @@ type snapshot struct {
 	heir *v1alpha1.WindowsInstance
 	// awaited: there may be one in a moment.
 	awaited bool
+	// wanted: the source of one that was deleted asks for it again.
+	wanted bool
 	// pool of the instance. Nil: there is none.
 	pool *v1alpha1.WindowsNodePool
 	// turn is whether the removal of its host may begin, as far as other hosts decide.

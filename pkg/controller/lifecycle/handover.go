@@ -86,14 +86,20 @@ func probed(instance *v1alpha1.WindowsInstance) bool {
 func (s snapshot) inherit() (action, bool) {
 	status := &s.instance.Status
 	removal := status.NewestOperation(v1alpha1.OperationRemove)
-	if len(status.HostKeys) == 0 || removal != nil && !removal.Untouched() {
-		return action{}, false // nothing is known that could be handed over, or something was done
+	if removal != nil && !removal.Untouched() || s.unknownKey() {
+		return action{}, false // something was done, or it is not known to which host
 	}
 	until := s.actionable().Add(heirPatience)
 	switch {
-	case s.heir != nil:
+	case len(status.HostKeys) == 0 && !s.wanted:
+		return action{}, false // nothing is known that could be handed over
+	case s.heir != nil && len(status.HostKeys) > 0:
 		return action{
 			do: doHandOver, event: normal(eventLeft, "The host was not touched, because instance %s represents it from now on.", s.heir.Name),
+		}, true
+	case s.wanted:
+		return action{
+			do: doRelease, event: normal(eventLeft, "The host was not touched, because its source asks for it again. The instance that follows takes it over without disturbing it."),
 		}, true
 	case s.awaited && s.paused == "" && s.policy() != v1alpha1.RemovalAbandon && s.now.Before(until):
 		again := s.now.Add(heirInterval)
@@ -139,7 +145,10 @@ func membersOf(ctx context.Context, cache client.Reader, instance *v1alpha1.Wind
 // Superseded says why the host of an instance that was deleted is not to be removed although that
 // was recorded, empty if it is. It is asked right before a removal begins. cache has the indexes of
 // [SetupWithManager].
-func Superseded(ctx context.Context, cache client.Reader, instance *v1alpha1.WindowsInstance) (string, error) {
+func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, instance *v1alpha1.WindowsInstance) (string, error) {
+	if again, err := wanted(ctx, instance); err != nil || again {
+		return "The host is not removed, because its source asks for it again.", err
+	}
 	members, err := membersOf(ctx, cache, instance)
 	if err != nil {
 		return "", err

@@ -4,12 +4,15 @@
 package lifecycle
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -195,13 +198,56 @@ func TestRenamedInAPause(t *testing.T) {
 func TestSuperseded(t *testing.T) {
 	old := member("win-1", "10.0.0.5", held, func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) })
 	f := newFixture(t, old, member("other", "10.0.0.6", fresh))
-	if why, err := Superseded(t.Context(), f, f.get()); why != "" || err != nil {
+	wanted := func(is bool, err error) WantedFunc {
+		return func(context.Context, *v1alpha1.WindowsInstance) (bool, error) { return is, err }
+	}
+	if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get()); why != "" || err != nil {
 		t.Errorf("without an heir: %q, %v", why, err)
+	}
+	if why, err := Superseded(t.Context(), f, wanted(true, nil), f.get()); !strings.Contains(why, "its source asks for it again") || err != nil {
+		t.Errorf("put back: %q, %v", why, err)
+	}
+	if _, err := Superseded(t.Context(), f, wanted(false, errors.New("no")), f.get()); err == nil {
+		t.Error("not known whether it was put back: no error")
 	}
 	if err := f.Create(t.Context(), member("new", "10.0.0.5")); err != nil {
 		t.Fatal(err)
 	}
-	if why, err := Superseded(t.Context(), f, f.get()); !strings.Contains(why, "instance new") || err != nil {
+	if why, err := Superseded(t.Context(), f, wanted(false, nil), f.get()); !strings.Contains(why, "instance new") || err != nil {
 		t.Errorf("with one: %q, %v", why, err)
+	}
+}
+
+// An entry is put back while the host of its instance cannot be reached to be removed: the object
+// goes, so that the next one of its name can have the host, and the host and its Node stay.
+func TestPutBack(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1"}}
+	f := newFixture(t, member("win-1", "10.0.0.5", held, inspected, has(revision1), sourced, func(i *v1alpha1.WindowsInstance) {
+		i.Status.Node = &v1alpha1.NodeReference{Name: node.Name, UID: node.UID}
+	}), node)
+	back, asked := false, 0
+	f.r.Wanted = func(context.Context, *v1alpha1.WindowsInstance) (bool, error) { asked++; return back, nil }
+	f.settle()
+	if asked > 0 {
+		t.Error("it is asked whether an instance was put back that is there")
+	}
+	f.delete()
+	f.settle()
+	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
+	f.clock.Step(removeBackoff.Duration)
+	f.settle()
+	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
+	if got := f.settle().RequeueAfter; got != returnInterval {
+		t.Errorf("it is looked again after %s", got)
+	}
+	f.told()
+	back = true
+	f.settle()
+	f.expectTold("HostLeft")
+	if f.get() != nil {
+		t.Error("the object is still there")
+	}
+	if err := f.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{}); err != nil {
+		t.Errorf("its Node is gone: %v", err)
 	}
 }

@@ -4,12 +4,19 @@
 package lifecycle
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
+
+// WantedFunc says whether the source of an instance that was deleted asks for its host again, so
+// that an instance of that name follows when this one is gone.
+type WantedFunc func(ctx context.Context, instance *v1alpha1.WindowsInstance) (bool, error)
 
 // Options configure the controller.
 type Options struct {
@@ -24,6 +31,9 @@ type Options struct {
 	// RemoveWithoutConfirmation removes the host of every instance that is deleted at once.
 	// Default: ask first when they are more than MaxRemovals.
 	RemoveWithoutConfirmation bool
+	// Wanted says whether the source of an instance that was deleted asks for its host again.
+	// Nil: no source does.
+	Wanted WantedFunc
 	// Recorder takes the events. It is that of core/v1: in events.k8s.io/v1 two events of one
 	// reason are one that happened twice, with the note of the first. Required.
 	Recorder record.EventRecorder
