@@ -97,7 +97,7 @@ func TestStripNodeKeepsWhatIsRead(t *testing.T) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "u", Annotations: map[string]string{"a": "b", wmco.SubnetAnnotation: "10.132.0.0/24"}, ManagedFields: []metav1.ManagedFieldsEntry{{}}},
 		Spec:       corev1.NodeSpec{ProviderID: "p"},
-		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
+		Status:     corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, VolumesAttached: []corev1.AttachedVolume{{}}, VolumesInUse: []corev1.UniqueVolumeName{"v"}, Addresses: []corev1.NodeAddress{{Address: "10.1.42.1"}}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}}},
 	}
 	got, err := stripNode(node)
 	if err != nil {

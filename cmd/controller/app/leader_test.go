@@ -30,6 +30,10 @@ func TestLeads(t *testing.T) {
 		if want := "/apis/coordination.k8s.io/v1/namespaces/leases/leases/windows-controller"; r.Method != http.MethodGet || r.URL.Path != want {
 			t.Errorf("got %s %s, want %s", r.Method, r.URL.Path, want)
 		}
+		// A leader that does not hear of its Lease ends after ten seconds: it asks more than once until then.
+		if got := r.URL.Query().Get("timeout"); got != "5s" {
+			t.Errorf("the server may take %q to answer", got)
+		}
 		name, _ := holder.Load().(*string)
 		w.Header().Set("Content-Type", "application/json")
 		if name == nil {

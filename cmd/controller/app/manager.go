@@ -142,10 +142,19 @@ func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (
 			return nil, fmt.Errorf("making the scheme: %w", err)
 		}
 	}
+	mgr, err := ctrl.NewManager(config, managerOptions(scheme, o, lease))
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	return mgr, nil
+}
+
+// managerOptions say who works, what is kept of the cluster, and who may read the metrics.
+func managerOptions(scheme *runtime.Scheme, o *options, lease resourcelock.Interface) ctrl.Options {
 	byObject := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: stripNode}}
 	maps.Copy(byObject, configmap.CacheByObject(configMapOptions(o)))
 	maps.Copy(byObject, csr.CacheByObject())
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	return ctrl.Options{
 		Scheme: scheme,
 		Logger: klog.Background(),
 		Cache:  cache.Options{ByObject: byObject},
@@ -164,11 +173,7 @@ func newManager(config *rest.Config, o *options, lease resourcelock.Interface) (
 			FilterProvider: filters.WithAuthenticationAndAuthorization,
 			CertDir:        o.MetricsCertDir,
 		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	return mgr, nil
 }
 
 // annotations of Nodes that the controllers read.

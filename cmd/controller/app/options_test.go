@@ -6,12 +6,14 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/openshift/windows-instance-api/pkg/desired/flags"
 	hostoptions "github.com/openshift/windows-instance-api/pkg/host/options"
@@ -106,7 +108,7 @@ func TestEveryFlagSetsItsField(t *testing.T) {
 }
 
 func TestMaxRemovals(t *testing.T) {
-	for value, want := range map[string]bool{"0": true, "7": true, "0%": true, "10%": true, "100%": true, "-1": false, "101%": false, "-1%": false, "10": true, "ten": false, "": false, "1.5%": false} {
+	for value, want := range map[string]bool{"0": true, "7": true, "0%": true, "10%": true, "100%": true, "-1": false, "101%": false, "-1%": false, "10": true, "500": true, "ten": false, "": false, "1.5%": false} {
 		_, err := parse(t, "--agent-dir", t.TempDir(), "--max-removals="+value)
 		if (err == nil) != want {
 			t.Errorf("%q: got %v", value, err)
@@ -161,12 +163,42 @@ func TestValidateSaysEverythingThatIsWrong(t *testing.T) {
 		"max-host-connections", "concurrent-probes", "concurrent-slow-probes", "concurrent-operations",
 		"payload", "payload-cache-dir", "api-server-url", "service-cidr", "cluster-dns", "max-disruptive-operations", "host-upload-limit", "total-upload-limit",
 		"max-removals", "removal-window"} {
-		if !strings.Contains(err.Error(), "--"+flag+": ") {
-			t.Errorf("--%s is missing in %v", flag, err)
+		if n := strings.Count(err.Error(), "--"+flag+": "); n != 1 && (flag != "metrics-cert-dir" || n != 2) { // it lacks two files
+			t.Errorf("--%s is blamed %d times in %v", flag, n, err)
 		}
+	}
+	var lines []string
+	for _, e := range err.(utilerrors.Aggregate).Errors() { //nolint:errorlint,forcetypeassert // it is never wrapped
+		lines = append(lines, e.Error())
+	}
+	if !slices.IsSorted(lines) {
+		t.Errorf("the order is another one each time: %q", lines)
 	}
 	if strings.Contains(err.Error(), `"10.0.0.0/8"`) {
 		t.Errorf("a good address range is blamed: %v", err)
+	}
+}
+
+// What is just enough is taken.
+func TestLeastValues(t *testing.T) {
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--host-upload-limit=16Ki", "--probe-timeout=1s", "--recheck-interval=1s", "--removal-window=1s", "--node-settle-time=0",
+		"--concurrent-probes=1", "--concurrent-slow-probes=1", "--concurrent-operations=1", "--max-disruptive-operations=1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBindAddress(t *testing.T) {
+	for address, want := range map[string]bool{"0": true, ":1": true, "[::1]:65535": true, "127.0.0.1:65536": false, ":0": false, ":1a": false, ":": false, "127.0.0.1": false, "": false} {
+		if err := checkBindAddress(address); (err == nil) != want {
+			t.Errorf("%q: got %v", address, err)
+		}
+	}
+}
+
+// One wrong namespace is said once, although the Lease is there, too.
+func TestNamespaceIsBlamedOnce(t *testing.T) {
+	if _, err := parse(t, "--agent-dir", t.TempDir(), "--namespace=A"); err == nil || strings.Count(err.Error(), "is no namespace") != 1 {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -146,7 +146,7 @@ func TestSessionsAreGuarded(t *testing.T) {
 
 func (h *hosts) Started(info SessionInfo)          { h.started = append(h.started, info) }
 func (h *hosts) Ended(_ SessionInfo, e SessionEnd) { h.ended = append(h.ended, e) }
-func (h *hosts) NotRecorded(SessionInfo, error)    {}
+func (h *hosts) NotRecorded(SessionInfo, error)    { h.notRecorded++ }
 
 // Each resource has what it needs; without it, it would fail when it is first used.
 func TestStorageIsComplete(t *testing.T) {
@@ -214,7 +214,7 @@ func TestRecordingBegins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"tenant-7/win-1", "cmd /c", strconv.FormatInt(noon.Unix(), 10), `"hello\n"`} {
+		for _, want := range []string{"tenant-7/win-1", "cmd /c", strconv.FormatInt(noon.Unix(), 10), `"hello\n"`, `"80x24"`} {
 			if !strings.Contains(files[0]+string(text), want) {
 				t.Errorf("%q is missing in %s: %s", want, files[0], text)
 			}

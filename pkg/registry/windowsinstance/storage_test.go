@@ -153,6 +153,8 @@ type hosts struct {
 	options []stream.ExecOptions
 	started []SessionInfo
 	ended   []SessionEnd
+	// notRecorded is how often a session was said not to be recorded.
+	notRecorded int
 }
 
 func (h *hosts) Plan(_ context.Context, instance *v1alpha1.WindowsInstance) ([]v1alpha1.PlannedChange, error) {
@@ -432,6 +434,9 @@ func TestReleaseFailsClosed(t *testing.T) {
 	// What cannot be released now is not deleted now: it would wait for its host.
 	s = newStorage(t, base.Deleters{NamespaceDeleted: func(context.Context, string) (time.Time, error) { return time.Now(), nil }}, newInstance(heldByHost))
 	s.memory.refuse = cause
+	if err := s.Instance.releases.beforeDelete(requestAs(namespaceController, ""), &metainternalversion.ListOptions{}, nil); !errors.Is(err, cause) {
+		t.Errorf("the release of one: got %v", err)
+	}
 	if _, err := s.Instance.DeleteCollection(requestAs(namespaceController, ""), rest.ValidateAllObjectFunc, nil, &metainternalversion.ListOptions{}); !errors.Is(err, cause) {
 		t.Errorf("all at once: got %v", err)
 	}

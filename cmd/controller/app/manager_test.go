@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+package app
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/csr/token"
+	"github.com/openshift/windows-instance-api/pkg/controller/source/configmap"
+	"github.com/openshift/windows-instance-api/pkg/desired/payload"
+)
+
+// Only the leader works, by the Lease that is asked who leads; no Secret is kept, nobody reads
+// metrics without the right to, and of the cluster only what controllers need is cached.
+func TestManagerOptions(t *testing.T) {
+	o, err := parse(t, "--agent-dir", t.TempDir(), "--namespace=ours", "--instances-configmap=list", "--metrics-bind-address=:9443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.MetricsCertDir = "/certificates"
+	lease := &resourcelock.LeaseLock{}
+	got := managerOptions(runtime.NewScheme(), o, lease)
+	if !got.LeaderElection || got.LeaderElectionResourceLockInterface != resourcelock.Interface(lease) || !got.LeaderElectionReleaseOnCancel {
+		t.Errorf("who works is decided by %+v", got.LeaderElectionResourceLockInterface)
+	}
+	if !slices.ContainsFunc(got.Client.Cache.DisableFor, func(o client.Object) bool { _, ok := o.(*corev1.Secret); return ok }) {
+		t.Error("Secrets are kept")
+	}
+	if m := got.Metrics; !m.SecureServing || m.FilterProvider == nil || m.BindAddress != ":9443" || m.CertDir != "/certificates" || got.HealthProbeBindAddress != "0" || got.Scheme == nil {
+		t.Errorf("served are %+v and %s", m, got.HealthProbeBindAddress)
+	}
+	for object, by := range got.Cache.ByObject {
+		switch object.(type) {
+		case *corev1.Node:
+			if by.Transform == nil {
+				t.Error("all of a Node is kept")
+			}
+		case *corev1.ConfigMap:
+			if _, ours := by.Namespaces["ours"]; !ours || len(by.Namespaces) != 1 || by.Field.String() != "metadata.name=list" {
+				t.Errorf("ConfigMaps %+v", by)
+			}
+		case *certificatesv1.CertificateSigningRequest:
+		default:
+			t.Errorf("%T is restricted", object)
+		}
+	}
+	if len(got.Cache.ByObject) != 3 {
+		t.Errorf("restricted are %d kinds", len(got.Cache.ByObject))
+	}
+	o.LeaderElect = false
+	if managerOptions(runtime.NewScheme(), o, nil).LeaderElection {
+		t.Error("a process that was told to work waits")
+	}
+}
+
+// The limits of removals reach who removes.
+func TestConfigMapOptions(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		args := []string{"--agent-dir", t.TempDir(), "--namespace=ours", "--instances-configmap=list", "--max-removals=20%", "--removal-window=2h"}
+		if without {
+			args = append(args, "--remove-without-confirmation")
+		}
+		o, err := parse(t, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := configmap.Options{Namespace: "ours", Name: "list", MaxRemovals: intstr.FromString("20%"), RemovalWindow: 2 * time.Hour, RemoveWithoutConfirmation: without}
+		if diff := cmp.Diff(want, configMapOptions(o)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+}
+
+// The controllers begin once the API is there, and end without it when they are stopped.
+func TestWaitForAPI(t *testing.T) {
+	var there atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/windows.openshift.io/v1alpha1" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		if !there.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"windows.openshift.io/v1alpha1"}`))
+	}))
+	defer server.Close()
+	begun := make(chan error, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { begun <- waitForAPI(ctx, &rest.Config{Host: server.URL}) }()
+	select {
+	case err := <-begun:
+		t.Errorf("the controllers begin without the API, %v", err)
+	default:
+	}
+	stop()
+	if err := <-begun; err != nil {
+		t.Errorf("when it is stopped: %v", err)
+	}
+	there.Store(true)
+	if err := waitForAPI(t.Context(), &rest.Config{Host: server.URL}); err != nil {
+		t.Error(err)
+	}
+}
+
+// readers is a manager that only reads the cluster.
+type readers struct {
+	ctrl.Manager // nil: nothing else is expected to be called
+
+	cluster client.Client
+}
+
+func (r readers) GetAPIReader() client.Reader { return r.cluster }
+
+// Hosts are only watched without a payload, and on OpenShift, where they do not join with tokens.
+func TestConfigureOnlyWatched(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := configv1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	openshift := clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(&configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}).Build()
+	for name, p := range map[string]*payload.Payload{"no payload": nil, "OpenShift": {}} {
+		c := &controllers{Manager: readers{cluster: openshift}}
+		if err := c.configure(t.Context(), p); err != nil || c.desired != nil || c.tokens != nil {
+			t.Errorf("%s: got %v, %v, %v", name, c.desired, c.tokens, err)
+		}
+	}
+	unreadable := clientfake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build()
+	if err := (&controllers{Manager: readers{cluster: unreadable}}).configure(t.Context(), &payload.Payload{}); err == nil {
+		t.Error("how hosts join was guessed")
+	}
+}
+
+// A host joins only as the user of its own token.
+func TestBootstrappers(t *testing.T) {
+	kube := fake.NewClientset()
+	c := &controllers{tokens: token.New(kube, clock.RealClock{})}
+	a := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a"}}
+	b := &v1alpha1.WindowsInstance{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "b"}}
+	if _, err := c.tokens.Issue(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.bootstrappers(t.Context(), a); err != nil || len(got) != 1 {
+		t.Errorf("with a token: got %q, %v", got, err)
+	}
+	if got, err := c.bootstrappers(t.Context(), b); err != nil || len(got) != 0 {
+		t.Errorf("without a token: got %q, %v", got, err)
+	}
+	if got, err := c.bootstrappers(t.Context(), &v1alpha1.WindowsInstance{}); err == nil || len(got) != 0 {
+		t.Errorf("nobody knows: got %q, %v", got, err)
+	}
+}
+
+func TestPoolReader(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	read := poolReader(clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(&v1alpha1.WindowsNodePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}).Build())
+	if got, err := read(t.Context(), "ns", "p"); err != nil || got.Name != "p" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := read(t.Context(), "other", "p"); !apierrors.IsNotFound(err) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClientConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":"https://api.example.com:6443"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := clientConfig(file)
+	if err != nil || got.Host != "https://api.example.com:6443" || got.QPS != clientQPS || got.Burst != clientBurst || got.UserAgent == "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
