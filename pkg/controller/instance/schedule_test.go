@@ -96,6 +96,8 @@ func TestRestore(t *testing.T) {
 		{"not let in", with(resolved, trusted, refused), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},
 		{"well", with(resolved, fit), history{outcome: outcomeRestored, at: testNow, spread: 5 * time.Minute, jitter: 0.5}},
 		{"not well", with(resolved), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, jitter: 0.5}},
+		{"silent while logged in to", with(resolved, metav1.Condition{Type: v1alpha1.ConditionAuthenticated, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonAuthenticationTimedOut}),
+			history{outcome: outcomeRestored, at: testNow, spread: time.Minute, hung: true, jitter: 0.5}},
 		{"silent", with(resolved, silent), history{outcome: outcomeRestored, at: testNow, spread: time.Minute, hung: true, jitter: 0.5}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -92,4 +92,9 @@ func TestDeleteGuard(t *testing.T) {
 	if err := failing.check(context.Background(), validPool()); !apierrors.IsInternalError(err) {
 		t.Errorf("a pool of which nobody knows whether it has hosts: got %v", err)
 	}
+	failing.deleters.NamespaceDeleted = func(context.Context, string) (time.Time, error) { return time.Unix(1, 0), errors.New("no namespaces") }
+	failing.members = func(context.Context, string) ([]string, error) { return nil, nil }
+	if err := failing.check(genericapirequest.WithUser(context.Background(), &user.DefaultInfo{Name: namespaces}), validPool()); err == nil {
+		t.Error("a pool of which nobody knows whether its namespace goes is deleted")
+	}
 }
