@@ -261,3 +261,64 @@ func TestReadDesired(t *testing.T) {
 		}
 	}
 }
+
+// A Node is that of a host for as long as it exists, by its UID: another one of its name is not.
+func TestNodeOfAHost(t *testing.T) {
+	silent := newNode("win-1", "10.1.42.1", corev1.ConditionTrue)
+	silent.UID, silent.Status.Conditions = "n", nil
+	with := func(addresses []string, providerID string) *v1alpha1.WindowsInstance {
+		instance := known(t)
+		instance.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "old"}
+		instance.Status.Addresses, instance.Spec.ProviderID = addresses, providerID
+		return instance
+	}
+	for _, tt := range []struct {
+		name     string
+		instance *v1alpha1.WindowsInstance
+		node     *corev1.Node
+		want     *v1alpha1.NodeReference
+		ready    string // part of the condition
+	}{
+		{"it is gone", with([]string{"10.1.42.1"}, ""), nil, nil, "False/NoNode: No Node has the address"},
+		{"it is gone, and was known by its provider ID", with(nil, "aws:///a/i-1"), nil, nil, "False/NoNode: No Node has the address"},
+		{"nobody knows where it is", with(nil, ""), nil, nil, "Unknown/NotTried: Not tried: the addresses"},
+		{"it says nothing", with(nil, ""), silent, &v1alpha1.NodeReference{Name: "win-1", UID: "n"}, "False/NodeNotReady: Node win-1 does not report whether it is ready."},
+	} {
+		got := evaluate(snapshot{instance: tt.instance, node: tt.node, revision: testRevision, now: testNow})
+		c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionNodeReady)
+		if text := string(c.Status) + "/" + c.Reason + ": " + c.Message; !strings.HasPrefix(text, tt.ready) || !cmp.Equal(got.Node, tt.want) {
+			t.Errorf("%s: got %s and %v", tt.name, text, got.Node)
+		}
+	}
+}
+
+// An instance that goes says so at once, of the generation that goes, and keeps what is known of its host.
+func TestLeaving(t *testing.T) {
+	instance := known(t)
+	instance.Generation = 4
+	instance.Status = evaluate(snapshot{instance: instance, observation: healthy(), revision: testRevision, now: testNow})
+	before := instance.Status.DeepCopy()
+	got := leaving(instance, testNow.AddDate(0, 0, 1))
+	c := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionReady)
+	if c.Reason != v1alpha1.ReasonRemoving || c.ObservedGeneration != 4 || got.Phase != v1alpha1.InstanceRemoving {
+		t.Errorf("got %s, %+v", got.Phase, c)
+	}
+	if !cmp.Equal(got.HostKeys, before.HostKeys) || !cmp.Equal(got.System, before.System) || !cmp.Equal(&instance.Status, before) {
+		t.Error("what is known of the host is lost, or the object of the cache was changed")
+	}
+	instance.Status.Conditions = nil
+	if got := leaving(instance, testNow); !got.Conditions[0].LastTransitionTime.Time.Equal(testNow) {
+		t.Errorf("it goes since %s", got.Conditions[0].LastTransitionTime)
+	}
+}
+
+// Where hosts are only watched, the revision is the digest of the agent, as long as the one that it is compared with.
+func TestRevisionOfAWatchedHost(t *testing.T) {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	o := healthy(func(f *api.Facts) { f.Agent.SHA256 = digest })
+	for desired, want := range map[string]string{"": digest[:16], digest[:20]: digest[:20], digest + "more": digest} {
+		if got := evaluate(snapshot{instance: known(t), observation: o, revision: desired, now: testNow}).CurrentRevision; got != want {
+			t.Errorf("compared with %q: got %q", desired, got)
+		}
+	}
+}

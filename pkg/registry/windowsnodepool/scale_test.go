@@ -213,7 +213,7 @@ func TestScaleUpdate(t *testing.T) {
 		{name: "the version that was read", info: at("70"), options: metav1.UpdateOptions{FieldManager: "m"}, sent: []metav1.PatchOptions{{FieldManager: "m"}}},
 		{name: "whatever the version is", info: at(""), options: metav1.UpdateOptions{FieldManager: "m"}, sent: []metav1.PatchOptions{{FieldManager: "m"}}},
 		{name: "this pool", info: uid("u"), options: metav1.UpdateOptions{FieldManager: "m"}, sent: []metav1.PatchOptions{{FieldManager: "m"}}},
-		{name: "any pool", info: preconditions{setReplicas(5), &metav1.Preconditions{}}, sent: []metav1.PatchOptions{{FieldManager: ""}}},
+		{name: "any pool", info: preconditions{setReplicas(5), &metav1.Preconditions{}}, options: metav1.UpdateOptions{FieldManager: "m"}, sent: []metav1.PatchOptions{{FieldManager: "m"}}},
 		{name: "by a client without a name", info: fields(entry("a", 2), entry("b", 3), entry("c", 1)), sent: []metav1.PatchOptions{{FieldManager: "b"}}},
 		{name: "by nobody", info: fields(), sent: []metav1.PatchOptions{{}}},
 		{name: "changed meanwhile", info: setReplicas(5), options: metav1.UpdateOptions{FieldManager: "m"}, conflicts: 4, sent: make([]metav1.PatchOptions, 5)},

@@ -326,6 +326,13 @@ func TestTable(t *testing.T) {
 			}
 		})
 	}
+	var header []string
+	for _, c := range columns {
+		header = append(header, strings.TrimSpace(c.Name+" "+c.Type+" "+c.Format))
+	}
+	if diff := cmp.Diff([]string{"Name string name", "Source string", "Desired integer", "Ready integer", "Updated integer", "Unavailable integer", "Phase string", "Age string"}, header); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
 	if _, err := (tableConvertor{}).ConvertToTable(t.Context(), &windows.WindowsInstance{}, nil); err == nil {
 		t.Error("an instance was taken for a pool")
 	}
