@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -112,8 +113,9 @@ func TestHandOver(t *testing.T) {
 		i.CreationTimestamp = *ago(time.Hour)
 		i.Status.MachineID, i.Status.Addresses = "firmware-1/windows-1", []string{"10.0.0.5"}
 		i.Status.Node = &v1alpha1.NodeReference{Name: "win-1", UID: "1"}
+		i.Status.Version, i.Status.System = "v0.1.0", &v1alpha1.SystemStatus{Hostname: "WIN-1"}
 	})
-	f := newFixture(t, old, member("new", "10.0.0.5", duplicate))
+	f := newFixture(t, old, member("new", "10.0.0.5", duplicate, generation(3)))
 	f.delete()
 	before := f.get().Status
 	f.settle()
@@ -127,6 +129,9 @@ func TestHandOver(t *testing.T) {
 	}
 	if !slices.Contains(got.Finalizers, v1alpha1.HostFinalizer) || got.LostStatus() || !got.Status.MayHaveChangedHost() {
 		t.Errorf("it is not known that something of ours is on the host: %+v", got)
+	}
+	if c := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionConfigured); c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 3 {
+		t.Errorf("it is not known that the host is configured: %+v", c)
 	}
 	for _, status := range []*v1alpha1.WindowsInstanceStatus{&before, &got.Status} {
 		status.Conditions, status.ObservedGeneration = nil, 0
@@ -249,5 +254,21 @@ func TestPutBack(t *testing.T) {
 	}
 	if err := f.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{}); err != nil {
 		t.Errorf("its Node is gone: %v", err)
+	}
+}
+
+// A new instance that is never probed holds a removal up for a while, and not for ever.
+func TestNobodyInherits(t *testing.T) {
+	f := newFixture(t, handMadePool(), member("win-1", "10.0.0.5", held, inspected, has(revision1), func(i *v1alpha1.WindowsInstance) { i.CreationTimestamp = *ago(time.Hour) }),
+		member("new", "host5.example.com", fresh))
+	f.delete()
+	f.settle()
+	f.clock.Step(heirPatience - time.Second)
+	if f.settle(); f.get().Status.Operation != nil {
+		t.Errorf("it was not waited: %+v", f.get().Status.Operation)
+	}
+	f.clock.Step(time.Second)
+	if f.settle(); f.get().Status.Operation == nil {
+		t.Error("the host is not removed")
 	}
 }

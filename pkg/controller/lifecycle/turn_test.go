@@ -214,6 +214,9 @@ func (f *fixture) confirmWith(name string) {
 		f.Fatalf("%s has %+v", name, c)
 	}
 	value := regexp.MustCompile(`kubectl annotate wnp pool -n ns windows.openshift.io/confirm-removal=(\S+) --overwrite`).FindStringSubmatch(c.Message)
+	if !strings.Contains(c.Message, "They are h00, h01") {
+		f.Errorf("message %q does not name all that wait, in their order", c.Message)
+	}
 	if value == nil || !strings.Contains(c.Message, "Without a confirmation, 10% of the hosts") || !strings.Contains(c.Message, `{"metadata":{"finalizers":null}}`) {
 		f.Fatalf("message %q", c.Message)
 	}
