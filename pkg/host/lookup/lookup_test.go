@@ -148,14 +148,14 @@ func TestLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Cache[string]{Lifetime: time.Minute}
 		get(t, &c, finds("first"), "first")
-		time.Sleep(time.Minute - 1)
+		<-time.After(time.Minute - 1)
 		get(t, &c, finds("second"), "first")
-		time.Sleep(1)
+		<-time.After(1)
 		get(t, &c, finds("third"), "third")
 
 		forever := Cache[string]{}
 		get(t, &forever, finds("first"), "first")
-		time.Sleep(1000 * time.Hour)
+		<-time.After(1000 * time.Hour)
 		get(t, &forever, finds("second"), "first")
 	})
 }
