@@ -146,7 +146,9 @@ func TestHostUnreached(t *testing.T) {
 // What is tried again or handed over is decided by whether an operation touched the host, also by
 // one of the history, which has no steps.
 func TestUntouched(t *testing.T) {
-	step := func(name string, state OperationStepState) OperationStep { return OperationStep{Name: name, State: state} }
+	step := func(name string, state OperationStepState) OperationStep {
+		return OperationStep{Name: name, State: state}
+	}
 	began := new(metav1.NewTime(noon))
 	for _, tt := range []struct {
 		name      string
