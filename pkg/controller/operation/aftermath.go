@@ -50,8 +50,11 @@ func (e *execution) cancel(ctx context.Context) error {
 	}
 	op := e.operation()
 	message := "Canceled by " + op.CancelRequestedBy + "."
-	if deleted(e.instance) {
+	switch {
+	case deleted(e.instance):
 		message = "Canceled because the WindowsInstance is being deleted."
+	case restored(e.instance):
+		message = "Canceled because it was requested before the WindowsInstance was created: it comes from a backup."
 	}
 	note, err := e.undo(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,9 +27,16 @@ var (
 func (e *execution) operation() *v1alpha1.Operation { return e.instance.Status.Operation }
 
 // unwanted says whether the operation is to end early: somebody asked for that,
-// or its instance is being deleted, after which its host is only removed.
+// its instance is being deleted, after which its host is only removed, or it is that of a backup.
 func (e *execution) unwanted() bool {
-	return e.operation().CancelRequestedAt != nil || deleted(e.instance)
+	return e.operation().CancelRequestedAt != nil || deleted(e.instance) || restored(e.instance)
+}
+
+// restored says whether the operation was requested long before its instance was created: it comes
+// from a backup, and whoever asked for it did not want it to happen now. The hour is for clocks
+// that differ, and for a backup that is restored at once.
+func restored(instance *v1alpha1.WindowsInstance) bool {
+	return instance.Status.Operation.RequestedAt.Add(time.Hour).Before(instance.CreationTimestamp.Time)
 }
 
 // deleted says whether the operation of an instance is in vain as that is being deleted.

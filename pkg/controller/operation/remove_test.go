@@ -247,6 +247,38 @@ func TestRemoveKeepsToItsNode(t *testing.T) {
 	}
 }
 
+// TestRestored: an operation that comes with the status of a backup is not carried out.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	restoredAfter := func(d time.Duration) change {
+		return func(i *v1alpha1.WindowsInstance) {
+			i.CreationTimestamp = metav1.NewTime(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC))
+			i.Status.Operation.RequestedAt = metav1.NewTime(i.CreationTimestamp.Add(-d))
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		changes []change
+		want    v1alpha1.OperationPhase
+	}{
+		{"of yesterday", []change{restoredAfter(24 * time.Hour)}, v1alpha1.OperationCanceled},
+		{"of yesterday, under way", []change{restoredAfter(24 * time.Hour), func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, &op.RequestedAt, newSteps(plan(op, true))
+		}}, v1alpha1.OperationCanceled},
+		{"of a clock that differs", []change{restoredAfter(time.Minute)}, v1alpha1.OperationSucceeded},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), tt.changes...))
+			op := f.finish()
+			if restarted := f.host.restarts() > 0; op.Phase != tt.want || restarted != (tt.want == v1alpha1.OperationSucceeded) {
+				t.Errorf("it is %s, restarted %v: %s", op.Phase, restarted, op.Message)
+			}
+		})
+	}
+}
+
 // TestDeleted: once an instance is being deleted, its host is removed and nothing else.
 func TestDeleted(t *testing.T) {
 	t.Parallel()
