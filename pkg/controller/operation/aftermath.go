@@ -70,7 +70,7 @@ func (e *execution) undo(ctx context.Context) (string, error) {
 	switch {
 	case op.Type == v1alpha1.OperationReconfigure && e.touched():
 		return e.leaveChanged(ctx)
-	case op.Type == v1alpha1.OperationRemove && begun(op, v1alpha1.StepCleanup):
+	case begun(op, v1alpha1.StepCleanup):
 		return " The removal is incomplete: some of our files or services may still be on the host. The removal will be retried.", nil
 	case e.mayBeSent():
 		message := " The restart of the host was already requested, which cannot be undone."

@@ -663,6 +663,8 @@ func TestCancelConfiguration(t *testing.T) {
 		want         []string
 		wantCordoned bool
 		wantIs       string
+		// wantAsked: it says that the host was asked to restart.
+		wantAsked bool
 	}{
 		{name: "while it is planned", hang: "Plan", want: []string{"Nothing was changed."}, wantIs: "old"},
 		{name: "while files are sent", hang: "Deliver", want: []string{"Nothing was changed."}, wantIs: "old"},
@@ -678,6 +680,15 @@ func TestCancelConfiguration(t *testing.T) {
 		{
 			name: "while Windows restarts", hang: "BootID", set: func(f *fixture) { f.host.impact, f.host.needsReboot, f.host.needsFiles = config.ImpactReboot, 1, false },
 			want: []string{"half way", "stays cordoned until"}, wantCordoned: true, wantIs: "old",
+		},
+		{
+			name: "before Windows was asked to restart", hang: "Restart", set: func(f *fixture) { f.host.impact, f.host.needsReboot, f.host.needsFiles = config.ImpactReboot, 1, false },
+			want: []string{"half way", "stays cordoned until"}, wantCordoned: true, wantIs: "old",
+		},
+		{
+			name: "after Windows may have been asked to restart", hang: "Restart", why: errLost,
+			set:  func(f *fixture) { f.host.impact, f.host.needsReboot, f.host.needsFiles = config.ImpactReboot, 1, false },
+			want: []string{"half way", "stays cordoned until"}, wantCordoned: true, wantIs: "old", wantAsked: true,
 		},
 		{
 			name: "while it joins", change: withoutNode, hang: "never", set: func(f *fixture) { f.host.needsFiles = false },
@@ -711,6 +722,9 @@ func TestCancelConfiguration(t *testing.T) {
 			op := f.waitForEnd()
 			if op.Phase != v1alpha1.OperationCanceled || f.host.is != tt.wantIs || f.node().Spec.Unschedulable != tt.wantCordoned || !c.revoked() {
 				t.Errorf("it is %s, the host is %q, cordoned %v, credentials %v", op.Phase, f.host.is, f.node().Spec.Unschedulable, c.token)
+			}
+			if got := strings.Contains(op.Message, "It was asked to restart."); got != tt.wantAsked {
+				t.Errorf("asked to restart: %v: %s", got, op.Message)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(op.Message, want) {

@@ -470,19 +470,23 @@ func TestCancel(t *testing.T) {
 			f.waitForEvent("Normal DrainCanceled")
 		})
 	}
-	t.Run("after the restart", func(t *testing.T) {
-		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
-		f.host.dead = true
-		r, _ := f.process()
-		f.reconcile(r)
-		f.eventually("the host to be down", func() bool { return f.host.count("BootID") > 2 })
-		f.edit(cancel)
-		f.reconcile(r)
-		op := f.waitForEnd()
-		if op.Phase != v1alpha1.OperationCanceled || !f.node().Spec.Unschedulable || !strings.Contains(op.Message, "cannot be undone") {
-			t.Errorf("it is %s: %s", op.Phase, op.Message)
-		}
-	})
+	for _, mode := range []v1alpha1.RebootMode{v1alpha1.RebootGraceful, v1alpha1.RebootForce} {
+		t.Run("after the restart, mode "+string(mode), func(t *testing.T) {
+			cordons := mode == v1alpha1.RebootGraceful
+			f := newFixture(t, newInstance(rebootOperation(mode)))
+			f.host.dead = true
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("the host to be down", func() bool { return f.host.count("BootID") > 2 })
+			f.edit(cancel)
+			f.reconcile(r)
+			op := f.waitForEnd()
+			if op.Phase != v1alpha1.OperationCanceled || f.node().Spec.Unschedulable != cordons || !strings.Contains(op.Message, "cannot be undone") ||
+				strings.Contains(op.Message, "Node win-1 stays cordoned: uncordon it when the host is back") != cordons {
+				t.Errorf("it is %s: %s", op.Phase, op.Message)
+			}
+		})
+	}
 	t.Run("between the record of the boot and the restart", func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 		f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
