@@ -69,9 +69,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 	}
 	if err := e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Revision, op.Impact, op.JoinsAgain = built.Revision, impact, again
-		if join := op.FindStep(v1alpha1.StepJoin); again && join != nil {
-			*join = v1alpha1.OperationStep{Name: join.Name, State: v1alpha1.StepPending} // an earlier plan may not have needed it
-		}
+		reconsider(op, v1alpha1.StepPlan)
 	}); err != nil {
 		return result{}, err
 	}

@@ -195,6 +195,19 @@ func rewind(op *v1alpha1.Operation, to, from string) {
 	}
 }
 
+// reconsider has the steps after one that plans run, unless it says once more that they are not
+// needed: those that an earlier plan has skipped.
+func reconsider(op *v1alpha1.Operation, planned string) {
+	after := false
+	for i := range op.Steps {
+		step := &op.Steps[i]
+		if after && step.State == v1alpha1.StepSkipped && step.StartedAt == nil {
+			*step = v1alpha1.OperationStep{Name: step.Name, State: v1alpha1.StepPending}
+		}
+		after = after || step.Name == planned
+	}
+}
+
 // begin notes that a step runs. One that ran before keeps the time when it first did,
 // which deadlines count from.
 func begin(step *v1alpha1.OperationStep, now time.Time) {

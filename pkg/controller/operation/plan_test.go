@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -110,5 +111,24 @@ func TestRebootTimeout(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestReconsider: what an earlier plan did not need is decided once more; what a step found needless
+// itself is not.
+func TestReconsider(t *testing.T) {
+	op := reconfigureOperation()
+	op.Steps = newSteps(plan(&op, true))
+	for _, name := range []string{v1alpha1.StepAgent, v1alpha1.StepCordon, v1alpha1.StepDrain, v1alpha1.StepJoin} {
+		op.FindStep(name).State = v1alpha1.StepSkipped
+	}
+	op.FindStep(v1alpha1.StepCordon).StartedAt = new(metav1.Now())
+	reconsider(&op, v1alpha1.StepPlan)
+	for name, want := range map[string]v1alpha1.OperationStepState{
+		v1alpha1.StepAgent: v1alpha1.StepSkipped, v1alpha1.StepCordon: v1alpha1.StepSkipped, v1alpha1.StepDrain: v1alpha1.StepPending, v1alpha1.StepJoin: v1alpha1.StepPending,
+	} {
+		if got := op.FindStep(name).State; got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -180,27 +179,32 @@ func TestJoiningAgainNeedsNoSlot(t *testing.T) {
 }
 
 // TestJoiningAgainWaitsNoLonger: a host that waits for others, and goes out of service meanwhile, is
-// planned again and joins at once. One that is only out of reach goes on waiting.
+// planned again and joins at once, drained if that costs more. While it is only out of reach it waits.
 func TestJoiningAgainWaitsNoLonger(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
-	f.configure()
-	f.host.impact = config.ImpactRestart
-	f.rejoins()
-	r, _ := f.process()
-	f.reconcile(r)
-	f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
-	before := f.host.count("Facts")
-	f.host.mu.Lock()
-	f.host.certificate, f.host.unanswered = &api.KubeletCertificate{Problem: api.CertificateExpired}, 1
-	f.host.mu.Unlock()
-	f.kubeletIsGone()
-	op := f.waitForEnd()
-	if got := short(op); op.Phase != v1alpha1.OperationSucceeded || got != "SSSS Skkkk Skkk SSSSS" || f.host.count("Facts") < before+2 {
-		t.Errorf("it is %s, %s: %s", op.Phase, got, op.Message)
-	}
-	if diff := gocmp.Diff([]string{"new with token Restart", "new Restart"}, f.host.applies); diff != "" {
-		t.Errorf("what was applied (-want +got)\n%s", diff)
+	for impact, want := range map[config.Impact]string{config.ImpactRestart: "SSSS Skkkk Skkk SSSSS", config.ImpactDrain: "SSSS SkkSS Skkk SSSSS"} {
+		t.Run(string(impact), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
+			f.configure()
+			f.host.impact = config.ImpactRestart
+			f.rejoins()
+			r, _ := f.process()
+			f.reconcile(r)
+			f.eventually("it to wait", func() bool { return strings.Contains(f.get().Status.Operation.Message, "of the same pool and failed") })
+			before := f.host.count("Facts")
+			f.host.mu.Lock()
+			f.host.certificate, f.host.unanswered, f.host.impact = &api.KubeletCertificate{Problem: api.CertificateExpired}, 1, impact
+			f.host.mu.Unlock()
+			f.kubeletIsGone()
+			op := f.waitForEnd()
+			if got := short(op); op.Phase != v1alpha1.OperationSucceeded || got != want || f.host.count("Facts") < before+2 {
+				t.Errorf("it is %s, %s: %s", op.Phase, got, op.Message)
+			}
+			if len(f.host.applies) == 0 || f.host.applies[0] != "new with token "+string(impact) || (f.drain.runs == 1) != (impact == config.ImpactDrain) || f.node().Spec.Unschedulable {
+				t.Errorf("applied %v, drained %d times, cordoned %v", f.host.applies, f.drain.runs, f.node().Spec.Unschedulable)
+			}
+		})
 	}
 }
 
