@@ -67,7 +67,7 @@ func Checks() []Check {
 		{Name: "drift is in the event log", Needs: apiEvents, Run: driftIsLogged},
 		{Name: "logs that a program keeps open are rotated", Run: logIsRotated},
 
-		{Name: "a file that administrators may not touch is made", Needs: apiSecurity, Run: protectFile},
+		{Name: "a file and a directory that administrators may not touch are made", Needs: apiSecurity, Run: protectFile},
 		{Name: "clean up", Essential: true, Run: cleanUp},
 		{Name: "nothing is left", Run: nothingIsLeft},
 		{Name: "what was there before is there again", Run: restored},

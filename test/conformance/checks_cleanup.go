@@ -12,19 +12,21 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
 
-// protectFile makes a file as the layers of containers have: nobody but the installer of Windows
-// has access. It goes all the same when the host is cleaned.
+// protectFile makes a file in a directory as the layers of containers have: nobody but the installer
+// of Windows has access to either. They go all the same when the host is cleaned.
 func protectFile(ctx context.Context, h *Host) error {
 	if err := h.upload(ctx, protectedPath, []byte("theirs")); err != nil {
 		return err
 	}
 	const account = `"NT SERVICE\TrustedInstaller"`
-	for _, line := range []string{
-		`icacls.exe "` + protectedPath + `" /inheritance:r /grant:r ` + account + `:F`,
-		`icacls.exe "` + protectedPath + `" /setowner ` + account,
-	} {
-		if out, err := h.run(ctx, line, nil); err != nil {
-			return fmt.Errorf("%s: %w\n%s", line, err, out)
+	for _, path := range []string{protectedPath, protectedDirectory} {
+		for _, line := range []string{
+			`icacls.exe "` + path + `" /inheritance:r /grant:r ` + account + `:F`,
+			`icacls.exe "` + path + `" /setowner ` + account,
+		} {
+			if out, err := h.run(ctx, line, nil); err != nil {
+				return fmt.Errorf("%s: %w\n%s", line, err, out)
+			}
 		}
 	}
 	if _, ok, err := h.content(ctx, protectedPath); err == nil && ok {

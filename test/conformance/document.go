@@ -50,7 +50,8 @@ const (
 
 	// generatedDirectory is made by programs.
 	generatedDirectory = directory + `\generated`
-	protectedPath      = generatedDirectory + `\protected`
+	protectedDirectory = generatedDirectory + `\protected`
+	protectedPath      = protectedDirectory + `\file`
 
 	// variable is what test/winhost/winservice writes down when it starts.
 	variable = "WINSERVICE"

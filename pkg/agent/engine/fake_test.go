@@ -63,6 +63,8 @@ type fake struct {
 	boots    int
 	// inUse are files that cannot be replaced, only renamed.
 	inUse map[string]bool
+	// closed are files and directories that cannot be inspected.
+	closed map[string]bool
 	// held are files that cannot be renamed either.
 	held   map[string]bool
 	atBoot []string
@@ -238,6 +240,8 @@ func (f *fake) Stat(path string) (info FileInfo, err error) {
 	err = f.call("Stat", false, func() error {
 		file, ok := f.files[fold(path)]
 		switch {
+		case f.closed[fold(path)]:
+			return errors.New("access is denied")
 		case !ok:
 		case file.Directory:
 			info = FileInfo{Kind: FileDirectory, Access: file.Access}

@@ -84,7 +84,15 @@ func (a *application) removeTree(ctx context.Context, path string) (left int, er
 	}
 	info, err := a.System.Stat(path)
 	if err != nil {
-		return 1, err
+		// Whoever may not inspect it may often remove it.
+		switch removed := a.System.Remove(path); {
+		case removed == nil:
+			return 0, nil
+		case errors.Is(removed, ErrNotEmpty):
+			info.Kind = FileDirectory
+		default:
+			return 1, err
+		}
 	}
 	if info.Kind == FileDirectory {
 		if isLayer(path) && a.System.RemoveLayer(path) == nil {

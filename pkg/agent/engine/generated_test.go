@@ -134,6 +134,21 @@ func TestGeneratedThatStays(t *testing.T) {
 	}
 }
 
+// What cannot be inspected can often be removed: that takes other rights.
+func TestGeneratedThatIsClosed(t *testing.T) {
+	b := generatedBundle(t)
+	f := newFake()
+	converge(t, f, b)
+	f.run()
+	f.closed = map[string]bool{`c:\var\lib\kubelet\pki`: true, `c:\var\lib\kubelet\pki\kubelet-client-current.pem`: true}
+	if r := engineOf(f).Cleanup(t.Context()); r.Outcome != api.OutcomeRemoved {
+		t.Fatalf("cleanup: %+v", r)
+	}
+	if got := f.left(); len(got) > 0 {
+		t.Errorf("left is %q\n%s", got, strings.Join(f.log, "\n"))
+	}
+}
+
 // A document that has no use for it any more has it removed without a cleanup.
 func TestGeneratedThatIsNoLongerWanted(t *testing.T) {
 	b := generatedBundle(t)

@@ -47,7 +47,7 @@ func inUse(err error) error {
 
 // Stat implements [engine.System].
 func (s *windowsSystem) Stat(path string) (engine.FileInfo, error) {
-	info, err := os.Lstat(path)
+	info, err := asBackup(func() (fs.FileInfo, error) { return os.Lstat(path) })
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, windows.ERROR_DIRECTORY) {
 		return engine.FileInfo{}, nil
 	}
@@ -56,7 +56,12 @@ func (s *windowsSystem) Stat(path string) (engine.FileInfo, error) {
 	}
 	out := engine.FileInfo{Kind: files.Kind(info.Mode()), Size: info.Size(), Modified: info.ModTime()}
 	if out.Kind == engine.FileRegular || out.Kind == engine.FileDirectory {
-		if out.Access, err = readAccess(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		out.Access, err = readAccess(path)
+		if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+			// What administrators may not read the rights of is not for them only.
+			out.Access, err = config.AccessInherited, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return engine.FileInfo{}, fmt.Errorf("reading the access to %s: %w", path, err)
 		}
 	}
@@ -112,7 +117,9 @@ func openShared(path string, write bool) (*os.File, error) {
 }
 
 // Names implements [engine.System].
-func (s *windowsSystem) Names(directory string) ([]string, error) { return files.Names(directory) }
+func (s *windowsSystem) Names(directory string) ([]string, error) {
+	return asBackup(func() ([]string, error) { return files.Names(directory) })
+}
 
 // securityAttributes are for creating what only administrators have access to. Nil: access is
 // inherited.
@@ -223,13 +230,13 @@ func (s *windowsSystem) MakeDirectory(path string, access config.Access) error {
 func (s *windowsSystem) Remove(path string) error {
 	for _, name := range []string{path + files.TemporarySuffix, path} {
 		err := os.Remove(name)
-		if errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) {
-			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
-		}
 		if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
 			err = removeDenied(name, err)
 		} else {
 			err = inUse(err)
+		}
+		if errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) {
+			return fmt.Errorf("%s: %w", path, engine.ErrNotEmpty)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -246,10 +253,8 @@ func removeDenied(path string, denied error) error {
 	if err != nil {
 		return err
 	}
-	for _, privilege := range []string{"SeBackupPrivilege", "SeRestorePrivilege"} {
-		if err := enablePrivilege(privilege); err != nil {
-			return errors.Join(denied, err)
-		}
+	if err := enableBackup(); err != nil {
+		return errors.Join(denied, err)
 	}
 	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 	h, err := windows.CreateFile(name, windows.DELETE, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS|windows.FILE_FLAG_OPEN_REPARSE_POINT, 0)
@@ -265,6 +270,24 @@ func removeDenied(path string, denied error) error {
 		return fmt.Errorf("%w: %w", engine.ErrInUse, err)
 	}
 	return nil
+}
+
+// asBackup does what access is denied to once more, as backup programs do it.
+func asBackup[T any](do func() (T, error)) (T, error) {
+	result, err := do()
+	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return result, err
+	}
+	if enableErr := enableBackup(); enableErr != nil {
+		return result, errors.Join(err, enableErr)
+	}
+	return do()
+}
+
+// enableBackup lets this process read and remove what administrators have no right to, where
+// files and directories are opened with FILE_FLAG_BACKUP_SEMANTICS.
+func enableBackup() error {
+	return errors.Join(enablePrivilege("SeBackupPrivilege"), enablePrivilege("SeRestorePrivilege"))
 }
 
 // RemovedAtBoot implements [engine.System].
