@@ -19,7 +19,7 @@ import (
 // twoFiles makes two programs in a directory. Wine cannot remove one of [testing.T.TempDir].
 func twoFiles(t *testing.T, from, to []byte) (string, string) {
 	t.Helper()
-	directory, err := os.MkdirTemp("", "")
+	directory, err := os.MkdirTemp("", "") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func twoFiles(t *testing.T, from, to []byte) (string, string) {
 		}
 	})
 	for i, content := range [][]byte{from, to} {
-		if err := os.WriteFile(paths[i], content, 0o700); err != nil { //nolint:gosec // it may be a program
+		if err := os.WriteFile(paths[i], content, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,7 +66,7 @@ func TestReplaceFile(t *testing.T) {
 // TestReplaceProgram: nobody waits for a program that runs.
 func TestReplaceProgram(t *testing.T) {
 	if os.Getenv("BE_A_PROGRAM") != "" {
-		_, _ = os.Stdout.Write([]byte("running"))
+		_, _ = os.Stdout.WriteString("running")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
