@@ -16,6 +16,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/csr/identity"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 )
 
 // heirPatience is for how long an instance that was deleted waits for those of its pool that were
@@ -30,8 +31,8 @@ const heirInterval = 2 * time.Second
 func heir(deleted *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstance) (found *v1alpha1.WindowsInstance, awaited bool) {
 	for i := range instances {
 		other := &instances[i]
-		if other.UID == deleted.UID || !other.DeletionTimestamp.IsZero() || other.Namespace != deleted.Namespace || poolOf(other) != poolOf(deleted) ||
-			other.CreationTimestamp.Before(&deleted.CreationTimestamp) {
+		if other.UID == deleted.UID || !other.DeletionTimestamp.IsZero() || other.Namespace != deleted.Namespace || object.PoolName(other) != object.PoolName(deleted) ||
+			other.CreationTimestamp.Before(&deleted.CreationTimestamp) || otherMachine(&deleted.Spec, &other.Spec) {
 			continue
 		}
 		switch {
@@ -46,11 +47,10 @@ func heir(deleted *v1alpha1.WindowsInstance, instances []v1alpha1.WindowsInstanc
 	return found, awaited && found == nil
 }
 
-func poolOf(instance *v1alpha1.WindowsInstance) string {
-	if instance.Spec.PoolRef == nil {
-		return ""
-	}
-	return instance.Spec.PoolRef.Name
+// otherMachine says whether the provider knows two instances as different machines: the second one
+// may have got the address of the first one, which is gone.
+func otherMachine(a, b *v1alpha1.WindowsInstanceSpec) bool {
+	return a.ProviderID != "" && b.ProviderID != "" && a.ProviderID != b.ProviderID
 }
 
 // sharesEndpoint says whether two instances are contacted at the same endpoint.
@@ -129,7 +129,7 @@ const poolIndex = "lifecycle-controller/pool"
 
 // indexPool is what [poolIndex] holds of an instance, also of one without a pool.
 func indexPool(o client.Object) []string {
-	return []string{"pool/" + poolOf(o.(*v1alpha1.WindowsInstance))} //nolint:forcetypeassert // the indexer gives what is registered
+	return []string{"pool/" + object.PoolName(o.(*v1alpha1.WindowsInstance))} //nolint:forcetypeassert // the indexer gives what is registered
 }
 
 // membersOf are the instances of the pool of an instance, itself among them, or those without one.
