@@ -79,6 +79,16 @@ func TestChaos(t *testing.T) {
 	for _, h := range c.hosts {
 		h.remove(t)
 	}
+	eventually(t, "all instances go", func() error {
+		list, err := c.instances(c.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			err = errors.Join(err, fmt.Errorf("%s is there\n%s", list.Items[i].Name, describeConditions(&list.Items[i])), c.confirm(t.Context(), &list.Items[i]))
+		}
+		return err
+	})
 	for _, h := range c.hosts {
 		h.waitGone(t)
 		h.mustBeClean(t)
@@ -205,6 +215,18 @@ func (c *chaos) cancel(t *testing.T, h *chaosHost) error {
 	return err
 }
 
+// confirm confirms that the host of an instance is to be removed, if it waits for that: more than
+// one within an hour.
+func (c *chaos) confirm(ctx context.Context, i *v1alpha1.WindowsInstance) error {
+	value := confirmationOf(i.Status.Conditions, v1alpha1.ConditionRemoved)
+	if value == "" {
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmRemovalAnnotation, value)
+	_, err := c.Windows.WindowsV1alpha1().WindowsNodePools(c.namespace).Patch(ctx, chaosPool, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
 // calm puts right what the test did: hosts are on and behave, each has an instance, and
 // nothing is paused. What somebody canceled, and what failed, is asked for once more, as
 // that is what a person would do.
@@ -226,7 +248,7 @@ func (c *chaos) calm(t *testing.T) {
 				return err
 			case i.DeletionTimestamp != nil:
 				// A host that is paused is not cleaned.
-				return errors.Join(c.setPaused(t.Context(), h, false), fmt.Errorf("the one that was deleted goes: %s\n%s", describeConditions(i), describeOperation(i)))
+				return errors.Join(c.setPaused(t.Context(), h, false), c.confirm(t.Context(), i), fmt.Errorf("the one that was deleted goes: %s\n%s", describeConditions(i), describeOperation(i)))
 			}
 			return c.setPaused(t.Context(), h, false)
 		})

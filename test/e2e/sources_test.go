@@ -102,7 +102,7 @@ func (m *instancesMap) clean() {
 			return // the instances go before it
 		}
 		if err == nil {
-			if value := confirmationOf(pool); value != "" {
+			if value := confirmationOf(pool.Status.Conditions, v1alpha1.ConditionSourceSynced); value != "" {
 				confirm := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.ConfirmRemovalAnnotation, value)
 				_, err = pools.Patch(ctx, sourceName, types.MergePatchType, confirm, metav1.PatchOptions{})
 			}
@@ -116,9 +116,9 @@ func (m *instancesMap) clean() {
 	}
 }
 
-// confirmationOf is the value that the command in the condition of a pool sets, empty if it asks nothing.
-func confirmationOf(pool *v1alpha1.WindowsNodePool) string {
-	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
+// confirmationOf is the value that the command in a condition sets, empty if it asks nothing.
+func confirmationOf(conditions []metav1.Condition, conditionType string) string {
+	condition := meta.FindStatusCondition(conditions, conditionType)
 	if condition == nil {
 		return ""
 	}

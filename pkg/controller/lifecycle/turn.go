@@ -139,8 +139,12 @@ func question(limit ration.Limit, pool *v1alpha1.WindowsNodePool, waiting []*v1a
 		names[i] = instance.Name
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("The instance was deleted, and its host is not removed before somebody confirms it. To confirm it for all %d hosts that wait in the pool: %s\nThey are %s. %s",
-		len(waiting), confirm.Command(client.ObjectKeyFromObject(pool), waiting), message.Enumerate(names, maxNamed), limit)
+	command := confirm.Command(client.ObjectKeyFromObject(pool), waiting)
+	text := fmt.Sprintf("To confirm it: %s\n", command)
+	if len(waiting) > 1 {
+		text = fmt.Sprintf("To confirm it for all %d hosts that wait in the pool: %s\nThey are %s. ", len(waiting), command, message.Enumerate(names, maxNamed))
+	}
+	return fmt.Sprintf("The instance was deleted, and its host is not removed before somebody confirms it. %s%s", text, limit)
 }
 
 // fromSource says whether a ConfigMap or a MachineSet has the instance, or had it.
