@@ -53,7 +53,7 @@ func (e *execution) cancel(ctx context.Context) error {
 	switch {
 	case deleted(e.instance):
 		message = "Canceled because the WindowsInstance is being deleted."
-	case restored(e.instance):
+	case e.restored():
 		message = "Canceled because it was requested before the WindowsInstance was created: it comes from a backup."
 	}
 	note, err := e.undo(ctx)

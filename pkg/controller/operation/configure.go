@@ -62,7 +62,7 @@ func (e *execution) planConfiguration(ctx context.Context) (result, error) {
 		}
 	}
 	impact := planImpact(plan)
-	if impact == v1alpha1.ImpactReboot {
+	if impact == v1alpha1.ImpactReboot && (again || e.operation().Node == nil) { // others ask when they have their slot
 		if err := e.ensureNobodyAtWork(ctx); err != nil {
 			return result{}, err
 		}
@@ -235,6 +235,9 @@ func (e *execution) apply(ctx context.Context) (result, error) {
 		if lost, err := e.takeSlot(ctx); err != nil || lost != "" {
 			return planAgain(lost), err
 		}
+	}
+	if err := e.ensureRestartable(ctx); err != nil {
+		return result{}, err
 	}
 	allow := config.Impact(e.operation().Impact)
 	done, err := e.configureHost(ctx, "Configuring the host.", allow)

@@ -106,7 +106,24 @@ func TestConfigure(t *testing.T) {
 			name: "somebody works on a host that has to be restarted", set: func(f *fixture, _ *scriptedConfiguration) {
 				f.host.impact, f.host.needsReboot, f.host.sessions = config.ImpactReboot, 1, []api.Session{{ID: 3, User: `W\bob`}}
 			},
+			want: failed, wantSteps: "SSSS SkSFk kkkk kkkkk", wantMessage: []string{`W\bob (session 3)`},
+		},
+		{
+			name: "somebody works on a host that is no node yet", change: withoutNode, set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsReboot, f.host.sessions, f.host.is = config.ImpactReboot, 1, []api.Session{{ID: 3, User: `W\bob`}}, ""
+			},
 			want: failed, wantSteps: "SSSS Fkkkk kkkk kkkkk", wantMessage: []string{`W\bob (session 3)`},
+		},
+		{
+			name: "somebody logs on to a host that has to be restarted while its pods leave", set: func(f *fixture, _ *scriptedConfiguration) {
+				f.host.impact, f.host.needsReboot = config.ImpactReboot, 1
+				f.drain.meanwhile = func() {
+					f.host.mu.Lock()
+					defer f.host.mu.Unlock()
+					f.host.sessions = []api.Session{{ID: 3, User: `W\bob`}}
+				}
+			},
+			want: failed, wantSteps: "SSSS SkSSS Fkkk kkkkk", wantMessage: []string{`W\bob (session 3)`}, wantDrains: 1,
 		},
 		{
 			name: "somebody works on a host that is not restarted", set: func(f *fixture, _ *scriptedConfiguration) {

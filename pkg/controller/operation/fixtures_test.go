@@ -235,18 +235,22 @@ type scriptedDrain struct {
 	mu      sync.Mutex
 	reports []drain.Progress
 	// block has the drain wait for the end of its context after the reports.
-	block   bool
-	err     error
-	runs    int
-	options drain.Options
+	block     bool
+	meanwhile func() // called while pods leave
+	err       error
+	runs      int
+	options   drain.Options
 }
 
 func (d *scriptedDrain) Run(ctx context.Context, _ string, o drain.Options, report func(drain.Progress)) error {
 	d.mu.Lock()
 	d.runs++
 	d.options = o
-	reports, block, err := d.reports, d.block, d.err
+	reports, block, err, meanwhile := d.reports, d.block, d.err, d.meanwhile
 	d.mu.Unlock()
+	if meanwhile != nil {
+		meanwhile()
+	}
 	for _, p := range reports {
 		report(p)
 	}

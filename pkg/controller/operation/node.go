@@ -47,6 +47,9 @@ func (e *execution) cordon(ctx context.Context) (result, error) {
 			return planAgain(lost), err
 		}
 	}
+	if err := e.ensureRestartable(ctx); err != nil {
+		return result{}, err
+	}
 	if err := e.ensureWanted(ctx); err != nil {
 		return result{}, err
 	}

@@ -55,6 +55,16 @@ func (e *execution) ensureNobodyAtWork(ctx context.Context) error {
 	return nil
 }
 
+// ensureRestartable finds out, before the pods of a host leave and once more before it is changed,
+// that Windows would refuse the restart that a configuration needs. The host may have waited for
+// hours since it was planned. After its first change it is too late.
+func (e *execution) ensureRestartable(ctx context.Context) error {
+	if op := e.operation(); op.Type != v1alpha1.OperationReconfigure || op.Impact != v1alpha1.ImpactReboot || op.HostChanged {
+		return nil
+	}
+	return e.ensureNobodyAtWork(ctx)
+}
+
 // blame says what could not be done, unless it is ctx that ended.
 func (e *execution) blame(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {

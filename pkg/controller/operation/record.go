@@ -29,14 +29,16 @@ func (e *execution) operation() *v1alpha1.Operation { return e.instance.Status.O
 // unwanted says whether the operation is to end early: somebody asked for that,
 // its instance is being deleted, after which its host is only removed, or it is that of a backup.
 func (e *execution) unwanted() bool {
-	return e.operation().CancelRequestedAt != nil || deleted(e.instance) || restored(e.instance)
+	return e.operation().CancelRequestedAt != nil || deleted(e.instance) || e.restored()
 }
 
 // restored says whether the operation was requested long before its instance was created: it comes
 // from a backup, and whoever asked for it did not want it to happen now. The hour is for clocks
-// that differ, and for a backup that is restored at once.
-func restored(instance *v1alpha1.WindowsInstance) bool {
-	return instance.Status.Operation.RequestedAt.Add(time.Hour).Before(instance.CreationTimestamp.Time)
+// that differ, and for a backup that is restored at once. An instance that was created in the future,
+// by a clock that was wrong, says nothing.
+func (e *execution) restored() bool {
+	created := e.instance.CreationTimestamp.Time
+	return !created.After(e.clock.Now()) && e.operation().RequestedAt.Add(time.Hour).Before(created)
 }
 
 // deleted says whether the operation of an instance is in vain as that is being deleted.

@@ -250,9 +250,10 @@ func TestRemoveKeepsToItsNode(t *testing.T) {
 // TestRestored: an operation that comes with the status of a backup is not carried out.
 func TestRestored(t *testing.T) {
 	t.Parallel()
+	restoredAt := time.Now().Add(-time.Minute)
 	restoredAfter := func(d time.Duration) change {
 		return func(i *v1alpha1.WindowsInstance) {
-			i.CreationTimestamp = metav1.NewTime(time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC))
+			i.CreationTimestamp = metav1.NewTime(restoredAt)
 			i.Status.Operation.RequestedAt = metav1.NewTime(i.CreationTimestamp.Add(-d))
 		}
 	}
@@ -266,6 +267,10 @@ func TestRestored(t *testing.T) {
 			op := i.Status.Operation
 			op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, &op.RequestedAt, newSteps(plan(op, true))
 		}}, v1alpha1.OperationCanceled},
+		{"of an instance that was made in the future, by a clock that was wrong", []change{func(i *v1alpha1.WindowsInstance) {
+			i.CreationTimestamp = metav1.NewTime(restoredAt.Add(72 * time.Hour))
+			i.Status.Operation.RequestedAt = metav1.NewTime(restoredAt)
+		}}, v1alpha1.OperationSucceeded},
 		{"of a clock that differs", []change{restoredAfter(time.Minute)}, v1alpha1.OperationSucceeded},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
