@@ -97,7 +97,7 @@ func (s snapshot) inherit() (action, bool) {
 		return action{
 			do: doHandOver, event: normal(eventLeft, "The host was not touched, because instance %s represents it from now on.", s.heir.Name),
 		}, true
-	case s.wanted:
+	case s.wanted && s.paused == "" && s.answers(removal):
 		return action{
 			do: doRelease, event: normal(eventLeft, "The host was not touched, because its source asks for it again. The instance that follows takes it over without disturbing it."),
 		}, true
@@ -112,6 +112,16 @@ func (s snapshot) inherit() (action, bool) {
 		}, true
 	}
 	return action{}, false
+}
+
+// answers says whether the host of an instance that was deleted answered when it was asked last.
+// Only then can the instance that follows take the host over: one that knows nothing of its host
+// goes without a trace if it is deleted before it has reached it.
+func (s snapshot) answers(removal *v1alpha1.Operation) bool {
+	if removal == nil {
+		return meta.IsStatusConditionTrue(s.instance.Status.Conditions, v1alpha1.ConditionAuthenticated)
+	}
+	return !removal.HostUnreached()
 }
 
 // actionable is since when something can be done about the host of an instance that was deleted:
@@ -143,7 +153,7 @@ func membersOf(ctx context.Context, cache client.Reader, instance *v1alpha1.Wind
 }
 
 // Superseded says why the host of an instance that was deleted is not to be removed although that
-// was recorded, empty if it is. It is asked right before a removal begins. cache has the indexes of
+// was recorded, empty if it is. It is asked right before a removal does anything. cache has the indexes of
 // [SetupWithManager].
 func Superseded(ctx context.Context, cache client.Reader, wanted WantedFunc, instance *v1alpha1.WindowsInstance) (string, error) {
 	if again, err := wanted(ctx, instance); err != nil || again {

@@ -224,8 +224,9 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// An entry is put back while the host of its instance cannot be reached to be removed: the object
-// goes, so that the next one of its name can have the host, and the host and its Node stay.
+// An entry is put back while the host of its instance cannot be reached to be removed: as soon as
+// it answers the object goes, so that the next one of its name can have the host, and the host
+// and its Node stay.
 func TestPutBack(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "win-1", UID: "1"}}
 	f := newFixture(t, member("win-1", "10.0.0.5", held, inspected, has(revision1), sourced, func(i *v1alpha1.WindowsInstance) {
@@ -243,11 +244,17 @@ func TestPutBack(t *testing.T) {
 	f.clock.Step(removeBackoff.Duration)
 	f.settle()
 	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepFailed)))
-	if got := f.settle().RequeueAfter; got != returnInterval {
-		t.Errorf("it is looked again after %s", got)
-	}
-	f.told()
 	back = true
+	if got := f.settle().RequeueAfter; got != 2*removeBackoff.Duration {
+		t.Errorf("it is tried again after %s", got)
+	}
+	if f.get() == nil {
+		t.Fatal("the object is gone, and the next one could not reach its host")
+	}
+	f.clock.Step(2 * removeBackoff.Duration)
+	f.settle()
+	f.told()
+	f.become(finish(failed, f.clock.Now(), at(v1alpha1.StepConnect, v1alpha1.StepSucceeded)))
 	f.settle()
 	f.expectTold("HostLeft")
 	if f.get() != nil {

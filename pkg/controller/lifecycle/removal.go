@@ -27,10 +27,6 @@ const (
 // removeBackoff is between attempts to clean a host that fail.
 var removeBackoff = wait.Backoff{Duration: 30 * time.Second, Factor: 2, Cap: 10 * time.Minute}
 
-// returnInterval is how often it is looked whether the source of a host that cannot be removed at
-// the moment asks for it again.
-const returnInterval = 20 * time.Second
-
 // remove decides about a host whose instance was deleted.
 func (s snapshot) remove() action {
 	if !s.held() {
@@ -165,9 +161,6 @@ func (s snapshot) hold(reason, message string, again time.Time) action {
 		if again.IsZero() || deadline.Before(again) {
 			again = deadline
 		}
-	}
-	if soon := s.now.Add(returnInterval); fromSource(s.instance) && (again.IsZero() || soon.Before(again)) {
-		again = soon
 	}
 	parts = append(parts, fmt.Sprintf("To give the host up now and leave everything on it (needs the verb %s on %s.%s): "+
 		`kubectl patch windowsinstance %s -n %s --type=merge -p '{"spec":{"removal":{"policy":"Abandon"}}}'`,

@@ -97,7 +97,7 @@ func removalsOf(members []v1alpha1.WindowsInstance, now time.Time) removals {
 			q.Remove = append(q.Remove, member)
 		case removal != nil:
 			q.Leaving[member.Name] = true
-			if unreached(&member.Status) {
+			if ration.Unreached(&member.Status) {
 				q.Unreached++
 			} else if removal.Active() {
 				q.busy = true
@@ -111,16 +111,6 @@ func removalsOf(members []v1alpha1.WindowsInstance, now time.Time) removals {
 		return strings.Compare(a.Name, b.Name)
 	})
 	return q
-}
-
-// unreached says whether a host that is to be removed does not answer, also while that is tried again.
-func unreached(status *v1alpha1.WindowsInstanceStatus) bool {
-	for _, o := range status.Operations() {
-		if o.Type == v1alpha1.OperationRemove && (o.HostUnreached() || !o.Untouched()) {
-			return o.HostUnreached()
-		}
-	}
-	return false
 }
 
 // oneByOne has the first one go when no other does. What is tried again later lets others pass.

@@ -191,15 +191,7 @@ func (e *execution) refusal(ctx context.Context) (string, error) {
 	if field := object.PausedBy(e.instance, pool); field != "" {
 		return fmt.Sprintf("%s is true, so the controller does nothing on the host. Set it to false, and ask again.", field), nil
 	}
-	if e.operation().Type != v1alpha1.OperationRemove || e.Superseded == nil {
-		return "", nil
-	}
-	var why string
-	err := retryAPI(ctx, e.clock, "Asking whether the host is still to be removed", isFinal, func() (err error) {
-		why, err = e.Superseded(ctx, e.instance)
-		return err
-	})
-	return why, err
+	return "", nil
 }
 
 // findNode returns the Node that the status names as it is now, nil if there is none.
@@ -278,7 +270,10 @@ func (e *execution) step(ctx, cancelable context.Context, name string) error {
 	}); err != nil {
 		return err
 	}
-	if done.enough {
+	switch {
+	case done.refusal != "":
+		return e.conclude(ctx, v1alpha1.OperationFailed, done.refusal)
+	case done.enough:
 		return e.conclude(ctx, v1alpha1.OperationSucceeded, done.message)
 	}
 	return nil

@@ -33,7 +33,7 @@ type Options struct {
 	// has changed. Hosts without a Node need none, nor does what people ask for. Required.
 	Restarts Slots
 	// Superseded says why the host of an instance that was deleted is not to be removed any more,
-	// empty if it is. It is asked right before a removal begins. Nil: it always is.
+	// empty if it is. It is asked when the host has answered, before anything is done. Nil: it always is.
 	Superseded func(ctx context.Context, instance *v1alpha1.WindowsInstance) (string, error)
 	// Leads says whether this process still is the one that works, by what is in the cluster
 	// now. One that was stopped for a while goes on without knowing that another one has

@@ -43,6 +43,9 @@ type result struct {
 	skipped bool
 	// enough: the operation has succeeded without the steps that follow.
 	enough bool
+	// refusal is why the operation has failed with this step, which did what it should. Empty: it
+	// has not.
+	refusal string
 	// skips has which of the steps that follow are not needed, and why.
 	skips map[string]string
 	// node is what the operation works on from now on. It is recorded together with the end

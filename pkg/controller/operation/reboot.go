@@ -35,7 +35,9 @@ func (e *execution) connect(ctx context.Context) (result, error) {
 	r := result{message: "The host answers, its key is the trusted one, and it accepts our credentials."}
 	switch op := e.operation(); {
 	case op.Type == v1alpha1.OperationRemove:
-		r.skips, err = e.claim(ctx)
+		if r.refusal, err = e.superseded(ctx); err == nil && r.refusal == "" {
+			r.skips, err = e.claim(ctx)
+		}
 	case op.Type == v1alpha1.OperationReboot && rebootMode(op) == v1alpha1.RebootGraceful:
 		err = e.ensureNobodyAtWork(ctx)
 	}

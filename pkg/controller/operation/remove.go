@@ -43,6 +43,19 @@ func (e *execution) claim(ctx context.Context) (map[string]string, error) {
 	return map[string]string{v1alpha1.StepCordon: why, v1alpha1.StepDrain: why, v1alpha1.StepDeleteNode: why}, nil
 }
 
+// superseded says why the host is not to be removed any more, empty if it is. A host that does not
+// answer is not asked about: whoever follows could not take it over.
+func (e *execution) superseded(ctx context.Context) (why string, err error) {
+	if e.Superseded == nil {
+		return "", nil
+	}
+	err = retryAPI(ctx, e.clock, "Asking whether the host is still to be removed", isFinal, func() (err error) {
+		why, err = e.Superseded(ctx, e.instance)
+		return err
+	})
+	return why, err
+}
+
 // cleanup takes everything of ours off the host and puts back what was there before.
 func (e *execution) cleanup(ctx context.Context) (result, error) {
 	if err := e.ensureWanted(ctx); err != nil {

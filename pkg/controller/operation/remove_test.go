@@ -129,7 +129,7 @@ func TestRemove(t *testing.T) {
 		{
 			name: "another instance has the host by now", want: failed, wantNode: "uid-of-node", wantIs: "old",
 			set:         func(f *fixture) { f.superseded = "Instance new has it." },
-			wantSteps:   "Connect=Skipped Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
+			wantSteps:   "Connect=Succeeded Cordon=Skipped Drain=Skipped Cleanup=Skipped Restart=Skipped Boot=Skipped DeleteNode=Skipped Forget=Skipped",
 			wantMessage: []string{"Instance new has it."},
 		},
 		{

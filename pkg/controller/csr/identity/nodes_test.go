@@ -316,10 +316,21 @@ func TestPrecedes(t *testing.T) {
 			i.Namespace, i.CreationTimestamp = namespace, metav1.NewTime(testNow.Add(-age))
 		})
 	}
+	configured := func(i *v1alpha1.WindowsInstance, addresses ...string) *v1alpha1.WindowsInstance {
+		i.Status.Addresses = addresses
+		i.Status.History = []v1alpha1.Operation{{Type: v1alpha1.OperationReconfigure, HostChanged: true}}
+		return i
+	}
+	named := func(i *v1alpha1.WindowsInstance, address string) *v1alpha1.WindowsInstance {
+		i.Spec.Address, i.Status.Addresses = address, nil
+		return i
+	}
 	tests := []struct {
 		name          string
 		first, second *v1alpha1.WindowsInstance
 	}{
+		{"configured before home", configured(at("a", "a", time.Hour), "10.1.42.7"), named(at("home", "z", 0), "10.1.42.7")},
+		{"home before one whose name has the address of another host as well", named(at("home", "z", 0), "10.1.42.7"), configured(at("a", "a", time.Hour), "10.1.42.8", "10.1.42.7")},
 		{"home before age", at("home", "z", 0), at("a", "a", time.Hour)},
 		{"age before name", at("z", "z", time.Hour), at("a", "a", 0)},
 		{"name before namespace", at("z", "a", 0), at("a", "b", 0)},

@@ -50,8 +50,10 @@ func keeps(instance, other *v1alpha1.WindowsInstance) bool {
 	if !instance.Status.MayHaveChangedHost() {
 		return false
 	}
-	named := OfInstance(other)
-	return instance.Status.SameHost(&other.Status) || slices.ContainsFunc(instance.Status.Addresses, func(address string) bool {
-		return slices.Contains(named, addressIdentity(address))
-	})
+	if instance.Status.SameHost(&other.Status) {
+		return true
+	}
+	// A name with several addresses does not say which of them is that of its host.
+	addresses := instance.Status.Addresses
+	return len(addresses) == 1 && slices.Contains(OfInstance(other), addressIdentity(addresses[0]))
 }

@@ -177,3 +177,13 @@ func (l Limit) Expiry(records []v1alpha1.PoolRemoval) time.Time {
 	}
 	return records[0].Time.Add(l.Window)
 }
+
+// Unreached says whether a host that is to be removed does not answer, also while that is tried again.
+func Unreached(status *v1alpha1.WindowsInstanceStatus) bool {
+	for _, o := range status.Operations() {
+		if o.Type == v1alpha1.OperationRemove && (o.HostUnreached() || !o.Untouched()) {
+			return o.HostUnreached()
+		}
+	}
+	return false
+}

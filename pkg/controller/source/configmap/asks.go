@@ -19,7 +19,7 @@ import (
 func Asks(ctx context.Context, live client.Reader, o Options, instance *v1alpha1.WindowsInstance) (bool, error) {
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	key, ok := entryOf(instance, configMap)
-	if !ok {
+	if !ok || instance.Namespace != configMap.Namespace {
 		return false, nil
 	}
 	cm, err := object.Get(ctx, live, configMap, &corev1.ConfigMap{})

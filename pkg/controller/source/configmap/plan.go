@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 )
 
 // binaryProblem is what is wrong with everything in binaryData.
@@ -99,7 +100,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		switch {
 		case deleted(instance):
 			p.leaving[name] = true
-			if removal := instance.Status.NewestOperation(v1alpha1.OperationRemove); removal != nil && removal.HostUnreached() {
+			if ration.Unreached(&instance.Status) {
 				p.unreached++
 			}
 		case wanted[name]:

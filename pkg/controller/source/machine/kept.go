@@ -55,7 +55,7 @@ func keptCondition(instance *v1alpha1.WindowsInstance) metav1.Condition {
 		ObservedGeneration: instance.Generation,
 		Message: fmt.Sprintf("Machine %s has no label %s any more. The host stays as it is, and the instance no longer follows the Machine. "+
 			"To undo that: kubectl label machines.machine.openshift.io %s %s --overwrite. "+
-			"To remove the host: kubectl annotate wi %s %s- && kubectl delete wi %s",
-			client.ObjectKeyFromObject(instance), label, of, label, of, v1alpha1.SourceAnnotation, of),
+			"To remove the host: kubectl annotate wi %s %s- && kubectl patch wi %s --type=merge -p '%s' && kubectl delete wi %s",
+			client.ObjectKeyFromObject(instance), label, of, label, of, v1alpha1.SourceAnnotation, of, `{"spec":{"removal":{"afterSeconds":null}}}`, of),
 	}
 }

@@ -350,7 +350,7 @@ func TestLabelTakenOff(t *testing.T) {
 		}
 		if c := condition(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonLabelRemoved ||
 			!strings.Contains(c.Message, "kubectl label machines.machine.openshift.io m -n openshift-machine-api machine.openshift.io/os-id=Windows --overwrite") ||
-			!strings.Contains(c.Message, "kubectl annotate wi m -n openshift-machine-api windows.openshift.io/source- && kubectl delete wi m -n openshift-machine-api") {
+			!strings.Contains(c.Message, "kubectl annotate wi m -n openshift-machine-api windows.openshift.io/source- && kubectl patch wi m -n openshift-machine-api --type=merge -p '{\"spec\":{\"removal\":{\"afterSeconds\":null}}}' && kubectl delete wi m -n openshift-machine-api") {
 			t.Errorf("condition %+v", c)
 		}
 		if len(f.events.Events) != 1 {
