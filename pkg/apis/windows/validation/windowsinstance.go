@@ -16,12 +16,14 @@ import (
 	"unicode"
 
 	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
+	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
 
 // ValidateWindowsInstance checks a new instance. Ranges, lengths and required
@@ -42,8 +44,25 @@ func ValidateWindowsInstanceUpdate(instance, old *windows.WindowsInstance) field
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "nodeName"), fmt.Sprintf(
 			"cannot be changed while the host is Node %s: a Node keeps its name; delete the instance, and create it again with the new name when the host was cleaned", node.Name)))
 	}
+	errs = append(errs, validateLeaving(instance, old)...)
 	spec := field.NewPath("spec")
 	return append(errs, added(validateInstanceSpec(&instance.Spec, spec), validateInstanceSpec(&old.Spec, spec))...)
+}
+
+// validateLeaving keeps an instance that is being deleted from escaping the limit of removals: that
+// is the limit of its pool, and removals that a source asked for have passed it before.
+func validateLeaving(instance, old *windows.WindowsInstance) field.ErrorList {
+	if old.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	var errs field.ErrorList
+	if source := instance.Annotations[v1alpha1.SourceAnnotation]; source != "" && source != old.Annotations[v1alpha1.SourceAnnotation] {
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.SourceAnnotation), "cannot be set while the instance is being deleted"))
+	}
+	if !equality.Semantic.DeepEqual(instance.Spec.PoolRef, old.Spec.PoolRef) {
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "poolRef"), "cannot be changed while the instance is being deleted"))
+	}
+	return errs
 }
 
 // ValidateWindowsInstanceStatusUpdate checks a changed status.

@@ -173,6 +173,40 @@ func TestValidateWindowsInstanceUpdateNodeName(t *testing.T) {
 	}
 }
 
+// TestValidateWindowsInstanceUpdateLeaving: an instance that is being deleted does not get past the
+// limit of removals by saying that its source has deleted it, or by leaving its pool.
+func TestValidateWindowsInstanceUpdateLeaving(t *testing.T) {
+	const source = "windows.openshift.io/source"
+	for _, test := range []struct {
+		name    string
+		leaving bool
+		edit    func(*windows.WindowsInstance)
+		want    []string
+	}{
+		{"a source, of one that stays", false, func(i *windows.WindowsInstance) { i.Annotations = map[string]string{source: "x"} }, nil},
+		{"a pool, of one that stays", false, func(i *windows.WindowsInstance) { i.Spec.PoolRef = nil }, nil},
+		{"a source", true, func(i *windows.WindowsInstance) { i.Annotations = map[string]string{source: "x"} }, []string{"Forbidden metadata.annotations[windows.openshift.io/source]"}},
+		{"no source any more", true, func(i *windows.WindowsInstance) { i.Annotations = nil }, nil},
+		{"no pool any more", true, func(i *windows.WindowsInstance) { i.Spec.PoolRef = nil }, []string{"Forbidden spec.poolRef"}},
+		{"another pool", true, func(i *windows.WindowsInstance) { i.Spec.PoolRef = &windows.PoolReference{Name: "q"} }, []string{"Forbidden spec.poolRef"}},
+		{"given up", true, func(i *windows.WindowsInstance) {
+			i.Spec.Removal = &windows.RemovalOptions{Policy: windows.RemovalPolicy("Abandon")}
+		}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := validInstance()
+			old.ResourceVersion, old.Spec.PoolRef = "1", &windows.PoolReference{Name: "p"}
+			old.Annotations = map[string]string{source: "was"}
+			if test.leaving {
+				old.DeletionTimestamp, old.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"windows.openshift.io/host"}
+			}
+			changed := old.DeepCopy()
+			test.edit(changed)
+			check(t, test.want, ValidateWindowsInstanceUpdate(changed, old))
+		})
+	}
+}
+
 func TestValidateWindowsInstanceStatusUpdate(t *testing.T) {
 	good := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}
 	with := func(change func(*metav1.Condition)) metav1.Condition {
