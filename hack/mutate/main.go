@@ -3,7 +3,7 @@
 
 // Command mutate tells which mistakes the unit tests of a package would not notice:
 //
-//	go run ./hack/mutate [-argued FILE] [-out DIR] [-minimum PERCENT] PACKAGE...
+//	go run ./hack/mutate [-argued FILE] [-out DIR] [-minimum PERCENT] [-every N] PACKAGE...
 //
 // It makes one small mistake after the other in the code of the package and runs the tests beside it. A
 // mistake is killed when a test fails, and survives otherwise. The kinds are
@@ -23,6 +23,8 @@
 // The package is compiled once, with all mistakes in it, each behind a switch; the tree is not touched. Only the tests
 // that reach a mistake run for it. What was found is kept in DIR, one table for each package, so
 // that a run that was ended continues, and that after a change of tests only the survivors run again.
+//
+// With -every N only each Nth mistake is tried, for packages whose tests take long.
 //
 // FILE argues for mistakes that change nothing that a test could observe, one a line: the file,
 // the mistake as it is listed, and the reason, with " | " between them.
@@ -67,8 +69,12 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 	arguedFile := flags.String("argued", "hack/mutate/argued.txt", "file with survivors that no test can notice")
 	dir := flags.String("out", "_output/mutate", "directory for the tables")
 	minimum := flags.Int("minimum", 0, "fail when less than so many percent are killed")
+	every := flags.Int("every", 1, "try only each Nth mistake")
 	if err := flags.Parse(arguments); err != nil {
 		return err
+	}
+	if *every < 1 {
+		return errors.New("-every: want 1 or more")
 	}
 	argued, err := readArgued(*arguedFile)
 	if err != nil {
@@ -86,7 +92,7 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 		if len(pkg.GoFiles) == 0 {
 			continue
 		}
-		results, invalid, err := mutatePackage(ctx, pkg, *dir)
+		results, invalid, err := mutatePackage(ctx, pkg, *dir, *every)
 		if err != nil {
 			return fmt.Errorf("%s: %w", pkg.ImportPath, err)
 		}
@@ -106,7 +112,7 @@ func run(ctx context.Context, arguments []string, out io.Writer) error {
 			}
 		}
 		for key, used := range argued {
-			if place, _, _ := strings.Cut(key, " | "); !used && filepath.Join(pkg.Module.Dir, filepath.Dir(place)) == pkg.Dir {
+			if place, _, _ := strings.Cut(key, " | "); !used && *every == 1 && filepath.Join(pkg.Module.Dir, filepath.Dir(place)) == pkg.Dir {
 				return fmt.Errorf("%s: no mutant survives as %q: remove the line", *arguedFile, key)
 			}
 		}
@@ -156,8 +162,8 @@ type result struct {
 	state string
 }
 
-// mutatePackage returns how all mutants of the package ended, and how many did not compile.
-func mutatePackage(ctx context.Context, pkg source, dir string) ([]result, int, error) {
+// mutatePackage returns how each Nth mutant of the package ended, and how many of all did not compile.
+func mutatePackage(ctx context.Context, pkg source, dir string, every int) ([]result, int, error) {
 	code, err := pkg.digest(pkg.GoFiles...)
 	if err != nil {
 		return nil, 0, err
@@ -192,7 +198,10 @@ func mutatePackage(ctx context.Context, pkg source, dir string) ([]result, int, 
 	}
 	var results []result
 	var reach *reach
-	for _, m := range mutants {
+	for i, m := range mutants {
+		if i%every != 0 {
+			continue
+		}
 		state, ok := known[row(m)]
 		if !ok {
 			if reach == nil {

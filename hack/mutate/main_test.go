@@ -122,6 +122,11 @@ all: 52.6% killed (10 of 19)
 		t.Errorf("%v: %s", err, d)
 	}
 
+	got, err = mutate("-every", "7")
+	if want := "all: 66.7% killed (2 of 3)\n"; err != nil || !strings.HasSuffix(got, want) {
+		t.Errorf("each seventh: %v, got %s, want %s", err, got, want)
+	}
+
 	// Another test kills three. What was killed before is not tried again.
 	write("asked_test.go", `package guards
 
