@@ -151,6 +151,8 @@ type application struct {
 	// leave says which items are left as they are while repairing, and completes their reason. Nil: none.
 	leave   func(*api.Item) bool
 	started int
+	// stopped are the services that ran and were told to stop.
+	stopped []string
 	// discarded are the paths of files that were in use, by where they are in the trash.
 	discarded map[string]string
 	// staying are files that are in use where they are, and removed at the next boot.
@@ -380,13 +382,50 @@ func (s *step) phase() phase {
 
 // execute does the steps of the plan.
 func (a *application) execute(ctx context.Context) error {
-	if err := a.doPhase(ctx, phasePrerequisites); err != nil {
+	err := a.doPhase(ctx, phasePrerequisites)
+	if err != nil && !a.repairing {
 		return err
 	}
 	if a.Reboot != nil && !a.cleaningUp {
 		a.result.Outcome, a.result.Reboot = api.OutcomeRebootRequired, a.Reboot.Reasons
-		return a.save()
+		return errors.Join(err, a.save())
 	}
+	if err == nil {
+		err = a.changeFiles(ctx)
+	}
+	if err != nil && !a.repairing {
+		return err
+	}
+	// A repair that fails leaves no service stopped: nobody is told to try again.
+	if err = errors.Join(err, a.runServices(ctx)); err != nil {
+		return err
+	}
+	return a.doPhase(ctx, phaseLast)
+}
+
+// inVain returns the items for which services were stopped in vain. If the services did not stop,
+// these are all.
+func (a *application) inVain() []api.Item {
+	if len(a.stopped) == 0 {
+		return nil
+	}
+	var failed, all []api.Item
+	for _, s := range a.plan.steps {
+		if s.failed {
+			failed = append(failed, s.Item)
+		}
+		if !s.done {
+			all = append(all, s.Item)
+		}
+	}
+	if len(failed) > 0 {
+		return failed
+	}
+	return all
+}
+
+// changeFiles stops services and does what needs them stopped.
+func (a *application) changeFiles(ctx context.Context) error {
 	for _, name := range a.plan.Restarts {
 		if err := a.stop(ctx, name); err != nil {
 			return err
@@ -400,13 +439,7 @@ func (a *application) execute(ctx context.Context) error {
 	if err := a.doPhase(ctx, phaseFiles); err != nil {
 		return err
 	}
-	if err := a.lateNetworks(ctx); err != nil {
-		return err
-	}
-	if err := a.runServices(ctx); err != nil {
-		return err
-	}
-	return a.doPhase(ctx, phaseLast)
+	return a.lateNetworks(ctx)
 }
 
 // lateNetworks removes networks that a service created after the host was inspected and before
@@ -449,6 +482,7 @@ func (a *application) do(ctx context.Context, s *step) error {
 	e := api.Event{Step: a.started, Steps: len(a.plan.steps), Item: s.Item.String(), State: api.EventStarted, Message: s.Reason}
 	a.emit(e)
 	if err := a.perform(ctx, s); err != nil {
+		s.failed = true
 		err = fmt.Errorf("%s: %w", s.Item, err)
 		e.State, e.Message = api.EventFailed, err.Error()
 		a.emit(e)

@@ -65,6 +65,24 @@ func (k *keeper) check(ctx context.Context) {
 	}
 }
 
+// settle takes what was left, and what was wrong, out of the recorded drift of a revision: others
+// have put it right.
+func (k *keeper) settle(revision string) error {
+	drift, err := readDrift(k.System)
+	if err != nil || drift == nil || drift.Revision != revision || len(drift.Left) == 0 && drift.Error == "" {
+		return err
+	}
+	drift.Left, drift.Error = nil, ""
+	text, err := json.Marshal(drift)
+	if err == nil {
+		err = k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
+	}
+	if err != nil {
+		return fmt.Errorf("write the drift: %w", err)
+	}
+	return nil
+}
+
 // repair holds the lock of the host while it repairs it, rotates its logs and makes its routes.
 func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	release, err := k.System.Lock(Owner{PID: os.Getpid(), Command: commandRun, Since: k.now()})
@@ -84,7 +102,9 @@ func (k *keeper) repair(ctx context.Context) (drift api.Drift, err error) {
 	// Also on a host that is half way, which may stay so for long: its programs run on.
 	err = errors.Join(k.rotateLogs(&bundle.Document), k.ensureRoutes(ctx, &bundle.Document))
 	if st.Applying == "" {
-		err = errors.Join(err, k.heal(ctx, st, bundle, &drift))
+		if err = errors.Join(err, k.heal(ctx, st, bundle, &drift)); err == nil && len(drift.Repaired)+len(drift.Left) == 0 {
+			err = k.settle(drift.Revision)
+		}
 	}
 	return drift, err
 }
@@ -105,6 +125,6 @@ func (k *keeper) heal(ctx context.Context, st *store, bundle *config.Bundle, dri
 		err = a.execute(ctx)
 	}
 	drift.Repaired = a.result.Changed
-	k.repairs.record(drift.Repaired, k.now())
+	k.repairs.record(drift.Repaired, a.inVain(), k.now())
 	return err
 }

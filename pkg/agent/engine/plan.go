@@ -40,6 +40,8 @@ type step struct {
 	needs string
 	// done is set when the step was done.
 	done bool
+	// failed is set when it was tried in vain.
+	failed bool
 	// generated: a program of the document created it.
 	generated bool
 	// notNow: something is missing that others have to provide first.

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
@@ -22,35 +23,41 @@ const (
 	calmAfter = 10 * time.Minute
 )
 
-// repairs remembers what was repaired by restarting services. Something else on the host that
+// repairs remembers what was repaired by restarting services, or could not be. Something else on the host that
 // changes it again and again, say a group policy, would otherwise have services restarted at every
 // look.
 type repairs map[string]*repair
 
 type repair struct {
-	times int       // it was repaired since it was calm
-	seen  time.Time // when it last differed
-	next  time.Time // before that it is left as it is
+	times  int       // it was repaired since it was calm
+	failed bool      // the last time
+	seen   time.Time // when it last differed
+	next   time.Time // before that it is left as it is
 }
 
-// leave says whether an item that differs now is left as it is, and gives it the reason.
+// leave says whether an item that differs now is left as it is, and gives it the reason. One that
+// restarts nothing, as the service that is stopped, is not.
 func (r repairs) leave(item *api.Item, now time.Time) bool {
 	known := r[item.String()]
 	if known == nil {
 		return false
 	}
 	known.seen = now
-	if !now.Before(known.next) {
+	if !now.Before(known.next) || item.Impact != config.ImpactRestart {
 		return false
 	}
-	item.Reason += fmt.Sprintf("; it was repaired %d times and is changed by something else each time, so that it is not repaired again before %s",
-		known.times, known.next.UTC().Format(time.RFC3339))
+	what := "it was repaired %d times and is changed by something else each time, so that it is not repaired again before %s"
+	if known.failed {
+		what = "its repair failed after %d tries and restarts services each time, so that it is not tried again before %s"
+	}
+	item.Reason += "; " + fmt.Sprintf(what, known.times, known.next.UTC().Format(time.RFC3339))
 	return true
 }
 
-// record counts what was repaired, and forgets what has been calm.
-func (r repairs) record(repaired []api.Item, now time.Time) {
-	for _, item := range repaired {
+// record counts what was repaired, and what failed after services were stopped, and forgets what
+// has been calm.
+func (r repairs) record(repaired, failed []api.Item, now time.Time) {
+	for i, item := range slices.Concat(repaired, failed) {
 		if item.Impact != config.ImpactRestart {
 			continue
 		}
@@ -60,6 +67,7 @@ func (r repairs) record(repaired []api.Item, now time.Time) {
 			r[item.String()] = known
 		}
 		known.times++
+		known.failed = i >= len(repaired)
 		known.seen = now
 		if further := known.times - repairsInARow; further >= 0 {
 			known.next = now.Add(min(repairPause<<min(further, 10), maxRepairPause))

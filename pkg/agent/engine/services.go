@@ -61,6 +61,9 @@ func (a *application) end(ctx context.Context, name string, request bool) error 
 			return nil
 		}
 		if !requested && s.State != ServiceStopPending && s.State != ServiceStopped {
+			if !containsFold(a.stopped, name) {
+				a.stopped = append(a.stopped, name)
+			}
 			// Windows must not start a service again that ends with an error now. The settings
 			// are restored before it is started.
 			if s.Recovery != nil {
@@ -104,7 +107,8 @@ func (a *application) removeService(ctx context.Context, name string) error {
 }
 
 // runServices configures and starts the services, in their order. Each is followed by the steps
-// that wait for it.
+// that wait for it. A repair does what it can: it leaves no service stopped that it stopped, and
+// keeps the settings of those that it leaves as they are.
 func (a *application) runServices(ctx context.Context) error {
 	if d := &a.bundle.Document; d.HNS != nil {
 		// The services are about to create them.
@@ -114,24 +118,72 @@ func (a *application) runServices(ctx context.Context) error {
 			}
 		}
 	}
+	var errs []error
 	for i := range a.bundle.Document.Services {
 		s := &a.bundle.Document.Services[i]
-		if strings.EqualFold(s.Name, a.except) || (a.repairing || s.Waiting) && missingValue(a.seen.values, s.Arguments...) != "" {
+		if strings.EqualFold(s.Name, a.except) || !a.repairing && s.Waiting && missingValue(a.seen.values, s.Arguments...) != "" {
 			continue
 		}
-		if i := slices.IndexFunc(a.plan.steps, func(step step) bool { return step.service == s }); i >= 0 {
-			if err := a.do(ctx, &a.plan.steps[i]); err != nil {
+		if err := a.runService(ctx, s); err != nil {
+			if !a.repairing {
 				return err
 			}
-		} else if err := a.ensureService(ctx, s); err != nil { // it may have been stopped for another step
-			return fmt.Errorf("service %s: %w", s.Name, err)
+			errs = append(errs, err)
 		}
-		err := a.doEach(ctx, a.plan.steps, func(step *step) bool {
-			return step.phase() == phaseServices && step.Kind != api.KindService && strings.EqualFold(step.afterService, s.Name)
-		})
-		if err != nil {
+	}
+	return errors.Join(errs...)
+}
+
+// runService configures and starts a service, and does the steps that wait for it.
+func (a *application) runService(ctx context.Context, s *config.Service) error {
+	if i := slices.IndexFunc(a.plan.steps, func(step step) bool { return step.service == s }); i >= 0 {
+		if err := a.do(ctx, &a.plan.steps[i]); err != nil {
+			return errors.Join(err, a.startAfterFailure(ctx, s))
+		}
+	} else if a.repairing && (missingValue(a.seen.values, s.Arguments...) != "" || a.leftService(s.Name)) {
+		if err := a.startAgain(ctx, s); err != nil {
 			return err
 		}
+	} else if err := a.ensureService(ctx, s); err != nil { // it may have been stopped for another step
+		return errors.Join(fmt.Errorf("service %s: %w", s.Name, err), a.startAfterFailure(ctx, s))
+	}
+	return a.doEach(ctx, a.plan.steps, func(step *step) bool {
+		return step.phase() == phaseServices && step.Kind != api.KindService && strings.EqualFold(step.afterService, s.Name)
+	})
+}
+
+// leftService reports whether a service stays as it is, although it differs.
+func (a *application) leftService(name string) bool {
+	return slices.ContainsFunc(a.plan.left, func(i api.Item) bool { return i.Kind == api.KindService && strings.EqualFold(i.Name, name) })
+}
+
+// startAfterFailure starts a service that a repair has stopped and could not configure.
+func (a *application) startAfterFailure(ctx context.Context, s *config.Service) error {
+	if !a.repairing {
+		return nil
+	}
+	// One that does not get to run has had its time.
+	if now, err := a.System.Service(s.Name); err != nil || now == nil || now.State != ServiceStopped {
+		return err
+	}
+	return a.startAgain(ctx, s)
+}
+
+// startAgain starts a service, with the settings that it has, if we stopped it.
+func (a *application) startAgain(ctx context.Context, s *config.Service) error {
+	if !containsFold(a.stopped, s.Name) {
+		return nil
+	}
+	now, err := a.System.Service(s.Name)
+	if err == nil && now == nil {
+		return nil // its step says what is wrong
+	}
+	if err == nil && !sameRecovery(s.Recovery, now.Recovery) { // it was turned off for the stop
+		err = a.System.SetRecovery(s.Name, s.Recovery)
+	}
+	// Without its recovery it runs nevertheless.
+	if err = errors.Join(err, a.start(ctx, s)); err != nil {
+		return fmt.Errorf("start service %s again: %w", s.Name, err)
 	}
 	return nil
 }
