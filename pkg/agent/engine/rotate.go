@@ -29,14 +29,20 @@ type LogFiles interface {
 // ErrNotTruncated means that a log was copied and still has its text.
 var ErrNotTruncated = errors.New("it was not truncated")
 
-// rotationRetry is how long a log is left alone that could not be rotated: a copy that is removed
-// again costs as much as one that stays.
-const rotationRetry = time.Hour
+const (
+	// rotationTries is how often a log is tried again at the next look: somebody, say a scanner, may
+	// have had it open for a moment.
+	rotationTries = 3
+	// rotationRetry is how long it is left alone then: a copy that is removed again costs as much
+	// as one that stays.
+	rotationRetry = time.Hour
+)
 
 // failedRotation is what is known of a log that could not be rotated. The service forgets it when
 // it ends.
 type failedRotation struct {
 	err   error
+	times int // in a row
 	retry time.Time
 	// copied is the path of a copy of what the log still has. It could not be removed.
 	copied string
@@ -157,7 +163,10 @@ func (k *keeper) moveLog(path, target string) error {
 		delete(k.unrotated, path)
 		return nil
 	}
-	f = failedRotation{err: err, retry: k.now().Add(rotationRetry)}
+	f = failedRotation{err: err, times: f.times + 1}
+	if f.times >= rotationTries {
+		f.retry = k.now().Add(rotationRetry)
+	}
 	if errors.Is(err, ErrNotTruncated) && k.System.Remove(target) != nil {
 		f.copied = target
 	}

@@ -118,8 +118,8 @@ func TestRotateLog(t *testing.T) {
 	}
 }
 
-// TestLogNotTruncated: a log that can be copied and not truncated keeps its text, is not copied
-// each minute, has no more than one copy, and is rotated once it can be truncated.
+// TestLogNotTruncated: a log that can be copied and not truncated keeps its text, is copied
+// each minute a few times only, has no more than one copy, and is rotated once it can be truncated.
 func TestLogNotTruncated(t *testing.T) {
 	const path, size = `C:\var\log\x\x.log`, 200 << 10
 	text := logText("a", size)
@@ -133,20 +133,24 @@ func TestLogNotTruncated(t *testing.T) {
 		copies int // how often the log was copied
 		err    bool
 	}{
-		{name: "never", want: map[string]string{"x.log": text}, copies: 3, err: true},
+		{name: "never", want: map[string]string{"x.log": text}, copies: 5, err: true},
 		{
-			name: "for a while", want: map[string]string{"x.log": "", "x-20260102-040405.log": text + "b\n"}, copies: 2,
+			name: "for a while", want: map[string]string{"x.log": "", "x-20260102-040605.log": text + "b\n"}, copies: 4,
 			minute: map[int]func(f *fake){
 				1: func(f *fake) { f.files[logDirectory+`\x.log`] = fakeFile{Content: text + "b\n"} },
 				9: func(f *fake) { delete(f.failing, "Truncate "+path) },
 			},
 		},
 		{
+			name: "for a moment", want: map[string]string{"x.log": "", "x-20260102-030505.log": text}, copies: 2,
+			minute: map[int]func(f *fake){1: func(f *fake) { delete(f.failing, "Truncate "+path) }},
+		},
+		{
 			name: "the copy is read", want: map[string]string{"x.log": text, "x-20260102-030405.log": text}, copies: 1, err: true,
 			minute: map[int]func(f *fake){0: func(f *fake) { f.held = map[string]bool{fold(firstCopy): true} }},
 		},
 		{
-			name: "the copy was read", want: map[string]string{"x.log": text}, copies: 3, err: true,
+			name: "the copy was read", want: map[string]string{"x.log": text}, copies: 5, err: true,
 			minute: map[int]func(f *fake){
 				0: func(f *fake) { f.held = map[string]bool{fold(firstCopy): true} },
 				5: func(f *fake) { f.held = nil },

@@ -31,7 +31,16 @@ func (d Disk) RotateLog(path, target string) (err error) {
 		return fmt.Errorf("read it: %w", err)
 	}
 	temporary := path + TemporarySuffix
-	if err = copyTo(temporary, os.O_CREATE|os.O_TRUNC, in, nil); err == nil {
+	out, err := d.create(temporary)
+	if err != nil {
+		return fmt.Errorf("create its copy: %w", err)
+	}
+	// It stays open: somebody, say a scanner, may have the copy by the time it has its name.
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if _, err = io.Copy(out, in); err == nil {
+		err = out.Sync()
+	}
+	if err == nil {
 		err = d.Rename(temporary, target)
 	}
 	if err != nil {
@@ -39,37 +48,25 @@ func (d Disk) RotateLog(path, target string) (err error) {
 	}
 	// What was written meanwhile is little, and nothing that takes time comes between its end
 	// and the truncation.
-	truncated := false
-	err = copyTo(target, 0, in, func() error {
-		err := log.Truncate(0)
-		truncated = err == nil
-		return err
-	})
-	if err == nil {
-		return nil
+	if _, err = io.Copy(out, in); err == nil {
+		err = log.Truncate(0)
 	}
-	if !truncated {
-		err = fmt.Errorf("%w: %w", engine.ErrNotTruncated, err)
+	if err != nil {
+		return fmt.Errorf("copy the end of it and truncate it: %w: %w", engine.ErrNotTruncated, err)
 	}
-	return fmt.Errorf("copy the end of it and truncate it: %w", err)
+	if err := out.Sync(); err != nil {
+		return fmt.Errorf("write the end of its copy to the disk: %w", err)
+	}
+	return nil
 }
 
-// copyTo appends the rest of in to a file, calls copied, and returns when the file is on the disk.
-func copyTo(path string, flags int, in io.Reader, copied func() error) (err error) {
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|flags, 0o644) //nolint:gosec // as the log that it is of: whoever collects logs reads it
-	if err != nil {
-		return err
+// create creates an empty file, as the log that it is a copy of: whoever collects logs reads it. It
+// can be renamed while it is open.
+func (d Disk) create(path string) (*os.File, error) {
+	if err := os.WriteFile(path, nil, 0o644); err != nil { //nolint:gosec // others read it
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	if copied != nil {
-		if err := copied(); err != nil {
-			return err
-		}
-	}
-	return out.Sync()
+	return d.Open(path, true)
 }
 
 // skipZeros reads up to the first byte that is not zero. Earlier releases gave the beginning of a

@@ -31,15 +31,21 @@ func TestRotateLog(t *testing.T) {
 		renaming error
 		// readOnly: the system refuses to truncate the log.
 		readOnly bool
-		want     map[string]string
-		wantErr  string // a part of it
-		wantIs   error
+		// taken: nobody can open the copy by its name.
+		taken   bool
+		want    map[string]string
+		wantErr string // a part of it
+		wantIs  error
 	}{
 		{name: "moved", text: "a\nb\n", want: map[string]string{"x.log": "next\n", "x-1.log": "a\nb\n"}},
 		{name: "large", text: large, want: map[string]string{"x.log": "next\n", "x-1.log": large}},
 		{
 			name: "what is written meanwhile", text: large, meanwhile: "c\nd\n",
 			want: map[string]string{"x.log": "next\n", "x-1.log": large + "c\nd\n"},
+		},
+		{
+			name: "somebody has the copy", text: "a\n", meanwhile: "b\n", taken: true,
+			want: map[string]string{"x.log": "next\n", "taken": "a\nb\n"},
 		},
 		{name: "given back by an earlier release", zeros: released, text: "a\n", want: map[string]string{"x.log": "next\n", "x-1.log": "a\n"}},
 		{name: "all given back by an earlier release", zeros: released, want: map[string]string{"x.log": "next\n", "x-1.log": ""}},
@@ -85,16 +91,19 @@ func TestRotateLog(t *testing.T) {
 			}
 			write(tt.text)
 			disk := Disk{
-				Open: func(path string, _ bool) (*os.File, error) {
-					if tt.readOnly {
-						return os.Open(path)
+				Open: func(name string, _ bool) (*os.File, error) {
+					if tt.readOnly && name == path("x.log") {
+						return os.Open(name)
 					}
-					return os.OpenFile(path, os.O_RDWR, 0)
+					return os.OpenFile(name, os.O_RDWR, 0)
 				},
 				Rename: func(from, to string) error {
 					write(tt.meanwhile)
 					if tt.renaming != nil {
 						return tt.renaming
+					}
+					if tt.taken {
+						to = path("taken")
 					}
 					return os.Rename(from, to)
 				},
