@@ -102,10 +102,10 @@ func (c *controllers) addSources(context.Context) error {
 }
 
 // addConfiguration adds what decides about hosts, their Nodes and what is published of them.
-func (c *controllers) addConfiguration(context.Context) error {
+func (c *controllers) addConfiguration(ctx context.Context) error {
 	// Hosts that were configured before are cleaned when they go, also without a payload.
 	most, _ := c.options.maxRemovals() // it was validated
-	if err := lifecycle.SetupWithManager(c, lifecycle.Options{
+	if err := lifecycle.SetupWithManager(ctx, c, lifecycle.Options{
 		Managed: c.desired != nil, Recorder: c.recorder, Registerer: ctrlmetrics.Registry,
 		MaxRemovals: most, RemovalWindow: c.options.RemovalWindow, RemoveWithoutConfirmation: c.options.RemoveWithoutConfirmation, Wanted: c.wanted,
 	}); err != nil || c.desired == nil {

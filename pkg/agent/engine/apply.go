@@ -397,7 +397,8 @@ func (a *application) execute(ctx context.Context) error {
 		return err
 	}
 	// A repair that fails leaves no service stopped: nobody is told to try again.
-	if err = errors.Join(err, a.runServices(ctx)); err != nil {
+	err = errors.Join(err, a.runServices(ctx))
+	if err != nil {
 		return err
 	}
 	return a.doPhase(ctx, phaseLast)

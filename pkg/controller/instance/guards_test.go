@@ -4,6 +4,7 @@
 package instance
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func TestPauseKeeps(t *testing.T) {
 	before := conditionsOf(&instance.Status)
 	instance.Generation = 2
 	got := evaluate(snapshot{instance: instance, paused: "Paused.", observation: healthy(), revision: testRevision, now: testNow})
-	want := append(before[:len(before)-1:len(before)-1], "Ready=Unknown/Paused")
+	want := slices.Concat(before[:len(before)-1], []string{"Ready=Unknown/Paused"})
 	if diff := cmp.Diff(want, conditionsOf(&got)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -243,7 +243,7 @@ func TestApplyFails(t *testing.T) {
 			// What was written before cannot be read: nothing is guessed.
 			current := kind.empty()
 			current.SetManagedFields([]metav1.ManagedFieldsEntry{{
-				Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"unknown":{}}`)},
+				Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"unknown":{}}`),
 			}})
 			if written, err := kind.apply(t.Context(), a, current, nil); err == nil || written || s.take() != nil {
 				t.Errorf("got %v, %v", written, err)

@@ -89,7 +89,7 @@ func (p *Pool) Start(ctx context.Context) error {
 
 	// Who has the lock may just be beginning work; nobody does after that.
 	p.mu.Lock()
-	p.mu.Unlock() //nolint:staticcheck // it is about those who had the lock
+	p.mu.Unlock() //nolint:staticcheck,gocritic // it is about those who had the lock
 	p.wg.Wait()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -272,7 +273,8 @@ func TestDetachUnlimited(t *testing.T) {
 	// What has ended has no worker to give back.
 	p.Submit(Work{Key: keyOf(n), Lane: narrow, Run: func(_ context.Context, detach func() bool) { detachers <- detach }, Ended: func(context.Context) { s.ended <- "" }})
 	receive(t, s.ended, "the last work to end")
-	for _, detach := range append(late, receive(t, detachers, "its worker")) {
+	last := receive(t, detachers, "its worker")
+	for _, detach := range slices.Concat(late, []func() bool{last}) {
 		if !detach() {
 			t.Error("what has ended keeps a worker")
 		}
