@@ -54,10 +54,7 @@ func (k *keeper) check(ctx context.Context) {
 		return
 	}
 	drift.Time = k.now()
-	if text, err = json.Marshal(drift); err == nil {
-		err = k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
-	}
-	if err != nil {
+	if err := k.writeDrift(&drift); err != nil {
 		drift.Error += fmt.Sprintf("; the drift could not be written to %s: %v", driftPath, err)
 	}
 	if k.options.Report != nil {
@@ -73,14 +70,19 @@ func (k *keeper) settle(revision string) error {
 		return err
 	}
 	drift.Left, drift.Error = nil, ""
-	text, err := json.Marshal(drift)
-	if err == nil {
-		err = k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
-	}
-	if err != nil {
+	if err := k.writeDrift(drift); err != nil {
 		return fmt.Errorf("write the drift: %w", err)
 	}
 	return nil
+}
+
+// writeDrift records a drift, in place of the one before.
+func (k *keeper) writeDrift(drift *api.Drift) error {
+	text, err := json.Marshal(drift)
+	if err != nil {
+		return err
+	}
+	return k.System.WriteFile(driftPath, append(text, '\n'), config.AccessAdministrators)
 }
 
 // repair holds the lock of the host while it repairs it, rotates its logs and makes its routes.

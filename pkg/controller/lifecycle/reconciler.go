@@ -93,12 +93,13 @@ func (r *Reconciler) snapshot(ctx context.Context, instance *v1alpha1.WindowsIns
 			return snapshot{}, err
 		}
 		s.heir, s.awaited = heir(instance, members)
-		if removal := instance.Status.NewestOperation(v1alpha1.OperationRemove); r.Wanted != nil && (removal == nil || removal.Untouched()) {
+		removal := instance.Status.NewestOperation(v1alpha1.OperationRemove)
+		if r.Wanted != nil && (removal == nil || removal.Untouched()) {
 			if s.wanted, err = r.Wanted(ctx, instance); err != nil {
 				return snapshot{}, err
 			}
 		}
-		if !r.RemoveWithoutConfirmation {
+		if removal == nil && !r.RemoveWithoutConfirmation { // one that was recorded had its turn
 			s.turn = turnOf(ration.Limit{Most: r.MaxRemovals, Window: r.RemovalWindow}, instance, pool, members, s.now)
 		}
 	}

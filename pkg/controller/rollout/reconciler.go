@@ -42,7 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	var instances []*v1alpha1.WindowsInstance
 	for i := range all.Items {
-		if ref := all.Items[i].Spec.PoolRef; ref != nil && ref.Name == pool.Name {
+		if object.PoolName(&all.Items[i]) == pool.Name {
 			instances = append(instances, &all.Items[i])
 		}
 	}
