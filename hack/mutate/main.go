@@ -18,7 +18,8 @@
 //	constant  another text or number than the constant
 //
 // Not made are those in log messages, the texts of errors, metrics and locks; in "if err != nil { return … }",
-// which linters look after; and in SetupWithManager, which only the tests of the system run.
+// which linters look after; and in wiring, which only the tests of the system run: functions that are given a
+// manager of controllers, such as SetupWithManager, make one, or hand one on.
 //
 // The package is compiled once, with all mistakes in it, each behind a switch; the tree is not touched. Only the tests
 // that reach a mistake run for it. What was found is kept in DIR, one table for each package, so

@@ -163,6 +163,66 @@ all: 93.3% killed (14 of 15)
 	}
 }
 
+// Functions with a manager are wiring; their neighbors are not.
+func TestWiring(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": `module example.com/wiring
+
+go 1.26
+
+require sigs.k8s.io/controller-runtime v0.0.0
+
+replace sigs.k8s.io/controller-runtime => ./controller-runtime
+`,
+		"controller-runtime/go.mod":                 "module sigs.k8s.io/controller-runtime\n\ngo 1.26\n",
+		"controller-runtime/alias.go":               "package ctrl\n\nimport \"sigs.k8s.io/controller-runtime/pkg/manager\"\n\ntype Manager = manager.Manager\n",
+		"controller-runtime/pkg/manager/manager.go": "package manager\n\ntype Manager interface{ Elected() bool }\n\nfunc New() (Manager, error) { return nil, nil }\n",
+		"argued.txt": "",
+		"setup.go": `package wiring
+
+import (
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+func SetupWithManager(mgr ctrl.Manager) bool { return given(mgr.Elected()) }
+
+type starter struct{ mgr ctrl.Manager }
+
+func (s *starter) start() { SetupWithManager(s.mgr) }
+
+func make() bool {
+	_, err := manager.New()
+	return err == nil
+}
+
+func (s *starter) elected() bool { return s.mgr.Elected() }
+
+func given(elected bool) bool { return !elected }
+`,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	var out strings.Builder
+	err := run(t.Context(), []string{"-argued", "argued.txt", "-out", "tables", "."}, &out)
+	want := `setup.go:19: unreached | starter.elected: negate: s.mgr.Elected()
+setup.go:21: unreached | given: negate: !elected
+example.com/wiring: 0.0% killed (0 of 2), 0 survived, 2 unreached, 0 argued, 0 not compiling
+all: 0.0% killed (0 of 2)
+`
+	if d := cmp.Diff(want, out.String()); d != "" || err != nil {
+		t.Errorf("%v: %s", err, d)
+	}
+}
+
 func TestReadArgued(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "argued.txt")
 	for _, text := range []string{"a.go | F: drop: x", "a.go | F: drop: x | "} {

@@ -46,8 +46,8 @@ type finder struct {
 // quiet are the packages and variables whose calls tests need not notice: those of messages and metrics.
 var quiet = []string{"fmt", "errors", "klog", "log", "slog", "logger", "runtime", "utilruntime", "prometheus", "promauto"}
 
-// wiring is code that only a running manager calls, in the tests of the system.
-const wiring = "SetupWithManager"
+// manager is what controllers are added to. Code that has one runs in the tests of the system only.
+const manager = "sigs.k8s.io/controller-runtime/pkg/manager.Manager"
 
 // uninteresting calls cannot be noticed by tests that are not about races and leaks.
 var uninteresting = []string{"panic", "cancel", "close", "Lock", "Unlock", "RLock", "RUnlock", "Close", "Stop", "Done", "Add"}
@@ -62,7 +62,7 @@ func (f *finder) find(file *ast.File) ([]mutant, []byte) {
 			if d.Recv != nil {
 				f.function = strings.TrimLeft(f.text(d.Recv.List[0].Type), "*") + "." + d.Name.Name
 			}
-			if d.Name.Name != wiring {
+			if !f.wires(d) {
 				ast.Inspect(d, f.visit)
 			}
 		case *ast.GenDecl:
@@ -109,6 +109,34 @@ func (f *finder) wrap(n ast.Node, kind, before, after string) bool {
 	f.before[f.offset(n.Pos())] = append(f.before[f.offset(n.Pos())], strings.ReplaceAll(before, "%d", id))
 	f.after[f.offset(n.End())] = append(f.after[f.offset(n.End())], strings.ReplaceAll(after, "%d", id))
 	return true
+}
+
+// wires says whether the function is given a manager, makes one, or hands one on to another function.
+func (f *finder) wires(d *ast.FuncDecl) bool {
+	found := hasManager(f.info.Defs[d.Name].Type())
+	ast.Inspect(d, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			found = found || hasManager(f.info.TypeOf(call.Fun))
+		}
+		return !found
+	})
+	return found
+}
+
+// hasManager says whether a manager is a parameter or a result of the function.
+func hasManager(function types.Type) bool {
+	signature, ok := function.(*types.Signature)
+	if !ok {
+		return false
+	}
+	for _, tuple := range []*types.Tuple{signature.Params(), signature.Results()} {
+		for v := range tuple.Variables() {
+			if types.TypeString(types.Unalias(v.Type()), nil) == manager {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (f *finder) visit(n ast.Node) bool {
