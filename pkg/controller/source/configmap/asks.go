@@ -18,8 +18,8 @@ import (
 // deleted: then the entry was put back, and an instance of that name follows. live is no cache.
 func Asks(ctx context.Context, live client.Reader, o Options, instance *v1alpha1.WindowsInstance) (bool, error) {
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	key, ok := entryOf(instance, configMap)
-	if !ok || instance.Namespace != configMap.Namespace {
+	key := entryOf(instance, configMap)
+	if key == "" || instance.Namespace != configMap.Namespace {
 		return false, nil
 	}
 	cm, err := object.Get(ctx, live, configMap, &corev1.ConfigMap{})

@@ -38,7 +38,7 @@ type plan struct {
 	unreached int
 	// kept is how many instances stay as they are because their entry has a problem.
 	kept int
-	// problems are the entries that cannot be used.
+	// problems are the entries that cannot be used, in no order.
 	problems []Problem
 }
 
@@ -56,9 +56,7 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 			continue
 		}
 		p.ours[instance.Name] = instance
-		if key, ok := entryOf(instance, configMap); ok {
-			made[key] = instance.CreationTimestamp.Time
-		}
+		made[entryOf(instance, configMap)] = instance.CreationTimestamp.Time
 	}
 
 	var entries []Entry
@@ -80,7 +78,6 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		case !belongs(current, configMap):
 			message := fmt.Sprintf("a WindowsInstance %s exists and does not belong to this pool", entry.Name)
 			p.problems = append(p.problems, Problem{Key: entry.Key, Message: message})
-			continue
 		case deleted(current):
 			p.waiting = append(p.waiting, entry)
 		default:
@@ -88,7 +85,6 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 		}
 		wanted[entry.Name] = true
 	}
-	p.problems = sortProblems(p.problems)
 
 	bad := map[string]bool{}
 	for _, problem := range p.problems {
@@ -96,21 +92,25 @@ func makePlan(configMap types.NamespacedName, cm *corev1.ConfigMap, instances []
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.ours)) {
 		instance := p.ours[name]
-		key, hasKey := entryOf(instance, configMap)
 		switch {
 		case deleted(instance):
 			p.leaving[name] = true
 			if ration.Unreached(&instance.Status) {
 				p.unreached++
 			}
-		case wanted[name]:
-		case hasKey && bad[key]:
-			p.kept++
-		default:
+		case !wanted[name]:
 			p.remove = append(p.remove, instance)
 		}
 	}
+	p.keep(configMap, bad)
 	return p
+}
+
+// keep has instances stay as they are whose entry has a problem, by its key.
+func (p *plan) keep(configMap types.NamespacedName, bad map[string]bool) {
+	all := len(p.remove)
+	p.remove = slices.DeleteFunc(p.remove, func(instance *v1alpha1.WindowsInstance) bool { return bad[entryOf(instance, configMap)] })
+	p.kept += all - len(p.remove)
 }
 
 // leavesNone says whether the plan leaves no host. That is what emptying the ConfigMap or
@@ -129,15 +129,20 @@ func sourceOfEntry(configMap types.NamespacedName, key string) string {
 	return sourceOf(configMap) + entryMark + key
 }
 
-// entryOf returns the key of the entry that an instance was made from.
-func entryOf(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) (string, bool) {
-	return strings.CutPrefix(instance.Annotations[v1alpha1.SourceAnnotation], sourceOf(configMap)+entryMark)
+// entryOf returns the key of the entry that an instance was made from. Empty: it was made from none,
+// or somebody took the annotation away.
+func entryOf(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) string {
+	key, ok := strings.CutPrefix(instance.Annotations[v1alpha1.SourceAnnotation], sourceOf(configMap)+entryMark)
+	if !ok {
+		return ""
+	}
+	return key
 }
 
 // belongs says whether an instance was made from the ConfigMap: its annotation says so, or,
 // if somebody took that away, its pool and the record of who applied it.
 func belongs(instance *v1alpha1.WindowsInstance, configMap types.NamespacedName) bool {
-	if _, ok := entryOf(instance, configMap); ok {
+	if entryOf(instance, configMap) != "" {
 		return true
 	}
 	return inPool(instance, configMap) && slices.ContainsFunc(instance.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {

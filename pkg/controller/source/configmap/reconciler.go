@@ -60,7 +60,8 @@ type Reconciler struct {
 	unguarded bool // remove without confirmation
 	now       func() time.Time
 
-	// deleted has the instances that this controller deleted, until the cache knows it.
+	// deleted has the instances that this controller deleted and that are still there, as far as the
+	// cache knows.
 	deleted map[types.UID]bool
 }
 
@@ -117,7 +118,6 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 	})
 	r.names.Retain(func(name string) bool { return asked[name] })
 	if cm == nil && pool == nil && len(p.ours) == 0 {
-		r.report(nil, nil)
 		return again, nil
 	}
 	// Also without a ConfigMap: a pool that vanished before its hosts is where a question is asked.
@@ -126,15 +126,15 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 			return again, err
 		}
 	}
+	failed := r.applyInstances(ctx, &p)
 	d, err := r.ration(ctx, pool, &p)
 	if err != nil {
-		return again, err
+		return again, errors.Join(failed, err)
 	}
 	if cm == nil {
-		r.report(nil, nil)
 		err = r.windDown(ctx, pool, &p, &d, instances.Items)
 	} else {
-		err = r.converge(ctx, cm, pool, &p, &d)
+		err = errors.Join(failed, r.converge(ctx, cm, pool, &p, &d))
 	}
 	again = r.limit.Expiry(d.Recent)
 	if soon := r.now().Add(laterInterval); d.Later > 0 && (again.IsZero() || soon.Before(again)) {
@@ -143,15 +143,15 @@ func (r *Reconciler) sync(ctx context.Context, pool *v1alpha1.WindowsNodePool) (
 	return again, err
 }
 
-// forgetDeleted forgets the instances of which the cache knows that they were deleted.
+// forgetDeleted forgets the instances that are gone.
 func (r *Reconciler) forgetDeleted(instances []v1alpha1.WindowsInstance) {
-	unaware := map[types.UID]bool{}
+	there := map[types.UID]bool{}
 	for i := range instances {
-		if uid := instances[i].UID; r.deleted[uid] && instances[i].DeletionTimestamp.IsZero() {
-			unaware[uid] = true
+		if uid := instances[i].UID; r.deleted[uid] {
+			there[uid] = true
 		}
 	}
-	r.deleted = unaware
+	r.deleted = there
 }
 
 func (r *Reconciler) isDeleted(instance *v1alpha1.WindowsInstance) bool {
@@ -173,17 +173,16 @@ func (r *Reconciler) mayUse(cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool
 	return !conflict && (pool == nil || pool.DeletionTimestamp.IsZero())
 }
 
-// converge makes the instances what the plan says.
+// converge says what became of the entries, and begins removals.
 func (r *Reconciler) converge(ctx context.Context, cm *corev1.ConfigMap, pool *v1alpha1.WindowsNodePool, p *plan, d *ration.Removals) error {
-	refused, err := r.applyInstances(ctx, p.apply, p.ours)
-	problems := sortProblems(append(p.problems, refused...))
+	problems := sortProblems(p.problems)
 	r.report(cm, problems)
-	good := len(p.apply) + len(p.waiting) - len(refused)
+	good := len(p.apply) + len(p.waiting)
 	condition := syncedCondition(good, d.Later, problems)
 	if len(d.Waiting) > 0 {
 		condition = r.confirmation(whatLacks(p), d, problems)
 	}
-	return errors.Join(err, r.remove(ctx, pool, d, good+len(d.Waiting), condition))
+	return r.remove(ctx, pool, d, good+len(d.Waiting), condition)
 }
 
 // remove writes the status, which remembers the removals, and then begins them: a removal
@@ -215,25 +214,32 @@ func (r *Reconciler) ask(pool *v1alpha1.WindowsNodePool, waiting []*v1alpha1.Win
 	r.recorder.Event(pool, corev1.EventTypeWarning, condition.Reason, message.EventNote(text))
 }
 
-// applyInstances brings the instances of entries to the desired state. It returns the
-// entries that the API refuses; an error of one of them holds up no other.
-func (r *Reconciler) applyInstances(ctx context.Context, entries []Entry, current map[string]*v1alpha1.WindowsInstance) (refused []Problem, err error) {
+// applyInstances brings the instances of entries to the desired state; an error of one of them holds
+// up no other. What an entry has from before stays while its instance of another name cannot be
+// made. Entries that the API refuses become problems.
+func (r *Reconciler) applyInstances(ctx context.Context, p *plan) error {
 	var errs []error
-	for i := range entries {
-		entry := &entries[i]
-		have := current[entry.Name]
-		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, entry))
-		switch {
-		case apierrors.IsInvalid(err):
-			refused = append(refused, Problem{Key: entry.Key, Message: err.Error()})
-		case err != nil:
-			errs = append(errs, err)
-		case written:
+	var good []Entry
+	bad := map[string]bool{}
+	for _, entry := range p.apply {
+		have := p.ours[entry.Name]
+		written, err := r.applier.Instance(ctx, have, instanceFor(r.configMap, &entry))
+		if err != nil {
+			bad[entry.Key] = true
+		}
+		if apierrors.IsInvalid(err) {
+			p.problems = append(p.problems, Problem{Key: entry.Key, Message: err.Error()})
+			continue
+		}
+		good, errs = append(good, entry), append(errs, err)
+		if written {
 			log.FromContext(ctx).Info("Applied the instance of an entry",
 				"instance", klog.KRef(r.configMap.Namespace, entry.Name), "entry", entry.Key, "created", have == nil)
 		}
 	}
-	return refused, errors.Join(errs...)
+	p.apply = good
+	p.keep(r.configMap, bad)
+	return errors.Join(errs...)
 }
 
 func (r *Reconciler) removeInstances(ctx context.Context, instances []*v1alpha1.WindowsInstance) error {
@@ -301,13 +307,8 @@ func (r *Reconciler) confirmation(what string, d *ration.Removals, problems []Pr
 	}
 }
 
-// report tells of bad entries on the ConfigMap; nil means that it is gone.
+// report tells of bad entries on the ConfigMap.
 func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
-	if cm == nil {
-		r.entries.Forget(r.configMap)
-		r.conflicts.Forget(r.configMap)
-		return
-	}
 	messages := make(map[string]string, len(problems))
 	for _, problem := range problems {
 		messages["data["+problem.Key+"]"] = problem.String()

@@ -819,3 +819,35 @@ func TestPoolOfAConfigMapThatIsNotRead(t *testing.T) {
 		t.Errorf("writes: %v", writes)
 	}
 }
+
+// An entry that gets another name keeps its host: the instance of before stays while that of the new
+// name cannot be made.
+func TestRenamedWhileTheAPIRefuses(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"for a moment": apierrors.NewServiceUnavailable("the server restarts"),
+		"for good":     apierrors.NewInvalid(v1alpha1.Kind("WindowsInstance"), "rack-1", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, emptyPool(), configMapOf(map[string]string{"10.1.42.1": "username=a", "10.1.42.2": "username=a"}))
+			f.settle()
+			before := f.instances()
+			f.setData(map[string]string{"10.1.42.1": "username=a\nname=rack-1", "10.1.42.2": "username=a"})
+			f.fail = func(write string) error {
+				if write == "apply rack-1" {
+					return refusal
+				}
+				return nil
+			}
+			for range 2 {
+				_, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap})
+				if (err == nil) != apierrors.IsInvalid(refusal) {
+					t.Errorf("got %v", err)
+				}
+			}
+			f.wantUIDs(before, "10.1.42.1", "10.1.42.2")
+			f.fail = nil
+			f.settle()
+			f.wantInstances("10.1.42.2", "rack-1")
+		})
+	}
+}
