@@ -33,6 +33,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -295,6 +296,26 @@ func (r *reach) try(ctx context.Context, m mutant) (string, error) {
 	tests := r.tests[m.ID]
 	if len(tests) == 0 {
 		return unreached, nil
+	}
+	// Most mistakes are found by quick tests; only what these miss is worth those that take long.
+	slices.SortStableFunc(tests, func(a, b string) int { return cmp.Compare(r.took[a], r.took[b]) })
+	long := slices.IndexFunc(tests, func(test string) bool { return r.took[test] > time.Second })
+	if long < 0 {
+		long = len(tests)
+	}
+	for _, part := range [][]string{tests[:long], tests[long:]} {
+		state, err := r.run(ctx, m, part)
+		if state != survived || err != nil {
+			return state, err
+		}
+	}
+	return survived, nil
+}
+
+// run runs some tests with the mutant.
+func (r *reach) run(ctx context.Context, m mutant, tests []string) (string, error) {
+	if len(tests) == 0 {
+		return survived, nil
 	}
 	limit := 10 * time.Second
 	for _, test := range tests {

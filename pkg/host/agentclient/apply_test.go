@@ -17,7 +17,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,21 +64,11 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 		s.useRealAgent(t)
 	}
 	c := &configurable{site: s, payloadDir: filepath.Join(t.TempDir(), "payload")}
-	noise := make([]byte, megabytes<<20)
-	for i := range noise {
-		noise[i] = byte(rand.Uint32())
+	built, err := builtPayload()
+	if err != nil {
+		t.Fatal(err)
 	}
-	sources := t.TempDir()
-	var list []payload.Source
-	for name, content := range map[string][]byte{compressible: bytes.Repeat([]byte("MZ kubelet "), 100_000), random: noise} {
-		local := filepath.Join(sources, name)
-		if err := os.WriteFile(local, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, payload.Source{LocalPath: local, File: payload.File{Slot: payload.Slot{Name: name, Path: `C:\k\` + name, Role: payload.RoleKubelet}}})
-	}
-	manifest := payload.Manifest{Name: "test", Version: "v1", OS: "windows", Architecture: "amd64"}
-	if err := payload.Build(t.Context(), c.payloadDir, manifest, list); err != nil {
+	if err := os.CopyFS(c.payloadDir, built); err != nil {
 		t.Fatal(err)
 	}
 	open, err := payload.Open(t.Context(), c.payloadDir, payload.Options{})
@@ -114,6 +106,39 @@ func newConfigurableOn(t *testing.T, o winhost.Options) *configurable {
 	}
 	return c
 }
+
+// builtPayload is the payload of configurable sites, which is built once for all tests.
+var builtPayload = sync.OnceValues(func() (fs.FS, error) {
+	dir, err := os.MkdirTemp("", "payload-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	noise := make([]byte, megabytes<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // never fails
+	var list []payload.Source
+	for name, content := range map[string][]byte{compressible: bytes.Repeat([]byte("MZ kubelet "), 100_000), random: noise} {
+		local := filepath.Join(dir, name)
+		if err := os.WriteFile(local, content, 0o600); err != nil {
+			return nil, err
+		}
+		list = append(list, payload.Source{LocalPath: local, File: payload.File{Slot: payload.Slot{Name: name, Path: `C:\k\` + name, Role: payload.RoleKubelet}}})
+	}
+	manifest := payload.Manifest{Name: "test", Version: "v1", OS: "windows", Architecture: "amd64"}
+	built := filepath.Join(dir, "built")
+	if err := payload.Build(context.Background(), built, manifest, list); err != nil {
+		return nil, err
+	}
+	kept := fstest.MapFS{}
+	return kept, fs.WalkDir(os.DirFS(built), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(built, name))
+		kept[name] = &fstest.MapFile{Data: content, Mode: 0o600}
+		return err
+	})
+})
 
 // useRealAgent has the site put the agent on the host that is built from this tree.
 func (s *site) useRealAgent(t *testing.T) {
@@ -415,7 +440,7 @@ func TestHostileProgress(t *testing.T) {
 		{"another revision", say(`{"result":{"outcome":"Applied","revision":"other"}}` + "\n"), `answers for the revision "other"`},
 		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "does not report what it would do"},
 		{"a line without an end", endless, "a line has more than 1048576 bytes"},
-		{"events without an end", func(w io.Writer) { flood(w, strings.Repeat(event, 1000)) }, "more than 8388608 bytes"},
+		{"events without an end", func(w io.Writer) { flood(w, `{"event":{"item":"`+strings.Repeat("x", 32<<10)+`","state":"Done"}}`+"\n") }, "more than 8388608 bytes"},
 		{"more objects than there can be", say(`{"result":{"changed":[` + strings.Repeat("{},", answer.OfPlan.Objects) + `{}]}}` + "\n"), "objects, more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
