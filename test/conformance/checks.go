@@ -61,6 +61,7 @@ func Checks() []Check {
 		{Name: "what others change is seen", Run: driftIsSeen},
 		{Name: "two at a time", Run: oneAtATime},
 		{Name: "apply is killed in the middle", Run: killApply},
+		{Name: "a shutdown of others is not taken for ours", Needs: apiShutdown, Run: othersShutDown},
 		{Name: "restart", Run: restart},
 
 		{Name: "the service puts right what others change", Run: driftIsRepaired},

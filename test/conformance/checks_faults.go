@@ -112,6 +112,36 @@ func killApply(ctx context.Context, h *Host) error {
 	return errors.Join(err, back, h.serviceRuns(ctx, serviceBase), h.serviceRuns(ctx, serviceAbove))
 }
 
+// othersShutDown: while others have a shutdown scheduled, a restart is refused, and it is said why.
+func othersShutDown(ctx context.Context, h *Host) (err error) {
+	if !h.AllowRestart {
+		return ErrNotAllowed
+	}
+	const schedule = "shutdown.exe /r /t 3600 /c conformance"
+	if _, err := h.run(ctx, schedule, nil); err != nil {
+		return err
+	}
+	defer func() {
+		_, abortErr := h.run(ctx, "shutdown.exe /a", nil)
+		err = errors.Join(err, abortErr)
+	}()
+	if _, err := h.run(ctx, schedule, nil); err == nil {
+		return errors.New("a shutdown that is scheduled is forgotten")
+	}
+	var boot api.BootFacts
+	if err := h.ask(ctx, api.CommandBoot, nil, &boot); err != nil {
+		return err
+	}
+	var answer api.RestartAnswer
+	if err := h.ask(ctx, api.CommandRestart, api.RestartRequest{BootID: boot.ID, Reason: "conformance"}, &answer); err != nil {
+		return err
+	}
+	if !strings.Contains(answer.Refused, "another shutdown of the host is scheduled") {
+		return fmt.Errorf("the host agrees, or refuses for another reason: %q", answer.Refused)
+	}
+	return nil
+}
+
 // restart: what needs a restart of the host waits for it, and then is completed; every
 // service starts by itself and sees the variable.
 func restart(ctx context.Context, h *Host) error {

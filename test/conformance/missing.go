@@ -12,6 +12,7 @@ const (
 	apiNetsh        = "netsh advfirewall"
 	apiHNS          = "vmcompute.dll, HNSCall"
 	apiEvents       = "wevtapi.dll, EvtQuery"
+	apiShutdown     = "shutdown.exe /t"
 )
 
 // MissingInWine says which APIs Wine lacks, by their names, and why checks that need them
@@ -24,5 +25,6 @@ var MissingInWine = map[string]string{
 	apiRecovery:     "recovery actions are neither kept nor carried out",
 	apiNetsh:        "there is a program of the name, and it does nothing",
 	apiHNS:          "there is no Host Networking Service",
+	apiShutdown:     "there is a program of the name, and it does nothing",
 	apiEvents:       "there is no event log: it takes events, keeps none, and finds none",
 }

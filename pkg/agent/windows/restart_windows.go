@@ -5,7 +5,6 @@ package windows
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -70,12 +69,9 @@ func (h *Host) Restart(_ context.Context, r api.RestartRequest) error {
 	}
 	const reason = windows.SHTDN_REASON_MAJOR_OPERATINGSYSTEM | windows.SHTDN_REASON_MINOR_RECONFIG | windows.SHTDN_REASON_FLAG_PLANNED
 	initiate := func(force bool) error {
-		err := windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), force, true, reason)
-		// A restart was requested before.
-		if errors.Is(err, windows.ERROR_SHUTDOWN_IN_PROGRESS) || errors.Is(err, windows.ERROR_SHUTDOWN_IS_SCHEDULED) {
-			return nil
-		}
-		return err
+		return initiateShutdown(time.Sleep, func() error {
+			return windows.InitiateSystemShutdownEx(nil, &message[0], uint32(api.RestartNotice.Seconds()), force, true, reason)
+		})
 	}
 	return restartWithSessions(r.Force, initiate, sessions)
 }
