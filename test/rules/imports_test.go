@@ -53,6 +53,8 @@ var layers = map[string][]string{
 	"pkg/generated": {"pkg/apis"},
 	"pkg/agent":     {}, // and its own api
 	"pkg/drain":     {"pkg/apis"},
+	// Where in the cluster our API is served, and by whom.
+	"pkg/apiservice": {"pkg/apis"},
 	// A server's way to a host, for the API server and the controller alike.
 	"pkg/host":             {"pkg/apis", "pkg/wmco"},
 	"pkg/host/transfer":    {"pkg/agent/api", "pkg/host"},
@@ -65,7 +67,7 @@ var layers = map[string][]string{
 	// plugs them in.
 	"pkg/registry":          {"pkg/apis", "pkg/agent/api", "pkg/stream"},
 	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry"},
-	"pkg/apiserver/backend": {"pkg/apis", "pkg/agent/api", "pkg/apiserver", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
+	"pkg/apiserver/backend": {"pkg/apis", "pkg/agent/api", "pkg/apiserver", "pkg/apiservice", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
 	// The controllers. None knows another one, but whose Node is whose.
 	"pkg/controller/internal":  {"pkg/apis", "pkg/generated"},
 	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},

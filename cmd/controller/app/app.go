@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli/globalflag"
@@ -66,6 +67,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	registrations, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for APIServices: %w", err)
+	}
 	klog.InfoS("Starting windows-controller", "version", version.Version, "namespace", o.Hosts.Namespace)
 
 	// Probes are answered from the beginning: waiting for the API is no reason to be restarted.
@@ -74,6 +79,11 @@ func run(ctx context.Context, o *options) error {
 	group.Go(func() error { return health.run(work) })
 	group.Go(func() error {
 		defer stop()
+		if !waitForInstallation(work, registrations, o.Hosts.Namespace, health) {
+			return nil
+		}
+		// Whatever runs by then ends when the API is served from elsewhere.
+		group.Go(func() error { return watchInstallation(work, registrations, o.Hosts.Namespace) })
 		return runManager(work, config, o, health)
 	})
 	return group.Wait()

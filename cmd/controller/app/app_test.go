@@ -59,6 +59,12 @@ func TestHealthServer(t *testing.T) {
 	if _, body := request(t, address, "/readyz"); !strings.Contains(body, "caches") {
 		t.Errorf("got %q", body)
 	}
+	for _, what := range []string{"the API", "the hosts of this cluster"} {
+		health.setAwaited(what)
+		if _, body := request(t, address, "/readyz/caches"); !strings.Contains(body, "waiting for "+what) {
+			t.Errorf("got %q", body)
+		}
+	}
 	filled := false
 	health.setSynced(func(context.Context) bool { return filled })
 	if got, _ := request(t, address, "/readyz"); got != 500 {

@@ -29,6 +29,8 @@ type healthServer struct {
 	listener net.Listener // nil: none is wanted
 	// synced says whether the caches are filled. Nil: there are none yet.
 	synced atomic.Pointer[func(context.Context) bool]
+	// awaited is what is waited for before there are caches.
+	awaited atomic.Pointer[string]
 }
 
 // newHealthServer listens already, so that an address in use is an error at the start.
@@ -45,6 +47,9 @@ func newHealthServer(ctx context.Context, address string) (*healthServer, error)
 
 // setSynced tells how to find out whether the caches are filled.
 func (h *healthServer) setSynced(synced func(context.Context) bool) { h.synced.Store(&synced) }
+
+// setAwaited tells what is waited for before there are caches.
+func (h *healthServer) setAwaited(what string) { h.awaited.Store(&what) }
 
 // run serves until ctx is done.
 func (h *healthServer) run(ctx context.Context) error {
@@ -81,7 +86,11 @@ func (h *healthServer) run(ctx context.Context) error {
 func (h *healthServer) checkCaches(req *http.Request) error {
 	synced := h.synced.Load()
 	if synced == nil {
-		return errors.New("waiting for the API " + apiGroupVersion)
+		what := "the cluster"
+		if awaited := h.awaited.Load(); awaited != nil {
+			what = *awaited
+		}
+		return errors.New("waiting for " + what)
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), syncCheckTimeout)
 	defer cancel()

@@ -11,20 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-)
-
-// apiServices is the resource of APIServices; ours is named after our version and group.
-var (
-	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-	apiService  = v1alpha1.SchemeGroupVersion.Version + "." + v1alpha1.GroupName
+	"github.com/openshift/windows-instance-api/pkg/apiservice"
 )
 
 // retireInterval is between attempts to delete the APIService.
@@ -55,16 +47,16 @@ func RetireWithNamespace(ctx context.Context, namespaces cache.SharedInformer, c
 			return
 		case <-deleted:
 		}
-		klog.InfoS("Our namespace is being deleted: deleting our APIService, so that no namespace waits for it", "namespace", own, "apiService", apiService)
+		klog.InfoS("Our namespace is being deleted: deleting our APIService, so that no namespace waits for it", "namespace", own, "apiService", apiservice.Name)
 		retire := func(ctx context.Context) (bool, error) {
 			err := deleteAPIService(ctx, client, own)
 			if err != nil {
-				klog.ErrorS(err, "Deleting our APIService; trying again", "apiService", apiService)
+				klog.ErrorS(err, "Deleting our APIService; trying again", "apiService", apiservice.Name)
 			}
 			return err == nil, nil
 		}
 		if err := wait.PollUntilContextCancel(ctx, retireInterval, true, retire); err != nil {
-			klog.ErrorS(err, "Our APIService was not deleted: delete it by hand, or namespaces stay in Terminating", "apiService", apiService)
+			klog.ErrorS(err, "Our APIService was not deleted: delete it by hand, or namespaces stay in Terminating", "apiService", apiservice.Name)
 		}
 	}()
 	return nil
@@ -72,19 +64,19 @@ func RetireWithNamespace(ctx context.Context, namespaces cache.SharedInformer, c
 
 // deleteAPIService deletes our APIService, unless it leads to an installation elsewhere.
 func deleteAPIService(ctx context.Context, client dynamic.Interface, own string) error {
-	services := client.Resource(apiServices)
-	service, err := services.Get(ctx, apiService, metav1.GetOptions{})
+	services := client.Resource(apiservice.Resource)
+	service, err := services.Get(ctx, apiservice.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if where, _, _ := unstructured.NestedString(service.Object, "spec", "service", "namespace"); where != own {
+	if apiservice.Namespace(service) != own {
 		return nil
 	}
 	uid := service.GetUID()
-	err = services.Delete(ctx, apiService, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err = services.Delete(ctx, apiservice.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // it is gone, or another one
 	}

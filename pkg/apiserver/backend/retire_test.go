@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/openshift/windows-instance-api/pkg/apiservice"
 )
 
 // handlers is an informer of which only the handlers matter.
@@ -66,7 +68,7 @@ func TestRetireWithNamespace(t *testing.T) {
 				informer.OnUpdate(nil, going)
 				informer.OnUpdate(nil, going)
 				time.Sleep(time.Minute) //nolint:forbidigo // the time of the bubble
-				_, err := client.Resource(apiServices).Get(ctx, apiService, metav1.GetOptions{})
+				_, err := client.Resource(apiservice.Resource).Get(ctx, apiservice.Name, metav1.GetOptions{})
 				if apierrors.IsNotFound(err) != test.gone {
 					t.Errorf("the APIService: %v, want it gone: %t", err, test.gone)
 				}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright The Windows Instance API Authors.
+
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openshift/windows-instance-api/test/controlplane"
+	"github.com/openshift/windows-instance-api/test/system"
+)
+
+// TestOneInstallation has the API served by another installation: our controller ends, says why,
+// and waits until the API is its own again, with the rights of the manifests.
+func TestOneInstallation(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, system.Options{})
+	serveFrom := func(namespace string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"spec":{"service":{"namespace":%q}}}`, namespace)
+		if out, err := s.Kubectl(t.Context(), "patch", "apiservice", "v1alpha1.windows.openshift.io", "--type=merge", "--patch="+patch); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	path, args := commandOf(t, s.Controller)
+	const says = "leads to namespace theirs"
+	serveFrom("theirs")
+	select {
+	case <-s.Controller.Done():
+	case <-t.Context().Done():
+		t.Fatal("the controller works on")
+	}
+	if s.Controller.ExitCode() == 0 || !strings.Contains(s.Controller.LogTail(), says) {
+		t.Errorf("it ended with %d:\n%s", s.Controller.ExitCode(), s.Controller.LogTail())
+	}
+
+	second, err := s.StartProcess(t.Context(), controlplane.Command{
+		Name: "windows-controller-2", Path: path, Args: args,
+		Ready: func(ctx context.Context) error { return waitsFor(ctx, s.ControllerHealth+"/readyz/caches", says) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ControllerReady(t.Context()) == nil {
+		t.Error("a controller that waits is ready")
+	}
+	serveFrom(system.Namespace)
+	eventually(t, "the controller works", func() error { return s.ControllerReady(t.Context()) })
+	if err := second.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// waitsFor returns no error when a probe fails with a text.
+func waitsFor(ctx context.Context, url, text string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+	if err == nil && !strings.Contains(string(body), text) {
+		err = errors.New(string(body))
+	}
+	return err
+}
