@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,46 +56,50 @@ func TestTransient(t *testing.T) {
 // nothing to a host that another one works on by now, and leaves the record to that.
 func TestWhoDoesNotLeadChangesNothing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation()))
-	f.configure()
-	r, _ := f.process()
-	asked := make(chan struct{}, 100)
-	r.Leads = func(context.Context) (bool, error) {
-		asked <- struct{}{}
-		return false, nil
-	}
-	f.reconcile(r)
-	<-asked
-	f.eventually("it to end", func() bool {
-		running, waiting := r.runner.load()
-		return running+waiting == 0
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		r, _ := f.process()
+		asked := make(chan struct{}, 100)
+		r.Leads = func(context.Context) (bool, error) {
+			asked <- struct{}{}
+			return false, nil
+		}
+		f.reconcile(r)
+		<-asked
+		f.eventually("it to end", func() bool {
+			running, waiting := r.runner.load()
+			return running+waiting == 0
+		})
+		if wasApplied(f) {
+			t.Error("the host was changed")
+		}
+		if op := f.get().Status.Operation; !op.Active() {
+			t.Errorf("the operation of the other process is %s: %s", op.Phase, op.Message)
+		}
 	})
-	if wasApplied(f) {
-		t.Error("the host was changed")
-	}
-	if op := f.get().Status.Operation; !op.Active() {
-		t.Errorf("the operation of the other process is %s: %s", op.Phase, op.Message)
-	}
 }
 
 // TestDeletedLeaseEndsNoOperation: somebody deletes the Lease of the controllers, and the
 // elector makes it again. Until then nobody knows who leads.
 func TestDeletedLeaseEndsNoOperation(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation()))
-	f.configure()
-	r, _ := f.process()
-	var asked atomic.Int32
-	r.Leads = func(context.Context) (bool, error) {
-		if asked.Add(1) < 4 {
-			return false, apierrors.NewNotFound(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "windows-controller")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		r, _ := f.process()
+		var asked atomic.Int32
+		r.Leads = func(context.Context) (bool, error) {
+			if asked.Add(1) < 4 {
+				return false, apierrors.NewNotFound(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "windows-controller")
+			}
+			return true, nil
 		}
-		return true, nil
-	}
-	f.reconcile(r)
-	if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded {
-		t.Errorf("the operation is %s: %s", op.Phase, op.Message)
-	}
+		f.reconcile(r)
+		if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded {
+			t.Errorf("the operation is %s: %s", op.Phase, op.Message)
+		}
+	})
 }
 
 // TestWhoNoLongerLeadsLeavesTheRecord: a process that was stopped in the middle of a step and
@@ -108,8 +113,7 @@ func TestWhoNoLongerLeadsLeavesTheRecord(t *testing.T) {
 		{"the step succeeds", nil},
 		{"the step fails", errNoLogin},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation()))
 			f.configure()
 			r, _ := f.process()

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -444,8 +446,7 @@ func TestConfigure(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
@@ -491,29 +492,31 @@ func TestConfigure(t *testing.T) {
 // TestConfigureTells: what was found out is in the record, where others look for it.
 func TestConfigureTells(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation()))
-	f.configure()
-	f.host.impact, f.host.needsFiles = config.ImpactRestart, true
-	var units []string
-	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-		if p := i.Status.Operation.Progress; after && p != nil {
-			if text := fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit); len(units) == 0 || units[len(units)-1] != text {
-				units = append(units, text)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact, f.host.needsFiles = config.ImpactRestart, true
+		var units []string
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if p := i.Status.Operation.Progress; after && p != nil {
+				if text := fmt.Sprintf("%d/%d %s", p.Done, p.Total, p.Unit); len(units) == 0 || units[len(units)-1] != text {
+					units = append(units, text)
+				}
 			}
+			return nil
 		}
-		return nil
-	}
-	op := f.finish()
-	if op.Revision != "new" || op.Impact != v1alpha1.ImpactRestart || op.Progress != nil {
-		t.Errorf("revision %q, impact %q, progress %v", op.Revision, op.Impact, op.Progress)
-	}
-	if diff := gocmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
-		t.Errorf("progress (-want +got)\n%s", diff)
-	}
-	want := "Changes: 1, their impact is Restart. Files to send: 1, 5 MiB."
-	if got := op.FindStep(v1alpha1.StepPlan).Message; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+		op := f.finish()
+		if op.Revision != "new" || op.Impact != v1alpha1.ImpactRestart || op.Progress != nil {
+			t.Errorf("revision %q, impact %q, progress %v", op.Revision, op.Impact, op.Progress)
+		}
+		if diff := gocmp.Diff([]string{"3/5 MiB", "1/1 changes"}, units); diff != "" {
+			t.Errorf("progress (-want +got)\n%s", diff)
+		}
+		want := "Changes: 1, their impact is Restart. Files to send: 1, 5 MiB."
+		if got := op.FindStep(v1alpha1.StepPlan).Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
 }
 
 // TestConfigurationIsInterrupted ends the process at every write of the record, before it
@@ -566,14 +569,13 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 	}
 	for _, tt := range cases {
 		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, after the write: %v", tt.name, after), func(t *testing.T) {
-				t.Parallel()
+			inBubble(t, fmt.Sprintf("%s, after the write: %v", tt.name, after), func(t *testing.T) {
 				at := 1
 				for ; ; at++ {
 					f := newFixture(t, newInstance(reconfigureOperation(), tt.change))
 					c := f.configure()
 					tt.set(f)
-					if !f.interrupt(at, after) {
+					if f.interrupt(at, after) < at {
 						break
 					}
 					op := f.finish()
@@ -591,62 +593,54 @@ func TestConfigurationIsInterrupted(t *testing.T) {
 	}
 }
 
-// interrupt ends the process at one write, and reports whether there was such a write.
-func (f *fixture) interrupt(at int, after bool) bool {
+// interrupt ends the process at one write, if there are so many, and returns how many there were.
+func (f *fixture) interrupt(at int, after bool) int {
 	f.t.Helper()
-	died := make(chan struct{})
-	writes := 0
+	var writes atomic.Int64
 	f.mu.Lock()
 	f.onWrite = func(isAfter bool, _ *v1alpha1.WindowsInstance) error {
-		if isAfter != after {
+		if isAfter != after || int(writes.Add(1)) < at {
 			return nil
-		}
-		if writes++; writes < at {
-			return nil
-		}
-		if writes == at {
-			close(died)
 		}
 		return errors.New("the process was killed") // nothing that follows gets through
 	}
 	f.mu.Unlock()
 	r, stop := f.process()
 	f.reconcile(r)
-	select {
-	case <-died:
-	case <-f.ended():
-	}
+	f.eventually("the write or the end", func() bool { return int(writes.Load()) >= at || !f.get().Status.Operation.Active() })
 	stop()
 	f.onWrite = nil
-	return writes >= at
+	return int(writes.Load())
 }
 
 // TestFailureIsInterrupted: a configuration that failed, and was interrupted before that
 // was recorded, leaves no cordon behind when it succeeds after all.
 func TestFailureIsInterrupted(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation()))
-	f.configure()
-	f.host.impact = config.ImpactRestart
-	f.host.onApplied = func(string) { f.host.is = "other" } // Verify fails
-	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-		if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
-			return errors.New("the process was killed")
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact = config.ImpactRestart
+		f.host.onApplied = func(string) { f.host.is = "other" } // Verify fails
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			if !after && i.Status.Operation.Phase == v1alpha1.OperationFailed {
+				return errors.New("the process was killed")
+			}
+			return nil
 		}
-		return nil
-	}
-	r, stop := f.process()
-	f.reconcile(r)
-	f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
-	stop()
-	f.mu.Lock()
-	f.onWrite = nil
-	f.mu.Unlock()
-	f.host.is = "new"
-	op := f.finish()
-	if op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {
-		t.Errorf("it is %s, cordoned %v: %s", op.Phase, f.node().Spec.Unschedulable, op.Message)
-	}
+		r, stop := f.process()
+		f.reconcile(r)
+		f.eventually("the Node to be cordoned", func() bool { return f.node().Spec.Unschedulable })
+		stop()
+		f.mu.Lock()
+		f.onWrite = nil
+		f.mu.Unlock()
+		f.host.is = "new"
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || f.node().Spec.Unschedulable {
+			t.Errorf("it is %s, cordoned %v: %s", op.Phase, f.node().Spec.Unschedulable, op.Message)
+		}
+	})
 }
 
 // TestTwoControllers: one that has lost its leadership and does not know it yet works on
@@ -654,17 +648,19 @@ func TestFailureIsInterrupted(t *testing.T) {
 // one of them change it.
 func TestTwoControllers(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation()))
-	f.configure()
-	f.host.impact, f.host.needsReboot, f.host.down, f.host.slow = config.ImpactReboot, 1, 1, 10*time.Millisecond
-	first, _ := f.process()
-	second, _ := f.process()
-	f.reconcile(first)
-	f.reconcile(second)
-	op := f.waitForEnd()
-	if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.host.most != 1 || f.host.is != "new" || f.node().Spec.Unschedulable {
-		t.Errorf("%s, restarted %d times, changed by %d at the same time: %s", op.Phase, f.host.restarts(), f.host.most, op.Message)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact, f.host.needsReboot, f.host.down, f.host.slow = config.ImpactReboot, 1, 1, 2*time.Second
+		first, _ := f.process()
+		second, _ := f.process()
+		f.reconcile(first)
+		f.reconcile(second)
+		op := f.waitForEnd()
+		if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.host.most != 1 || f.host.is != "new" || f.node().Spec.Unschedulable {
+			t.Errorf("%s, restarted %d times, changed by %d at the same time: %s", op.Phase, f.host.restarts(), f.host.most, op.Message)
+		}
+	})
 }
 
 func TestCancelConfiguration(t *testing.T) {
@@ -713,8 +709,7 @@ func TestCancelConfiguration(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
@@ -750,8 +745,7 @@ func TestCancelConfiguration(t *testing.T) {
 			}
 		})
 	}
-	t.Run("while pods leave", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "while pods leave", func(t *testing.T) {
 		f := newFixture(t, newInstance(reconfigureOperation()))
 		f.configure()
 		f.host.impact, f.drain.block = config.ImpactDrain, true
@@ -773,14 +767,16 @@ func TestCancelConfiguration(t *testing.T) {
 // A new version of the controller without a payload goes on with what it cannot do.
 func TestConfigurationWithoutPayload(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
-		op := i.Status.Operation
-		op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
-	}))
-	op := f.finish()
-	if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "--payload") {
-		t.Errorf("it is %s: %s", op.Phase, op.Message)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+			op := i.Status.Operation
+			op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
+		}))
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationFailed || !strings.Contains(op.Message, "--payload") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+	})
 }
 
 // findNode returns the Node, nil if there is none.

@@ -340,7 +340,7 @@ func (f *fixture) refuseOtherUIDs() {
 		if !ok || asked.DeleteOptions.Preconditions == nil {
 			return false, nil, nil
 		}
-		node, err := f.kube.Tracker().Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", asked.Name)
+		node, err := f.nodes.Get(corev1.SchemeGroupVersion.WithResource("nodes"), "", asked.Name)
 		if err != nil {
 			return true, nil, err
 		}

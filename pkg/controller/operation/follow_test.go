@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"k8s.io/utils/clock"
 )
 
 // TestFollow: reports that come faster than they can be written are dropped for newer
@@ -39,10 +41,9 @@ func TestFollow(t *testing.T) {
 		}, 1, errOver, 1, 1},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			var written []int
-			err := follow(t.Context(), newHasty(), tt.run, func(n int) error {
+			err := follow(t.Context(), clock.RealClock{}, tt.run, func(n int) error {
 				written = append(written, n)
 				if n == tt.failAt {
 					return errOver

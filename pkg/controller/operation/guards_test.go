@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,8 +69,7 @@ func TestNothingIsRequestedInVain(t *testing.T) {
 		{v1alpha1.StepDeleteNode, removeOperation(), "", "delete Node", 0},
 	} {
 		for _, how := range []string{"taken over", "canceled"} {
-			t.Run(fmt.Sprintf("%s, %s, %s", tt.operation.Type, tt.step, how), func(t *testing.T) {
-				t.Parallel()
+			inBubble(t, fmt.Sprintf("%s, %s, %s", tt.operation.Type, tt.step, how), func(t *testing.T) {
 				changes := []change{}
 				if tt.operation.Type == v1alpha1.OperationRemove {
 					changes = append(changes, isBeingDeleted)
@@ -113,8 +113,7 @@ func TestNothingIsRequestedInVain(t *testing.T) {
 func TestNothingIsRequestedAgainInVain(t *testing.T) {
 	t.Parallel()
 	for request, operation := range map[string]v1alpha1.Operation{"Apply": reconfigureOperation(), "Cleanup": removeOperation(), "Restart": rebootOperation(v1alpha1.RebootForce), "Deliver": reconfigureOperation()} {
-		t.Run(request, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, request, func(t *testing.T) {
 			changes := []change{}
 			if operation.Type == v1alpha1.OperationRemove {
 				changes = append(changes, isBeingDeleted)
@@ -146,8 +145,7 @@ func TestNothingIsRequestedAgainInVain(t *testing.T) {
 func TestRestartThatMayHaveBeenSent(t *testing.T) {
 	t.Parallel()
 	for _, byAnother := range []bool{false, true} {
-		t.Run(fmt.Sprintf("by another process: %v", byAnother), func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, fmt.Sprintf("by another process: %v", byAnother), func(t *testing.T) {
 			operation := rebootOperation(v1alpha1.RebootForce)
 			operation.Reboot.TimeoutSeconds = new(int64(60))
 			f := newFixture(t, newInstance(operation, func(i *v1alpha1.WindowsInstance) {
@@ -179,19 +177,21 @@ func TestRestartThatMayHaveBeenSent(t *testing.T) {
 // again, and drained, before it is restarted.
 func TestRestartOfServicesIsNoRestartOfWindows(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation()))
-	f.configure()
-	f.host.impact, f.host.needsReboot = config.ImpactRestart, 1
-	drained := 0
-	f.host.fail["Restart"] = func() error {
-		f.drain.mu.Lock()
-		defer f.drain.mu.Unlock()
-		drained = f.drain.runs
-		return nil
-	}
-	if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || drained != 1 {
-		t.Errorf("it is %s, restarted %d times, drained %d times before: %s", op.Phase, f.host.restarts(), drained, op.Message)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation()))
+		f.configure()
+		f.host.impact, f.host.needsReboot = config.ImpactRestart, 1
+		drained := 0
+		f.host.fail["Restart"] = func() error {
+			f.drain.mu.Lock()
+			defer f.drain.mu.Unlock()
+			drained = f.drain.runs
+			return nil
+		}
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || drained != 1 {
+			t.Errorf("it is %s, restarted %d times, drained %d times before: %s", op.Phase, f.host.restarts(), drained, op.Message)
+		}
+	})
 }
 
 // TestBlank: what could not be read on a host may be there, and its Node is not deleted then.
@@ -212,8 +212,7 @@ func TestBlank(t *testing.T) {
 		{"it was configured", api.Facts{Configuration: api.ConfigurationFacts{AppliedRevision: "r"}}, false},
 		{"it was being configured", api.Facts{Configuration: api.ConfigurationFacts{ApplyingRevision: "r"}}, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			if got := blank(&tt.facts); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
@@ -237,17 +236,19 @@ func TestBlank(t *testing.T) {
 // TestDeletionNamesItsNode: another Node of the name, which comes between, is not deleted.
 func TestDeletionNamesItsNode(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
-	f.configure()
-	if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
-		t.Fatalf("it is %s: %s", op.Phase, op.Message)
-	}
-	deletions := slices.DeleteFunc(f.kube.Actions(), func(a clienttesting.Action) bool { return !a.Matches("delete", "nodes") })
-	if len(deletions) != 1 {
-		t.Fatalf("%d deletions", len(deletions))
-	}
-	deletion, ok := deletions[0].(clienttesting.DeleteActionImpl)
-	if p := deletion.DeleteOptions.Preconditions; !ok || deletion.Name != testNode || p == nil || p.UID == nil || *p.UID != "uid-of-node" {
-		t.Errorf("got %+v", deletion)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(removeOperation(), isBeingDeleted))
+		f.configure()
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded {
+			t.Fatalf("it is %s: %s", op.Phase, op.Message)
+		}
+		deletions := slices.DeleteFunc(f.kube.Actions(), func(a clienttesting.Action) bool { return !a.Matches("delete", "nodes") })
+		if len(deletions) != 1 {
+			t.Fatalf("%d deletions", len(deletions))
+		}
+		deletion, ok := deletions[0].(clienttesting.DeleteActionImpl)
+		if p := deletion.DeleteOptions.Preconditions; !ok || deletion.Name != testNode || p == nil || p.UID == nil || *p.UID != "uid-of-node" {
+			t.Errorf("got %+v", deletion)
+		}
+	})
 }

@@ -91,8 +91,7 @@ func TestSuccessIsWhatTheKubeletSays(t *testing.T) {
 		{"it is ready for a moment", reconfigureOperation(), config.ImpactRestart, (*fixture).notReadyWhileWatched, false, "Node win-1 became ready and did not stay so for 30s: Ready is False: no network"},
 		{"it is ready for a moment after a restart", rebootOperation(v1alpha1.RebootForce), "", (*fixture).notReadyWhileWatched, false, "Node win-1 became ready and did not stay so for 30s: Ready is False: no network"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(tt.operation))
 			f.configure()
 			f.settle = DefaultSettle

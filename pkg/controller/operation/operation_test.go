@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -202,8 +203,7 @@ func TestOperations(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
@@ -243,41 +243,43 @@ func TestOperations(t *testing.T) {
 // TestRecordIsTrue: whatever is written, at no time does it tell of what is over.
 func TestRecordIsTrue(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
-	f.host.lingers = 3
-	f.drain.reports = []drain.Progress{
-		{Total: 2, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
-	}
-	var said []string
-	f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
-		op := i.Status.Operation
-		if !after || len(op.Steps) == 0 {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
+		f.host.lingers = 3
+		f.drain.reports = []drain.Progress{
+			{Total: 2, Blocked: []v1alpha1.BlockedPod{{Namespace: "a", Name: "b", Budget: "c", Message: "d"}}}, {Total: 2, Gone: 2},
+		}
+		var said []string
+		f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
+			op := i.Status.Operation
+			if !after || len(op.Steps) == 0 {
+				return nil
+			}
+			said = append(said, op.Message)
+			var current v1alpha1.OperationStep // the last one that has begun
+			for _, step := range op.Steps {
+				if step.StartedAt != nil {
+					current = step
+				}
+			}
+			switch {
+			case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != v1alpha1.StepDrain:
+				t.Errorf("at step %s the progress is %v, blocked by %v", current.Name, op.Progress, op.BlockedBy)
+			case op.Active() && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
+				t.Errorf("step %s is over with %q, and the operation says %q, blocked by %v", current.Name, current.Message, op.Message, op.BlockedBy)
+			case strings.Contains(op.Message, "down") && current.Name != v1alpha1.StepBoot:
+				t.Errorf("at step %s it says %q", current.Name, op.Message)
+			}
 			return nil
 		}
-		said = append(said, op.Message)
-		var current v1alpha1.OperationStep // the last one that has begun
-		for _, step := range op.Steps {
-			if step.StartedAt != nil {
-				current = step
-			}
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || op.Progress != nil || len(op.BlockedBy) > 0 {
+			t.Errorf("it is %s, progress %v, blocked by %v", op.Phase, op.Progress, op.BlockedBy)
 		}
-		switch {
-		case (op.Progress != nil || len(op.BlockedBy) > 0) && current.Name != v1alpha1.StepDrain:
-			t.Errorf("at step %s the progress is %v, blocked by %v", current.Name, op.Progress, op.BlockedBy)
-		case op.Active() && current.FinishedAt != nil && (op.Message != current.Message || len(op.BlockedBy) > 0):
-			t.Errorf("step %s is over with %q, and the operation says %q, blocked by %v", current.Name, current.Message, op.Message, op.BlockedBy)
-		case strings.Contains(op.Message, "down") && current.Name != v1alpha1.StepBoot:
-			t.Errorf("at step %s it says %q", current.Name, op.Message)
+		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "down") }) {
+			t.Errorf("it said %q", said)
 		}
-		return nil
-	}
-	op := f.finish()
-	if op.Phase != v1alpha1.OperationSucceeded || op.Progress != nil || len(op.BlockedBy) > 0 {
-		t.Errorf("it is %s, progress %v, blocked by %v", op.Phase, op.Progress, op.BlockedBy)
-	}
-	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "down") }) {
-		t.Errorf("it said %q", said)
-	}
+	})
 }
 
 // TestStillUp: Windows takes its time to go down, which is no reason to ask for force, and only a
@@ -309,21 +311,23 @@ func TestStillUp(t *testing.T) {
 // that of the step that runs any more.
 func TestCancelAfterTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
-	f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
-	f.host.fail["BootID"] = func() error { return errRefusedPort }
-	r, _ := f.process()
-	f.reconcile(r)
-	f.eventually("the drain to be over", func() bool { return f.host.count("BootID") > 0 })
-	f.edit(func(i *v1alpha1.WindowsInstance) {
-		i.Status.Operation.CancelRequestedBy = "bob"
-		i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
+		f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
+		f.host.fail["BootID"] = func() error { return errRefusedPort }
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("the drain to be over", func() bool { return f.host.count("BootID") > 0 })
+		f.edit(func(i *v1alpha1.WindowsInstance) {
+			i.Status.Operation.CancelRequestedBy = "bob"
+			i.Status.Operation.CancelRequestedAt = new(metav1.Now())
+		})
+		f.reconcile(r)
+		op := f.waitForEnd()
+		if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They will not return by themselves.") {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
 	})
-	f.reconcile(r)
-	op := f.waitForEnd()
-	if op.Phase != v1alpha1.OperationCanceled || !strings.Contains(op.Message, "Pods that left: 2. They will not return by themselves.") {
-		t.Errorf("it is %s: %s", op.Phase, op.Message)
-	}
 }
 
 // TestLongNotes: an event is not cut within a character.
@@ -362,8 +366,7 @@ func (f *fixture) cordonByHand() {
 // stored and after, and has another one go on.
 func TestRebootIsInterrupted(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after the write: %v", after), func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, fmt.Sprintf("after the write: %v", after), func(t *testing.T) {
 			for at := 1; interruptReboot(t, at, after); at++ {
 			}
 		})
@@ -376,52 +379,18 @@ func interruptReboot(t *testing.T, at int, after bool) bool {
 	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 	f.host.down = 1
 	f.drain.reports = []drain.Progress{{Total: 2, Gone: 2}}
-	died := make(chan struct{})
-	writes := 0
-	f.onWrite = func(isAfter bool, _ *v1alpha1.WindowsInstance) error {
-		if isAfter != after {
-			return nil
-		}
-		if writes++; writes < at {
-			return nil
-		}
-		if writes == at {
-			close(died)
-		}
-		return errors.New("the process was killed") // nothing that follows gets through
-	}
-	r, stop := f.process()
-	f.reconcile(r)
-	select {
-	case <-died:
-	case <-f.ended():
-	}
-	stop()
-	if writes < at {
+	if writes := f.interrupt(at, after); writes < at {
 		// One for the start, and two for each of the nine steps.
 		if at < 19 {
 			t.Errorf("the operation ended after %d writes", writes)
 		}
 		return false
 	}
-	f.onWrite = nil
 	op := f.finish()
 	if op.Phase != v1alpha1.OperationSucceeded || f.host.restarts() != 1 || f.node().Spec.Unschedulable {
 		t.Errorf("killed at write %d: %s, restarted %d times, cordoned %v: %s", at, op.Phase, f.host.restarts(), f.node().Spec.Unschedulable, op.Message)
 	}
 	return true
-}
-
-// ended is closed when the operation has ended, or after a while.
-func (f *fixture) ended() <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for deadline := time.Now().Add(testDeadline); f.get().Status.Operation.Active() && time.Now().Before(deadline); {
-			<-time.After(5 * time.Millisecond)
-		}
-	}()
-	return done
 }
 
 func TestCancel(t *testing.T) {
@@ -430,7 +399,7 @@ func TestCancel(t *testing.T) {
 		i.Status.Operation.CancelRequestedBy = "bob"
 		i.Status.Operation.CancelRequestedAt = new(metav1.Now())
 	}
-	t.Run("before it began", func(t *testing.T) {
+	inBubble(t, "before it began", func(t *testing.T) {
 		f := newFixture(t, newInstance(drainOperation(), cancel))
 		op := f.finish()
 		if op.Phase != v1alpha1.OperationCanceled || f.drain.runs > 0 || f.node().Spec.Unschedulable || !strings.Contains(op.Message, "Canceled by bob. Nothing was changed.") {
@@ -438,7 +407,7 @@ func TestCancel(t *testing.T) {
 		}
 	})
 	for _, byHand := range []bool{false, true} {
-		t.Run(fmt.Sprintf("while pods are evicted, cordoned before: %v", byHand), func(t *testing.T) {
+		inBubble(t, fmt.Sprintf("while pods are evicted, cordoned before: %v", byHand), func(t *testing.T) {
 			f := newFixture(t, newInstance(drainOperation()))
 			if byHand {
 				f.cordonByHand()
@@ -471,7 +440,7 @@ func TestCancel(t *testing.T) {
 		})
 	}
 	for _, mode := range []v1alpha1.RebootMode{v1alpha1.RebootGraceful, v1alpha1.RebootForce} {
-		t.Run("after the restart, mode "+string(mode), func(t *testing.T) {
+		inBubble(t, "after the restart, mode "+string(mode), func(t *testing.T) {
 			cordons := mode == v1alpha1.RebootGraceful
 			f := newFixture(t, newInstance(rebootOperation(mode)))
 			f.host.dead = true
@@ -487,7 +456,7 @@ func TestCancel(t *testing.T) {
 			}
 		})
 	}
-	t.Run("between the record of the boot and the restart", func(t *testing.T) {
+	inBubble(t, "between the record of the boot and the restart", func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
 		f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
 			if op := written.Status.Operation; after && op.BootID != "" && op.Active() && op.CancelRequestedAt == nil {
@@ -508,56 +477,60 @@ func TestCancel(t *testing.T) {
 // The reconciler of instances writes the same status.
 func TestOthersWriteTheStatus(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
-	n := 0
-	f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
-		if after || written.Status.Version == "theirs" {
-			return nil
-		}
-		f.mu.Lock()
-		hook := f.onWrite
-		f.onWrite = nil
-		f.mu.Unlock()
-		n++
-		f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = fmt.Sprint(n) })
-		f.mu.Lock()
-		f.onWrite = hook
-		f.mu.Unlock()
-		return nil
-	}
-	// Each write collides once; the hook lets the repetition of it pass.
-	inner := f.onWrite
-	collided := false
-	f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
-		if !after {
-			if collided = !collided; !collided {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful)))
+		n := 0
+		f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
+			if after || written.Status.Version == "theirs" {
 				return nil
 			}
+			f.mu.Lock()
+			hook := f.onWrite
+			f.onWrite = nil
+			f.mu.Unlock()
+			n++
+			f.edit(func(i *v1alpha1.WindowsInstance) { i.Status.CurrentRevision = fmt.Sprint(n) })
+			f.mu.Lock()
+			f.onWrite = hook
+			f.mu.Unlock()
+			return nil
 		}
-		return inner(after, written)
-	}
-	op := f.finish()
-	if op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 10 || f.host.restarts() != 1 {
-		t.Errorf("%s after %d collisions, revision %s: %s", op.Phase, n, f.get().Status.CurrentRevision, op.Message)
-	}
+		// Each write collides once; the hook lets the repetition of it pass.
+		inner := f.onWrite
+		collided := false
+		f.onWrite = func(after bool, written *v1alpha1.WindowsInstance) error {
+			if !after {
+				if collided = !collided; !collided {
+					return nil
+				}
+			}
+			return inner(after, written)
+		}
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || f.get().Status.CurrentRevision != fmt.Sprint(n) || n < 10 || f.host.restarts() != 1 {
+			t.Errorf("%s after %d collisions, revision %s: %s", op.Phase, n, f.get().Status.CurrentRevision, op.Message)
+		}
+	})
 }
 
 // A stale cache still has an operation that has ended, or another one has taken its place.
 func TestOperationIsOver(t *testing.T) {
-	f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
-	r, _ := f.process()
-	r.runner.submit(testKey, "another", false, false)
-	f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
-	if op := f.get().Status.Operation; op.Phase != v1alpha1.OperationPending || len(f.host.asked) > 0 {
-		t.Errorf("got %+v, and the host was asked %q", op, f.host.asked)
-	}
-	f.reconcile(r)
-	f.waitForEnd()
-	f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
-	r.runner.submit(testKey, "op-1", false, false) // as with a cache that is behind
-	if running, waiting := r.runner.load(); running+waiting > 0 {
-		t.Error("an operation that has ended is carried out again")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
+		r, _ := f.process()
+		r.runner.submit(testKey, "another", false, false)
+		f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
+		if op := f.get().Status.Operation; op.Phase != v1alpha1.OperationPending || len(f.host.asked) > 0 {
+			t.Errorf("got %+v, and the host was asked %q", op, f.host.asked)
+		}
+		f.reconcile(r)
+		f.waitForEnd()
+		f.eventually("the execution to end", func() bool { running, waiting := r.runner.load(); return running+waiting == 0 })
+		r.runner.submit(testKey, "op-1", false, false) // as with a cache that is behind
+		if running, waiting := r.runner.load(); running+waiting > 0 {
+			t.Error("an operation that has ended is carried out again")
+		}
+	})
 }
 
 func TestDrainOptions(t *testing.T) {
@@ -628,8 +601,7 @@ func TestDrainOfADeadKubelet(t *testing.T) {
 		{"a removal", removeOperation(), nil, notReporting, time.Minute, true},
 		{"a removal of a pool that disagrees", removeOperation(), &v1alpha1.PoolDrainOptions{Force: new(false), SkipWaitForDeleteTimeoutSeconds: new(int32(9))}, notReporting, 9 * time.Second, false},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			var others []client.Object
 			changes := []change{inPool("gold")}
 			if tt.pool != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,8 +154,7 @@ func TestRemove(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			if tt.change == nil {
 				tt.change = func(*v1alpha1.WindowsInstance) {}
 			}
@@ -200,14 +200,13 @@ func TestRemove(t *testing.T) {
 // stored and after, and has another one go on.
 func TestRemovalIsInterrupted(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after the write: %v", after), func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, fmt.Sprintf("after the write: %v", after), func(t *testing.T) {
 			at := 1
 			for ; ; at++ {
 				f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 				f.configure()
 				f.host.cuts, f.host.loseAnswer, f.host.agentThere = 1, 1, true
-				if !f.interrupt(at, after) {
+				if f.interrupt(at, after) < at {
 					break
 				}
 				op := f.finish()
@@ -225,35 +224,37 @@ func TestRemovalIsInterrupted(t *testing.T) {
 // Another Node that took the name while the host was cleaned is not deleted.
 func TestRemoveKeepsToItsNode(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
-	f.configure()
-	replaced := false
-	f.host.fail["Cleanup"] = func() error {
-		if !replaced {
-			replaced = true
-			if err := f.kube.CoreV1().Nodes().Delete(t.Context(), testNode, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
+		f.configure()
+		replaced := false
+		f.host.fail["Cleanup"] = func() error {
+			if !replaced {
+				replaced = true
+				if err := f.kube.CoreV1().Nodes().Delete(t.Context(), testNode, metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "another"}}, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+				}
 			}
-			if _, err := f.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: testNode, UID: "another"}}, metav1.CreateOptions{}); err != nil {
-				t.Error(err)
-			}
+			return nil
 		}
-		return nil
-	}
-	f.refuseOtherUIDs()
-	op := f.finish()
-	if op.Phase != v1alpha1.OperationSucceeded || f.findNode() == nil || op.FindStep(v1alpha1.StepDeleteNode).State != v1alpha1.StepSkipped {
-		t.Errorf("it is %s: %s", op.Phase, op.FindStep(v1alpha1.StepDeleteNode).Message)
-	}
+		f.refuseOtherUIDs()
+		op := f.finish()
+		if op.Phase != v1alpha1.OperationSucceeded || f.findNode() == nil || op.FindStep(v1alpha1.StepDeleteNode).State != v1alpha1.StepSkipped {
+			t.Errorf("it is %s: %s", op.Phase, op.FindStep(v1alpha1.StepDeleteNode).Message)
+		}
+	})
 }
 
 // TestRestored: an operation that comes with the status of a backup is not carried out.
 func TestRestored(t *testing.T) {
 	t.Parallel()
-	restoredAt := time.Now().Add(-time.Minute)
+	restoredAt := func() time.Time { return time.Now().Add(-time.Minute) }
 	restoredAfter := func(d time.Duration) change {
 		return func(i *v1alpha1.WindowsInstance) {
-			i.CreationTimestamp = metav1.NewTime(restoredAt)
+			i.CreationTimestamp = metav1.NewTime(restoredAt())
 			i.Status.Operation.RequestedAt = metav1.NewTime(i.CreationTimestamp.Add(-d))
 		}
 	}
@@ -268,13 +269,12 @@ func TestRestored(t *testing.T) {
 			op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, &op.RequestedAt, newSteps(plan(op, true))
 		}}, v1alpha1.OperationCanceled},
 		{"of an instance that was made in the future, by a clock that was wrong", []change{func(i *v1alpha1.WindowsInstance) {
-			i.CreationTimestamp = metav1.NewTime(restoredAt.Add(72 * time.Hour))
-			i.Status.Operation.RequestedAt = metav1.NewTime(restoredAt)
+			i.CreationTimestamp = metav1.NewTime(restoredAt().Add(72 * time.Hour))
+			i.Status.Operation.RequestedAt = metav1.NewTime(restoredAt())
 		}}, v1alpha1.OperationSucceeded},
 		{"of a clock that differs", []change{restoredAfter(time.Minute)}, v1alpha1.OperationSucceeded},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), tt.changes...))
 			op := f.finish()
 			if restarted := f.host.restarts() > 0; op.Phase != tt.want || restarted != (tt.want == v1alpha1.OperationSucceeded) {
@@ -287,16 +287,14 @@ func TestRestored(t *testing.T) {
 // TestDeleted: once an instance is being deleted, its host is removed and nothing else.
 func TestDeleted(t *testing.T) {
 	t.Parallel()
-	t.Run("before it began", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "before it began", func(t *testing.T) {
 		f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), isBeingDeleted))
 		op := f.finish()
 		if op.Phase != v1alpha1.OperationCanceled || f.host.restarts() > 0 || op.Message != "Canceled because the WindowsInstance is being deleted. Nothing was changed." {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
-	t.Run("while pods leave", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "while pods leave", func(t *testing.T) {
 		f := newFixture(t, newInstance(drainOperation(), func(i *v1alpha1.WindowsInstance) { i.Finalizers = []string{"windows.openshift.io/host"} }))
 		f.drain.block = true
 		r, _ := f.process()
@@ -311,8 +309,7 @@ func TestDeleted(t *testing.T) {
 			t.Errorf("it is %s: %s", op.Phase, op.Message)
 		}
 	})
-	t.Run("a removal that is canceled", func(t *testing.T) {
-		t.Parallel()
+	inBubble(t, "a removal that is canceled", func(t *testing.T) {
 		f := newFixture(t, newInstance(removeOperation(), configuredBefore, isBeingDeleted))
 		f.configure()
 		f.failWith("Cleanup", errRefusedPort)

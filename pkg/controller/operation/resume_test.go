@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/drain"
@@ -50,9 +52,9 @@ func TestDeadline(t *testing.T) {
 // TestTakenOverLongAfter: what happened while no controller ran counts as success.
 func TestTakenOverLongAfter(t *testing.T) {
 	t.Parallel()
-	yesterday := new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
 	begunAt := func(running string) change {
 		return func(i *v1alpha1.WindowsInstance) {
+			yesterday := new(metav1.NewTime(time.Now().Add(-24 * time.Hour)))
 			op := i.Status.Operation
 			op.Phase, op.StartedAt, op.Steps = v1alpha1.OperationRunning, yesterday, newSteps(plan(op, true))
 			op.Node, op.BootID = &v1alpha1.OperationNode{Name: testNode, UID: "uid-of-node"}, "boot-0"
@@ -66,8 +68,7 @@ func TestTakenOverLongAfter(t *testing.T) {
 		}
 	}
 	for _, running := range []string{v1alpha1.StepDrain, v1alpha1.StepBoot, v1alpha1.StepNodeReady} {
-		t.Run(running, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, running, func(t *testing.T) {
 			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootGraceful), begunAt(running)))
 			left := 3
 			f.host.fail["BootID"] = func() error {
@@ -90,22 +91,24 @@ func TestTakenOverLongAfter(t *testing.T) {
 // time for one more attempt, and not for ever.
 func TestDrainAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	c := newHasty()
-	o := drain.Options{Deadline: c.Now().Add(-time.Hour)}
-	away := errors.New("connection refused")
-	var deadlines []time.Time
-	if err := retryDrain(t.Context(), c, o, func(o drain.Options) error {
-		if deadlines = append(deadlines, o.Deadline); len(deadlines) == 1 {
-			return away
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.RealClock{}
+		o := drain.Options{Deadline: c.Now().Add(-time.Hour)}
+		away := errors.New("connection refused")
+		var deadlines []time.Time
+		if err := retryDrain(t.Context(), c, o, func(o drain.Options) error {
+			if deadlines = append(deadlines, o.Deadline); len(deadlines) == 1 {
+				return away
+			}
+			return nil
+		}); err != nil || len(deadlines) != 2 || !deadlines[1].After(c.Now()) {
+			t.Errorf("got %v after attempts until %v", err, deadlines)
 		}
-		return nil
-	}); err != nil || len(deadlines) != 2 || !deadlines[1].After(c.Now()) {
-		t.Errorf("got %v after attempts until %v", err, deadlines)
-	}
-	err := retryDrain(t.Context(), c, o, func(drain.Options) error { return away })
-	if !errors.Is(err, away) {
-		t.Errorf("an outage that goes on: got %v", err)
-	}
+		err := retryDrain(t.Context(), c, o, func(drain.Options) error { return away })
+		if !errors.Is(err, away) {
+			t.Errorf("an outage that goes on: got %v", err)
+		}
+	})
 }
 
 // TestRecordThatIsRefused: an operation whose record cannot be written is taken up again when it
@@ -113,8 +116,7 @@ func TestDrainAfterAnOutage(t *testing.T) {
 func TestRecordThatIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, canceled := range []bool{false, true} {
-		t.Run(map[bool]string{false: "it is written later", true: "it is canceled"}[canceled], func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, map[bool]string{false: "it is written later", true: "it is canceled"}[canceled], func(t *testing.T) {
 			f := newFixture(t, newInstance(rebootOperation(v1alpha1.RebootForce)))
 			var refused atomic.Int32
 			f.onWrite = func(after bool, i *v1alpha1.WindowsInstance) error {
@@ -145,14 +147,16 @@ func TestRecordThatIsRefused(t *testing.T) {
 
 // TestSleepUnless: a cancellation is not slept through, and neither is the end of the process.
 func TestSleepUnless(t *testing.T) {
-	closed := make(chan struct{})
-	close(closed)
-	if !sleepUnless(t.Context(), newHasty(), 100*time.Hour, closed) {
-		t.Error("it was closed")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if sleepUnless(ended, newHasty(), 100*time.Hour, nil) {
-		t.Error("it was not closed")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		close(closed)
+		if !sleepUnless(t.Context(), clock.RealClock{}, 100*time.Hour, closed) {
+			t.Error("it was closed")
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if sleepUnless(ended, clock.RealClock{}, 100*time.Hour, nil) {
+			t.Error("it was not closed")
+		}
+	})
 }

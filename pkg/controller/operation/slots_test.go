@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,34 +49,36 @@ func brokenNeighbor() *v1alpha1.WindowsInstance {
 // TestOneAtATime: a host waits while another one is disrupted, and goes on when that is over.
 func TestOneAtATime(t *testing.T) {
 	t.Parallel()
-	other := newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
-		i.Name, i.UID = "win-2", "uid-2"
-		op := i.Status.Operation
-		op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
-		for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
-			op.FindStep(name).State = v1alpha1.StepSucceeded
+	synctest.Test(t, func(t *testing.T) {
+		other := newInstance(reconfigureOperation(), func(i *v1alpha1.WindowsInstance) {
+			i.Name, i.UID = "win-2", "uid-2"
+			op := i.Status.Operation
+			op.Phase, op.Steps = v1alpha1.OperationRunning, newSteps(plan(op, true))
+			for _, name := range []string{v1alpha1.StepCordon, v1alpha1.StepDrain} {
+				op.FindStep(name).State = v1alpha1.StepSucceeded
+			}
+		})
+		f := newFixture(t, newInstance(reconfigureOperation()), other)
+		f.configure()
+		f.host.impact = config.ImpactDrain
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("it to wait", func() bool {
+			return f.get().Status.Operation.Message == "Waits for a slot: another host is being changed: win-2."
+		})
+		if f.node().Spec.Unschedulable || f.drain.runs > 0 {
+			t.Error("it does not wait")
 		}
-	})
-	f := newFixture(t, newInstance(reconfigureOperation()), other)
-	f.configure()
-	f.host.impact = config.ImpactDrain
-	r, _ := f.process()
-	f.reconcile(r)
-	f.eventually("it to wait", func() bool {
-		return f.get().Status.Operation.Message == "Waits for a slot: another host is being changed: win-2."
-	})
-	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
-		t.Error("it does not wait")
-	}
-	if err := f.raw.Delete(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
-		t.Errorf("it is %s: %s", op.Phase, op.Message)
-	}
-	f.eventually("the slot to be given back", func() bool {
-		held, waiting := f.disruptions.Load()
-		return held+waiting == 0
+		if err := f.raw.Delete(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
+		f.eventually("the slot to be given back", func() bool {
+			held, waiting := f.disruptions.Load()
+			return held+waiting == 0
+		})
 	})
 }
 
@@ -95,8 +98,7 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 		{"one is broken", v1alpha1.ControllerRequester, true, "changed host win-2 of the same pool and failed"},
 		{"a person asks for it", "alice", true, ""},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			var others []client.Object
 			if tt.broken {
 				others = append(others, brokenNeighbor())
@@ -138,44 +140,48 @@ func TestServicesAreRestartedOnAFewHosts(t *testing.T) {
 // done, until the other host is well. Hosts of other pools go first meanwhile.
 func TestWhatBreaksOneHostDoesNotReachTheNext(t *testing.T) {
 	t.Parallel()
-	other := brokenNeighbor()
-	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), other)
-	f.configure()
-	f.host.impact = config.ImpactDrain
-	r, _ := f.process()
-	f.reconcile(r)
-	f.eventually("it to wait", func() bool {
-		message := f.get().Status.Operation.Message
-		return strings.Contains(message, "changed host win-2 of the same pool and failed") && strings.Contains(message, "operation op-failed") &&
-			strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
+	synctest.Test(t, func(t *testing.T) {
+		other := brokenNeighbor()
+		f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), other)
+		f.configure()
+		f.host.impact = config.ImpactDrain
+		r, _ := f.process()
+		f.reconcile(r)
+		f.eventually("it to wait", func() bool {
+			message := f.get().Status.Operation.Message
+			return strings.Contains(message, "changed host win-2 of the same pool and failed") && strings.Contains(message, "operation op-failed") &&
+				strings.Contains(message, "kubectl windows cancel win-1 -n windows-hosts")
+		})
+		if f.node().Spec.Unschedulable || f.drain.runs > 0 {
+			t.Error("it does not wait")
+		}
+		if held, waiting := f.disruptions.Load(); held+waiting > 0 {
+			t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
+		}
+		done := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain)
+		other.Status.History, other.Status.Operation = []v1alpha1.Operation{*other.Status.Operation}, &done
+		if err := f.raw.Status().Update(t.Context(), other); err != nil {
+			t.Fatal(err)
+		}
+		if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
+			t.Errorf("it is %s: %s", op.Phase, op.Message)
+		}
 	})
-	if f.node().Spec.Unschedulable || f.drain.runs > 0 {
-		t.Error("it does not wait")
-	}
-	if held, waiting := f.disruptions.Load(); held+waiting > 0 {
-		t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
-	}
-	done := reconfigured(v1alpha1.OperationSucceeded, v1alpha1.ImpactDrain)
-	other.Status.History, other.Status.Operation = []v1alpha1.Operation{*other.Status.Operation}, &done
-	if err := f.raw.Status().Update(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if op := f.waitForEnd(); op.Phase != v1alpha1.OperationSucceeded || f.drain.runs != 1 {
-		t.Errorf("it is %s: %s", op.Phase, op.Message)
-	}
 }
 
 // TestJoiningAgainNeedsNoSlot: a host that is out of service does not wait until others may be.
 func TestJoiningAgainNeedsNoSlot(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
-	f.configure()
-	f.losesCertificate()
-	f.kubeletIsGone()
-	f.rejoins()
-	if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactRestart {
-		t.Errorf("it is %s with impact %s: %s", op.Phase, op.Impact, op.Message)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
+		f.configure()
+		f.losesCertificate()
+		f.kubeletIsGone()
+		f.rejoins()
+		if op := f.finish(); op.Phase != v1alpha1.OperationSucceeded || op.Impact != v1alpha1.ImpactRestart {
+			t.Errorf("it is %s with impact %s: %s", op.Phase, op.Impact, op.Message)
+		}
+	})
 }
 
 // TestJoiningAgainWaitsNoLonger: a host that waits for others, and goes out of service meanwhile, is
@@ -183,8 +189,7 @@ func TestJoiningAgainNeedsNoSlot(t *testing.T) {
 func TestJoiningAgainWaitsNoLonger(t *testing.T) {
 	t.Parallel()
 	for impact, want := range map[config.Impact]string{config.ImpactRestart: "SSSS Skkkk Skkk SSSSS", config.ImpactDrain: "SSSS SkkSS Skkk SSSSS"} {
-		t.Run(string(impact), func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, string(impact), func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester)), brokenNeighbor())
 			f.configure()
 			f.host.impact = config.ImpactRestart
@@ -211,20 +216,22 @@ func TestJoiningAgainWaitsNoLonger(t *testing.T) {
 // TestSlotsWithACacheThatIsBehind: the slot that a host gets because another one has failed
 // is not taken before that failure is known.
 func TestSlotsWithACacheThatIsBehind(t *testing.T) {
-	instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
-	before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
-	slots := rollout.NewDisruptionSlots(1)
-	e := &execution{
-		Reconciler: &Reconciler{live: now.raw, client: before.raw, clock: now.clock},
-		key:        testKey, instance: now.get(),
-	}
-	why, err := e.trySlot(t.Context(), slots)
-	if err != nil || !strings.Contains(why, "win-2") {
-		t.Errorf("got %q, %v", why, err)
-	}
-	if held, waiting := slots.Load(); held+waiting > 0 {
-		t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		instance := newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester))
+		before, now := newFixture(t, instance.DeepCopy()), newFixture(t, instance.DeepCopy(), brokenNeighbor())
+		slots := rollout.NewDisruptionSlots(1)
+		e := &execution{
+			Reconciler: &Reconciler{live: now.raw, client: before.raw, clock: now.clock},
+			key:        testKey, instance: now.get(),
+		}
+		why, err := e.trySlot(t.Context(), slots)
+		if err != nil || !strings.Contains(why, "win-2") {
+			t.Errorf("got %q, %v", why, err)
+		}
+		if held, waiting := slots.Load(); held+waiting > 0 {
+			t.Errorf("slots that are taken: %d, waited for: %d, want none", held, waiting)
+		}
+	})
 }
 
 // wasApplied says whether the host was configured.
@@ -240,8 +247,7 @@ func TestWaitingForASlotTouchesNothing(t *testing.T) {
 	t.Parallel()
 	for _, impact := range []config.Impact{config.ImpactRestart, config.ImpactDrain} {
 		for _, deleted := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, deleted %v", impact, deleted), func(t *testing.T) {
-				t.Parallel()
+			inBubble(t, fmt.Sprintf("%s, deleted %v", impact, deleted), func(t *testing.T) {
 				f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
 					i.Finalizers = []string{v1alpha1.HostFinalizer}
 				}), brokenNeighbor())
@@ -285,8 +291,7 @@ func TestHalfWay(t *testing.T) {
 		{"the Node is being cordoned", v1alpha1.StepCordon, v1alpha1.ImpactDrain},
 		{"the host is planned again after a part", v1alpha1.StepPlan, v1alpha1.ImpactRestart},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
+		inBubble(t, tt.name, func(t *testing.T) {
 			f := newFixture(t, newInstance(reconfigureOperation(), inPool("pool"), askedForBy(v1alpha1.ControllerRequester), func(i *v1alpha1.WindowsInstance) {
 				op := i.Status.Operation
 				op.Phase, op.Impact, op.Steps = v1alpha1.OperationRunning, tt.impact, newSteps(plan(op, true))
