@@ -44,8 +44,8 @@ func parseIPv6Literal(literal string) (string, error) {
 	if strings.Contains(literal, "s") { // stands for %, which is followed by a zone
 		return "", errors.New("an address with a zone means something else on every host: use a routable address")
 	}
-	addr, err := netip.ParseAddr(strings.ReplaceAll(literal, "-", ":"))
-	if err != nil || !addr.Is6() {
+	addr, _ := netip.ParseAddr(strings.ReplaceAll(literal, "-", ":"))
+	if !addr.Is6() { // nor is the address of an error
 		return "", fmt.Errorf("%q before %s is no IPv6 address with hyphens for colons", literal, ipv6Suffix)
 	}
 	return addr.Unmap().String(), nil
@@ -58,20 +58,13 @@ func ipv6Key(addr netip.Addr) string {
 
 // instanceName returns the default name of the instance for an address as
 // parseAddress returns it: the address itself when it can be the name of an object,
-// else a readable form of it, and a hash so that no two addresses share a name.
+// else a readable form of it, and a hash so that no two addresses share a name. An address that is
+// none gets a name, too, so that the address is what is said to be wrong.
 func instanceName(address string) string {
 	if len(validation.IsDNS1123Subdomain(address)) == 0 {
 		return address
 	}
-	readable := strings.Map(func(r rune) rune {
-		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
-			return r
-		}
-		return '-'
-	}, address)
-	if len(readable) > 200 {
-		readable = readable[:200]
-	}
+	readable := strings.NewReplacer(":", "-", ".", "-", "_", "-").Replace(address[:min(len(address), 200)])
 	sum := sha256.Sum256([]byte(address))
 	return strings.TrimLeft(strings.Trim(readable, "-")+"-"+hex.EncodeToString(sum[:4]), "-")
 }

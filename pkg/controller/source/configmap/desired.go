@@ -33,10 +33,8 @@ func instanceFor(configMap types.NamespacedName, entry *Entry) *acwindowsv1alpha
 		WithAddress(entry.Address).
 		WithPort(entry.Port).
 		WithUsername(entry.Username).
+		WithHostKeys(entry.HostKeys...).
 		WithPoolRef(acwindowsv1alpha1.PoolReference().WithName(configMap.Name))
-	if len(entry.HostKeys) > 0 {
-		spec.WithHostKeys(entry.HostKeys...)
-	}
 	return acwindowsv1alpha1.WindowsInstance(entry.Name, configMap.Namespace).
 		WithAnnotations(map[string]string{v1alpha1.SourceAnnotation: sourceOfEntry(configMap, entry.Key)}).
 		WithSpec(spec)

@@ -4,6 +4,7 @@
 package configmap
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,10 @@ func TestParseEntry(t *testing.T) {
 			want: Entry{Name: "fd00--5-67cc136b", Address: "fd00::5", Port: 22, Username: "core"},
 		},
 		{
+			name: "IPv6 that begins and ends with a letter", key: "a00--a.ipv6-literal.net", value: "username=core",
+			want: Entry{Name: "a00--a-b750e572", Address: "a00::a", Port: 22, Username: "core"},
+		},
+		{
 			name: "IPv6 that begins with colons, not in its shortest form", key: "0-0--0001.IPv6-Literal.net", value: "username=core",
 			want: Entry{Name: "1-eff8e7ca", Address: "::1", Port: 22, Username: "core"},
 		},
@@ -55,6 +60,10 @@ func TestParseEntry(t *testing.T) {
 		{
 			name: "domain account", key: "10.1.42.1", value: `username=EXAMPLE\svc-win`,
 			want: Entry{Name: "10.1.42.1", Address: "10.1.42.1", Port: 22, Username: `EXAMPLE\svc-win`},
+		},
+		{
+			name: "as long as can be", key: "10.1.42.1", value: "username=" + strings.Repeat("x", 104) + "\n" + strings.Repeat("hostKey="+hostKey+"\n", 16),
+			want: Entry{Name: "10.1.42.1", Address: "10.1.42.1", Port: 22, Username: strings.Repeat("x", 104), HostKeys: slices.Repeat([]string{hostKey}, 16)},
 		},
 		{
 			name: "everything", key: "10.1.42.1", value: "username=core\nport=65535\nname=rack-1\nhostKey=" + hostKey + "\nhostKey=" + hostKey + " win-1\n",
@@ -115,6 +124,7 @@ func TestParseEntryErrors(t *testing.T) {
 		{name: "underscore", key: "win_1", value: "username=core", want: `address "win_1"`},
 		{name: "hyphen first", key: "-win", value: "username=core", want: `address "-win"`},
 		{name: "only a dot", key: ".", value: "username=core", want: "no address"},
+		{name: "long and none", key: strings.Repeat("win_1-", 40), value: "username=core", want: `address "win_1-win_1-`},
 		{name: "two dots", key: "win..example.com", value: "username=core", want: `address "win..example.com"`},
 	}
 	for _, tt := range tests {

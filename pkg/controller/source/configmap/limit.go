@@ -5,8 +5,6 @@ package configmap
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -43,12 +41,11 @@ func (r *Reconciler) ration(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 	return d, nil
 }
 
-// namesOf are the names of instances, sorted.
+// namesOf are the names of instances, in their order.
 func namesOf(instances []*v1alpha1.WindowsInstance) []string {
 	out := make([]string, len(instances))
 	for i, instance := range instances {
 		out[i] = instance.Name
 	}
-	slices.SortFunc(out, strings.Compare)
 	return out
 }

@@ -4,6 +4,7 @@
 package configmap
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,9 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	acmetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
@@ -49,10 +54,10 @@ func TestShorterConfigMapAsks(t *testing.T) {
 		edit func(*fixture)
 		want string // in the condition
 	}{
-		{"one is left", func(f *fixture) { f.setData(fleet(1)) }, "7 hosts are kept"},
+		{"one is left", func(f *fixture) { f.setData(fleet(1)) }, "has no entry any more for some of its hosts. 7 hosts are kept"},
 		{"one is left, and one has a typing error", func(f *fixture) {
 			f.setData(map[string]string{"10.1.42.0": "username=a", "10.1.42.1": "usrname=a"})
-		}, "6 hosts are kept"},
+		}, "\nentry 10.1.42.1: \"usrname\" is not known; known are username, port, name and hostKey"},
 		{"others altogether", func(f *fixture) { f.setData(map[string]string{"10.9.9.9": "username=a"}) }, "8 hosts are kept"},
 		{"deleted", (*fixture).deleteConfigMap, "8 hosts are kept"},
 		{"deleted and made again with others", func(f *fixture) {
@@ -149,9 +154,7 @@ func TestOneAnHour(t *testing.T) {
 	f.settle()
 	f.wantInstances(slices.Sorted(maps.Keys(fleet(4)))...)
 	f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 4)
-	if result, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err != nil || result.RequeueAfter != time.Hour {
-		t.Errorf("got %+v, %v, want another pass when the removal no longer counts", result, err)
-	}
+	f.wantNext(time.Hour) // the removal no longer counts then
 	f.now = f.now.Add(time.Hour)
 	f.settle()
 	f.wantInstances(slices.Sorted(maps.Keys(fleet(3)))...)
@@ -200,12 +203,7 @@ func TestRemovalsAreRememberedFirst(t *testing.T) {
 func TestThreeAtATime(t *testing.T) {
 	f := newFixture(t, emptyPool(), configMapOf(fleet(50)))
 	f.settle()
-	for _, instance := range f.instances() {
-		instance.Finalizers = []string{v1alpha1.HostFinalizer}
-		if err := f.Update(t.Context(), &instance); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f.hold()
 	f.setData(fleet(45))
 	for left := 5; left > 0; left-- {
 		f.settle()
@@ -213,12 +211,7 @@ func TestThreeAtATime(t *testing.T) {
 		if left > 3 != strings.Contains(message, "begins when fewer than 3 are being removed") {
 			t.Errorf("%d are left: message %q", left, message)
 		}
-		var leaving []v1alpha1.WindowsInstance
-		for _, instance := range f.instances() {
-			if !instance.DeletionTimestamp.IsZero() {
-				leaving = append(leaving, instance)
-			}
-		}
+		leaving := f.leaving()
 		if want := min(left, 3); len(leaving) != want {
 			t.Fatalf("%d hosts are being removed, want %d", len(leaving), want)
 		}
@@ -295,6 +288,175 @@ func TestPoolStaysWithInstancesOfOthers(t *testing.T) {
 	if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "10.0.0.9") {
 		t.Errorf("message %q", message)
 	}
+	// The same message, whatever the order in which they are found.
+	other := handMade("10.0.0.8")
+	other.Spec.PoolRef = mine.Spec.PoolRef
+	if got := othersIn([]v1alpha1.WindowsInstance{*mine, *handMade("10.0.0.7"), *other}, theConfigMap); !slices.Equal(got, []string{"10.0.0.8", "10.0.0.9"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A controller that waits for other removals looks again in a minute, or when a removal no longer
+// counts, whatever comes first.
+func TestWhenToLookAgain(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(8)))
+	f.r.limit.Most = intstr.FromInt32(5)
+	f.settle()
+	f.wantNext(0)
+	f.hold()
+	f.setData(fleet(3))
+	f.settle()
+	f.wantNext(time.Minute)
+	f.now = f.now.Add(time.Hour - 30*time.Second)
+	f.wantNext(30 * time.Second)
+	// These removals take long, and are all that is waited for.
+	f.now = f.now.Add(time.Hour)
+	f.settle()
+	f.wantNext(time.Minute)
+	if got := len(f.leaving()); got != 3 {
+		t.Errorf("%d hosts are being removed", got)
+	}
+	// A host that does not answer holds up no other.
+	gone := f.leaving()[0]
+	gone.Status.Operation = unreached()
+	if err := f.Status().Update(t.Context(), &gone); err != nil {
+		t.Fatal(err)
+	}
+	f.settle()
+	if got := len(f.leaving()); got != 4 {
+		t.Errorf("%d hosts are being removed", got)
+	}
+}
+
+// One host has messages of its own, so that the command is read as it is meant.
+func TestOneHost(t *testing.T) {
+	f := newFixture(t, configMapOf(fleet(2)))
+	f.r.limit.Most = intstr.FromInt32(0)
+	f.settle()
+	f.setData(fleet(1))
+	f.settle()
+	message := f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 2)
+	if !strings.Contains(message, " 1 host is kept until it has an entry again, or until you confirm that it is to be removed. To confirm: kubectl ") ||
+		!strings.HasSuffix(message, "\nIt is 10.1.42.1.\nWithout a confirmation, 0 hosts may be removed within 1h0m0s (--max-removals, --removal-window).") {
+		t.Errorf("message %q", message)
+	}
+	f.hold()
+	f.confirm(f.toConfirm())
+	f.settle()
+	if message := f.wantSynced(v1alpha1.ReasonSynced, 1); message != "The ConfigMap asks for 1 host." {
+		t.Errorf("message %q", message)
+	}
+	f.deleteConfigMap()
+	f.settle()
+	f.confirm(f.toConfirm())
+	f.settle()
+	if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.HasSuffix(message, " was deleted; 2 hosts are being removed.") {
+		t.Errorf("message %q", message)
+	}
+}
+
+// A removal that the API does not take is tried again, and holds up no other.
+func TestFailedRemovalIsTriedAgain(t *testing.T) {
+	f := newFixture(t, emptyPool(), configMapOf(fleet(4)))
+	f.r.limit.Most = intstr.FromInt32(2)
+	f.settle()
+	f.setData(fleet(2))
+	f.fail = func(write string) error {
+		if write == "delete 10.1.42.2" {
+			return apierrors.NewServiceUnavailable("the server restarts")
+		}
+		return nil
+	}
+	if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+		t.Error("a pass that could not delete succeeded")
+	}
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(3)))...)
+	f.fail = nil
+	f.settle()
+	f.wantInstances(slices.Sorted(maps.Keys(fleet(2)))...)
+}
+
+// cacheStops has the reconciler read the pool, or the instances, as they are now, whatever is written.
+func (f *fixture) cacheStops(pool, instances bool) {
+	f.Helper()
+	var list v1alpha1.WindowsInstanceList
+	if err := f.List(f.Context(), &list); err != nil {
+		f.Fatal(err)
+	}
+	before := f.pool()
+	f.r.client = interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			if into, ok := obj.(*v1alpha1.WindowsNodePool); ok && pool {
+				before.DeepCopyInto(into)
+				return nil
+			}
+			return c.Get(ctx, key, obj, o...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, into client.ObjectList, o ...client.ListOption) error {
+			if into, ok := into.(*v1alpha1.WindowsInstanceList); ok && instances {
+				list.DeepCopyInto(into)
+				return nil
+			}
+			return c.List(ctx, into, o...)
+		},
+	})
+}
+
+// What this controller has just removed counts, although its cache does not show it yet.
+func TestRemovalsThatTheCacheDoesNotKnow(t *testing.T) {
+	t.Run("instances", func(t *testing.T) {
+		f := newFixture(t, emptyPool(), configMapOf(fleet(8)))
+		f.r.limit.Most = intstr.FromInt32(5)
+		f.settle()
+		f.setData(fleet(3))
+		f.cacheStops(true, true)
+		f.pass()
+		if diff := cmp.Diff([]string{"apply status windows-instances", "delete 10.1.42.3", "delete 10.1.42.4", "delete 10.1.42.5"}, f.takeWrites()); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		f.pass()
+		f.pass()
+		if writes := f.takeWrites(); slices.ContainsFunc(writes, func(w string) bool { return strings.HasPrefix(w, "delete") }) {
+			t.Errorf("writes %q, want no further removal", writes)
+		}
+		f.r.client = f
+		f.settle()
+		f.wantInstances(slices.Sorted(maps.Keys(fleet(3)))...)
+		f.pass()
+		if len(f.r.deleted) > 0 {
+			t.Errorf("it still remembers %v", f.r.deleted)
+		}
+	})
+	t.Run("the record in the pool", func(t *testing.T) {
+		f := newFixture(t, emptyPool(), configMapOf(fleet(5)))
+		f.settle()
+		f.cacheStops(true, false)
+		f.setData(fleet(5, 4))
+		f.pass()
+		f.setData(fleet(5, 3, 4))
+		f.pass()
+		f.wantInstances(slices.Sorted(maps.Keys(fleet(4)))...)
+		f.wantSynced(v1alpha1.ReasonConfirmationNeeded, 4)
+	})
+	t.Run("the pool is gone", func(t *testing.T) {
+		f := newFixture(t, emptyPool(), configMapOf(fleet(5)))
+		f.settle()
+		f.cacheStops(true, false)
+		if err := f.WithWatch.Delete(t.Context(), f.pool()); err != nil {
+			t.Fatal(err)
+		}
+		f.setData(fleet(4))
+		f.fail = func(write string) error { // a status makes no pool
+			if strings.HasPrefix(write, "apply status") {
+				return apierrors.NewNotFound(v1alpha1.Resource("windowsnodepools"), theConfigMap.Name)
+			}
+			return nil
+		}
+		if _, err := f.r.Reconcile(quiet(t), reconcile.Request{NamespacedName: theConfigMap}); err == nil {
+			t.Error("a pass that could not remember anything succeeded")
+		}
+		f.wantInstances(slices.Sorted(maps.Keys(fleet(5)))...)
+	})
 }
 
 func ownerOfEarlierReleases() *acmetav1.OwnerReferenceApplyConfiguration {

@@ -73,6 +73,14 @@ func TestParse(t *testing.T) {
 			wantProblems: []string{"entry 10.0.0.1: is the same host as entry b.example.com (10.0.0.1:22): remove one of them", "entry a.example.com: is the same host as entry b.example.com (10.0.0.1:22): remove one of them"},
 		},
 		{
+			name:         "the one that was made first stays, whatever the keys",
+			data:         map[string]string{"a.example.com": "username=a", "b.example.com": "username=a", "c.example.com": "username=a"},
+			made:         map[string]time.Time{"a.example.com": early, "b.example.com": late},
+			dns:          map[string][]string{"a.example.com": {"10.0.0.1"}, "b.example.com": {"10.0.0.1"}, "c.example.com": {"10.0.0.1"}},
+			wantKeys:     []string{"a.example.com"},
+			wantProblems: []string{"entry b.example.com: is the same host as entry a.example.com (10.0.0.1:22): remove one of them", "entry c.example.com: is the same host as entry a.example.com (10.0.0.1:22): remove one of them"},
+		},
+		{
 			name:         "one address in common is enough",
 			data:         map[string]string{"a.example.com": "username=a", "b.example.com": "username=a"},
 			dns:          map[string][]string{"a.example.com": {"10.0.0.1", "fd00::1"}, "b.example.com": {"10.0.0.9", "fd00::1"}},

@@ -263,7 +263,7 @@ func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePoo
 	}
 	text := fmt.Sprintf("There is no ConfigMap %s. Create it with one entry for each host.", r.configMap)
 	made := pool.Annotations[v1alpha1.SourceAnnotation] == sourceOf(r.configMap)
-	others := othersIn(instances, r.configMap, p)
+	others := othersIn(instances, r.configMap)
 	switch left := len(d.Now) + d.Later + len(p.leaving); {
 	case left > 0:
 		text = fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))
@@ -280,12 +280,13 @@ func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePoo
 	return r.remove(ctx, pool, d, 0, notFoundCondition(text))
 }
 
-// othersIn returns the names of the instances that name the pool and do not come from the ConfigMap.
-func othersIn(instances []v1alpha1.WindowsInstance, pool types.NamespacedName, p *plan) []string {
+// othersIn returns the names of the instances that name the pool. When none is left that comes from
+// the ConfigMap, they are those of others.
+func othersIn(instances []v1alpha1.WindowsInstance, pool types.NamespacedName) []string {
 	var out []string
 	for i := range instances {
-		if instance := &instances[i]; inPool(instance, pool) && p.ours[instance.Name] == nil {
-			out = append(out, instance.Name)
+		if inPool(&instances[i], pool) {
+			out = append(out, instances[i].Name)
 		}
 	}
 	slices.Sort(out)
@@ -319,7 +320,6 @@ func (r *Reconciler) report(cm *corev1.ConfigMap, problems []Problem) {
 // setStatus applies the part of the status that the controller of a source owns.
 func (r *Reconciler) setStatus(ctx context.Context, pool *v1alpha1.WindowsNodePool, desired int, recent []v1alpha1.PoolRemoval, condition metav1.Condition) error {
 	condition.ObservedGeneration = pool.Generation
-	condition.Message = message.ConditionMessage(condition.Message)
 	status := acwindowsv1alpha1.WindowsNodePoolStatus().
 		WithDesiredReplicas(int32(desired)).
 		WithConditions(apply.Condition(pool.Status.Conditions, condition, r.now()))

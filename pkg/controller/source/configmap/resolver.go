@@ -94,10 +94,9 @@ func (r *resolver) next(ctx context.Context) bool {
 	lookupCtx, cancel := context.WithTimeout(ctx, r.timeout)
 	addrs, err := r.lookup(lookupCtx, name)
 	cancel()
-	if ctx.Err() != nil {
-		return true // the failure is ours, it says nothing of the name
-	}
-	if r.record(name, addrs, err) {
+	switch {
+	case ctx.Err() != nil: // the failure is ours, it says nothing of the name
+	case r.record(name, addrs, err):
 		r.changed()
 	}
 	r.queue.AddAfter(name, r.refresh)
@@ -112,10 +111,10 @@ func (r *resolver) wanted(name string) bool {
 }
 
 // record stores the outcome of a lookup and reports whether it tells anything new.
-func (r *resolver) record(name string, addrs []netip.Addr, err error) bool {
-	addrs = slices.Clone(addrs)
-	for i, addr := range addrs {
-		addrs[i] = addr.Unmap()
+func (r *resolver) record(name string, answer []netip.Addr, err error) bool {
+	var addrs []netip.Addr
+	for _, addr := range answer {
+		addrs = append(addrs, addr.Unmap())
 	}
 	// Servers rotate the order, which means nothing.
 	slices.SortFunc(addrs, netip.Addr.Compare)
