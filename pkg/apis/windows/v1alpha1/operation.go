@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,14 +172,19 @@ func (o *Operation) MustJoinAgain() bool {
 // configured it. Otherwise its Node, if it has one, is what others made it, and nothing of ours
 // is on the host but our agent.
 func (s *WindowsInstanceStatus) MayHaveChangedHost() bool {
-	for _, o := range s.Operations() {
-		if o.MayHaveChangedHost() {
-			return true
-		}
+	if s.ChangedHost() {
+		return true
 	}
 	// Where hosts are only watched, it is the digest of the agent.
 	c := meta.FindStatusCondition(s.Conditions, ConditionConfigured)
 	return s.CurrentRevision != "" && c != nil && c.Reason != ReasonNotManaged
+}
+
+// ChangedHost says whether an operation of this instance, or of one that handed the host over to
+// it, has changed the host, or may have. Otherwise what is on the host was there when the instance
+// came, and may be that of another one.
+func (s *WindowsInstanceStatus) ChangedHost() bool {
+	return slices.ContainsFunc(s.Operations(), (*Operation).MayHaveChangedHost)
 }
 
 // Cancel requests the end of the operation with this ID. To do so twice is the same as to do

@@ -325,10 +325,20 @@ func TestPrecedes(t *testing.T) {
 		i.Spec.Address, i.Status.Addresses = address, nil
 		return i
 	}
+	// found is an instance whose host had a configuration when it was logged in to first.
+	found := func(i *v1alpha1.WindowsInstance) *v1alpha1.WindowsInstance {
+		i.Status.Addresses, i.Status.CurrentRevision = []string{"10.1.42.7"}, "r"
+		i.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionConfigured, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConfigured}}
+		return i
+	}
 	tests := []struct {
 		name          string
 		first, second *v1alpha1.WindowsInstance
 	}{
+		{"home before one that only found it configured", named(at("home", "z", 0), "10.1.42.7"), found(at("a", "a", time.Hour))},
+		{"configured at home before one that only found it configured", found(at("home", "z", 0)), found(at("a", "a", time.Hour))},
+		{"configured before one at home that only found it configured", configured(at("a", "a", 0), "10.1.42.7"), found(at("home", "z", time.Hour))},
+		{"found before age", found(at("z", "z", 0)), named(at("a", "a", time.Hour), "10.1.42.7")},
 		{"configured before home", configured(at("a", "a", time.Hour), "10.1.42.7"), named(at("home", "z", 0), "10.1.42.7")},
 		{"home before one whose name has the address of another host as well", named(at("home", "z", 0), "10.1.42.7"), configured(at("a", "a", time.Hour), "10.1.42.8", "10.1.42.7")},
 		{"home before age", at("home", "z", 0), at("a", "a", time.Hour)},

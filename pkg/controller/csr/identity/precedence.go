@@ -23,15 +23,23 @@ func StandsFor(other, instance *v1alpha1.WindowsInstance, home string) bool {
 	return slices.Contains(other.Finalizers, v1alpha1.HostFinalizer) && !duplicate
 }
 
-// Precedes says which of two instances of the same host stands for it: the one that keeps it;
-// then one in the namespace of the operator before any other, so that nobody takes a host of the
-// cluster over by naming its address elsewhere first; then the older one.
+// Precedes says which of two instances of the same host stands for it: the one that it was
+// configured for; then one in the namespace of the operator before any other, so that nobody takes
+// a host of the cluster over by naming its address elsewhere first, also not while that namespace
+// is away; then the one that has found it configured; then the older one.
 func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
-	if aKeeps, bKeeps := keeps(a, b), keeps(b, a); aKeeps != bKeeps {
-		return aKeeps
-	}
-	if aHome, bHome := a.Namespace == home, b.Namespace == home; aHome != bHome {
-		return aHome
+	for _, claims := range []func(instance, other *v1alpha1.WindowsInstance) bool{
+		func(instance, other *v1alpha1.WindowsInstance) bool {
+			return instance.Status.ChangedHost() && reaches(instance, other)
+		},
+		func(instance, _ *v1alpha1.WindowsInstance) bool { return instance.Namespace == home },
+		func(instance, other *v1alpha1.WindowsInstance) bool {
+			return instance.Status.MayHaveChangedHost() && reaches(instance, other)
+		},
+	} {
+		if claimsA, claimsB := claims(a, b), claims(b, a); claimsA != claimsB {
+			return claimsA
+		}
 	}
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
@@ -42,14 +50,10 @@ func Precedes(a, b *v1alpha1.WindowsInstance, home string) bool {
 	return a.Namespace < b.Namespace
 }
 
-// keeps says whether an instance keeps a host that another one names, because we have configured
-// it for that instance: what is on the host belongs to it. What counts is where the host was
-// logged in to, and not what the spec claims, such as a provider ID: whoever has configured one host
-// gets no other one by that.
-func keeps(instance, other *v1alpha1.WindowsInstance) bool {
-	if !instance.Status.MayHaveChangedHost() {
-		return false
-	}
+// reaches says whether the host of an instance is the one that another instance names. What counts
+// is where it was logged in to, and not what the spec claims, such as a provider ID: whoever has
+// one host gets no other one by that.
+func reaches(instance, other *v1alpha1.WindowsInstance) bool {
 	if instance.Status.SameHost(&other.Status) {
 		return true
 	}
