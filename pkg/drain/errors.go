@@ -6,6 +6,8 @@ package drain
 import (
 	"fmt"
 	"strings"
+
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // maxNamed bounds how many pods an error names one by one.
@@ -32,7 +34,7 @@ type Objection struct {
 func (e *NotAllowedError) Error() string {
 	parts := make([]string, len(e.Objections))
 	for i, o := range e.Objections {
-		parts[i] = fmt.Sprintf("%s (%s): %s", o.Kind, o.Remedy, enumerate(o.Pods))
+		parts[i] = fmt.Sprintf("%s (%s): %s", o.Kind, o.Remedy, words.Enumerate(o.Pods, maxNamed))
 	}
 	return "the options do not allow it: there are " + strings.Join(parts, "; ")
 }
@@ -47,7 +49,7 @@ type TimeoutError struct {
 
 // Error implements error.
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("timeout: %d of %d pods have not left: %s", len(e.Pods), e.Total, enumerate(e.Pods))
+	return fmt.Sprintf("timeout: %d of %d pods have not left: %s", len(e.Pods), e.Total, words.Enumerate(e.Pods, maxNamed))
 }
 
 // RefusedError means that the API server does not let pods leave and never will as
@@ -59,13 +61,5 @@ type RefusedError struct {
 
 // Error implements error.
 func (e *RefusedError) Error() string {
-	return "the API server refuses permanently: " + enumerate(e.Pods)
-}
-
-// enumerate joins names, and counts those that would make the text too long.
-func enumerate(names []string) string {
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+	return "the API server refuses permanently: " + words.Enumerate(e.Pods, maxNamed)
 }

@@ -5,7 +5,6 @@ package drain
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -171,15 +170,5 @@ func TestProgressAndErrors(t *testing.T) {
 	tr.pods = tr.pods[:2]
 	if got := tr.refused(); got != nil {
 		t.Errorf("got %v", got)
-	}
-}
-
-func TestEnumerate(t *testing.T) {
-	names := slices.Repeat([]string{"a"}, maxNamed)
-	if got, want := enumerate(names), strings.Repeat("a, ", maxNamed-1)+"a"; got != want {
-		t.Errorf("got %s", got)
-	}
-	if got, want := enumerate(append(names, "b", "c")), strings.Repeat("a, ", maxNamed-1)+"a and 2 more"; got != want {
-		t.Errorf("got %s", got)
 	}
 }

@@ -38,7 +38,7 @@ var leaves = []string{
 	// What servers and the agent say to each other, and the program on a host.
 	"pkg/agent/api",
 	// Useful without the rest.
-	"pkg/stream", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/controller/csr/policy",
+	"pkg/words", "pkg/stream", "pkg/storage", "pkg/host/lookup", "pkg/host/ssh", "pkg/desired/payload", "pkg/controller/csr/policy",
 	// The world that the programs live in knows little of them.
 	"test/controlplane", "test/kubelet",
 }
@@ -52,7 +52,7 @@ var leaves = []string{
 var layers = map[string][]string{
 	"pkg/generated": {"pkg/apis"},
 	"pkg/agent":     {}, // and its own api
-	"pkg/drain":     {"pkg/apis"},
+	"pkg/drain":     {"pkg/apis", "pkg/words"},
 	// Where in the cluster our API is served, and by whom.
 	"pkg/apiservice": {"pkg/apis"},
 	// A server's way to a host, for the API server and the controller alike.
@@ -65,19 +65,19 @@ var layers = map[string][]string{
 	"pkg/desired":          {"pkg/apis", "pkg/agent/api", "pkg/wmco"},
 	// The API server. It sees hosts through small interfaces of its own; the backend
 	// plugs them in.
-	"pkg/registry":          {"pkg/apis", "pkg/agent/api", "pkg/stream"},
+	"pkg/registry":          {"pkg/apis", "pkg/agent/api", "pkg/stream", "pkg/words"},
 	"pkg/apiserver":         {"pkg/apis", "pkg/generated", "pkg/registry"},
 	"pkg/apiserver/backend": {"pkg/apis", "pkg/agent/api", "pkg/apiserver", "pkg/apiservice", "pkg/desired/cluster", "pkg/host", "pkg/registry", "pkg/stream", "pkg/wmco"},
 	// The controllers. None knows another one, but whose Node is whose.
 	"pkg/controller/internal":  {"pkg/apis", "pkg/generated"},
-	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal"},
+	"pkg/controller/source":    {"pkg/apis", "pkg/generated", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/csr":       {"pkg/apis", "pkg/controller/internal"},
-	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/csr/identity", "pkg/controller/internal"},
-	"pkg/controller/rollout":   {"pkg/apis", "pkg/generated", "pkg/controller/internal"},
+	"pkg/controller/lifecycle": {"pkg/apis", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
+	"pkg/controller/rollout":   {"pkg/apis", "pkg/generated", "pkg/controller/internal", "pkg/words"},
 	"pkg/controller/node":      {"pkg/apis", "pkg/wmco", "pkg/controller/csr", "pkg/controller/internal"},
 	"pkg/controller/services":  {"pkg/desired/document", "pkg/wmco", "pkg/controller/internal"},
-	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal"},
-	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal"},
+	"pkg/controller/instance":  {"pkg/apis", "pkg/agent/api", "pkg/host", "pkg/controller/csr/identity", "pkg/controller/internal", "pkg/words"},
+	"pkg/controller/operation": {"pkg/apis", "pkg/agent/api", "pkg/desired/document", "pkg/drain", "pkg/host", "pkg/wmco", "pkg/controller/internal", "pkg/words"},
 	// The plugin is a client as any other.
 	"pkg/plugin": {"pkg/apis", "pkg/generated", "pkg/version"},
 	// Wiring.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // Desired says the desired configuration of a host. It is called concurrently, with
@@ -265,7 +266,7 @@ func (e *evaluation) drift() string {
 	for i, item := range drift.Left {
 		names[i] = string(item.Kind) + " " + item.Name
 	}
-	return message.Enumerate(names, maxDrift)
+	return words.Enumerate(names, maxDrift)
 }
 
 func (e *evaluation) inputsMessage() string {

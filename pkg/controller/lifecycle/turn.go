@@ -15,8 +15,8 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 const (
@@ -132,7 +132,7 @@ func question(limit ration.Limit, pool *v1alpha1.WindowsNodePool, waiting []*v1a
 	command := confirm.Command(client.ObjectKeyFromObject(pool), waiting)
 	text := fmt.Sprintf("To confirm it: %s\n", command)
 	if len(waiting) > 1 {
-		text = fmt.Sprintf("To confirm it for all %d hosts that wait in the pool: %s\nThey are %s. ", len(waiting), command, message.Enumerate(names, maxNamed))
+		text = fmt.Sprintf("To confirm it for all %d hosts that wait in the pool: %s\nThey are %s. ", len(waiting), command, words.Enumerate(names, maxNamed))
 	}
 	return fmt.Sprintf("The instance was deleted, and its host is not removed before somebody confirms it. %s%s", text, limit)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
 	"github.com/openshift/windows-instance-api/pkg/host/transfer"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 const (
@@ -320,7 +321,7 @@ func (e *execution) sending(ctx context.Context, p transfer.Progress) error {
 	done, total := toMebibytes(p.Sent), toMebibytes(p.Total)
 	text := fmt.Sprintf("Sending files: %d of %d MiB", done, total)
 	if len(now) > 0 {
-		text += ", now " + message.Enumerate(now, maxNamed)
+		text += ", now " + words.Enumerate(now, maxNamed)
 	}
 	return e.update(ctx, func(op *v1alpha1.Operation) {
 		op.Message, op.Progress = text+".", &v1alpha1.OperationProgress{Done: done, Total: total, Unit: "MiB"}

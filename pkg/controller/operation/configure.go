@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/wmco"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 const (
@@ -376,7 +377,7 @@ func (e *execution) verifyConfiguration(ctx context.Context) (result, error) {
 			for _, item := range plan.Items {
 				differs = append(differs, describeItem(item))
 			}
-			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", message.Enumerate(differs, maxNamed))
+			return result{}, fmt.Errorf("the host was configured and differs again, so that something else changes it: %s", words.Enumerate(differs, maxNamed))
 		}
 	}
 	if op.Node != nil {

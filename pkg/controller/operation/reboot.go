@@ -13,10 +13,10 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/desired/document"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient"
 	"github.com/openshift/windows-instance-api/pkg/host/diagnose"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // connect makes sure that the host can be worked with before anything is changed: a
@@ -52,7 +52,7 @@ func (e *execution) ensureNobodyAtWork(ctx context.Context) error {
 	}
 	if names := api.AtWork(facts.Sessions); len(names) > 0 {
 		return fmt.Errorf("the host has to be restarted, and these people are logged on: %s; have them log off, or restart it without regard to them: kubectl windows reboot %s -n %s --mode=Force",
-			message.Enumerate(names, maxNamed), e.instance.Name, e.instance.Namespace)
+			words.Enumerate(names, maxNamed), e.instance.Name, e.instance.Namespace)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // claim finds out, before anything is done to a host that is to be removed, whether an operation
@@ -80,7 +80,7 @@ func describeLeft(atBoot []string) string {
 	if len(atBoot) == 0 {
 		return "Nothing of ours is on the host any more."
 	}
-	return fmt.Sprintf("Nothing of ours runs on the host any more. Still in use, and removed when Windows restarts the next time: %s.", message.Enumerate(atBoot, maxNamed))
+	return fmt.Sprintf("Nothing of ours runs on the host any more. Still in use, and removed when Windows restarts the next time: %s.", words.Enumerate(atBoot, maxNamed))
 }
 
 func (e *execution) clean(ctx context.Context) (*api.Result, error) {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
-	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // DefaultDisruptions is how many hosts are drained or restarted at the same time by default.
@@ -193,7 +193,7 @@ func describeQueue(holders []types.NamespacedName, before int, namespace string)
 			names[i] = h.Name
 		}
 	}
-	text := fmt.Sprintf("Waits for a slot: %d other hosts are being changed: %s.", len(names), message.Enumerate(names, maxNamed))
+	text := fmt.Sprintf("Waits for a slot: %d other hosts are being changed: %s.", len(names), words.Enumerate(names, maxNamed))
 	if len(names) == 1 {
 		text = fmt.Sprintf("Waits for a slot: another host is being changed: %s.", names[0])
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // computeStatus returns the status of a pool from its instances. Of the status that
@@ -88,13 +89,13 @@ func degradedCondition(synced *metav1.Condition, failed, outdated []string) meta
 		if condition.Status == metav1.ConditionFalse {
 			condition.Status, condition.Reason = metav1.ConditionTrue, v1alpha1.ReasonInstancesFailed
 		}
-		messages = append(messages, "Instances that need attention: "+message.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+". See their conditions.")
+		messages = append(messages, "Instances that need attention: "+words.Enumerate(slices.Sorted(slices.Values(failed)), maxFailed)+". See their conditions.")
 	}
 	if len(outdated) > 0 {
 		if condition.Status == metav1.ConditionFalse {
 			condition.Reason = v1alpha1.ReasonUpdatesFailed
 		}
-		messages = append(messages, "Instances whose update failed, and which work as before: "+message.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
+		messages = append(messages, "Instances whose update failed, and which work as before: "+words.Enumerate(slices.Sorted(slices.Values(outdated)), maxFailed)+". See their condition UpToDate.")
 	}
 	if len(messages) > 0 {
 		condition.Message = message.ConditionMessage(strings.Join(messages, "\n"))

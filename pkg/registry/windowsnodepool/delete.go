@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows"
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/registry/base"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // maxNamed is how many instances a message names.
@@ -56,11 +56,7 @@ func describe(members []string) string {
 	if len(members) == 1 {
 		return "instance " + members[0]
 	}
-	named, more := members, ""
-	if len(members) > maxNamed {
-		named, more = members[:maxNamed], fmt.Sprintf(" and %d more", len(members)-maxNamed)
-	}
-	return fmt.Sprintf("%d instances, %s%s", len(members), strings.Join(named, ", "), more)
+	return fmt.Sprintf("%d instances, %s", len(members), words.Enumerate(members, maxNamed))
 }
 
 // remedy says how a pool loses its instances.

@@ -61,14 +61,6 @@ func Shorten(text string, limit int) string {
 	return text[:cut] + ellipsis
 }
 
-// Enumerate joins the first limit texts, and counts the others.
-func Enumerate(texts []string, limit int) string {
-	if len(texts) <= limit {
-		return strings.Join(texts, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(texts[:limit], ", "), len(texts)-limit)
-}
-
 const (
 	// maxLines bounds how many lines a message of a condition lists.
 	maxLines = 30

@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // poolFor is what the controller wants of the pool of a ConfigMap.
@@ -74,7 +75,7 @@ func question(configMap types.NamespacedName, waiting []*v1alpha1.WindowsInstanc
 	if len(waiting) == 1 {
 		kept, they = "1 host is kept until it has an entry again, or until you confirm that it is to be removed", "It is"
 	}
-	return fmt.Sprintf("%s. To confirm: %s\n%s %s.", kept, confirm.Command(configMap, waiting), they, message.Enumerate(namesOf(waiting), maxNamed))
+	return fmt.Sprintf("%s. To confirm: %s\n%s %s.", kept, confirm.Command(configMap, waiting), they, words.Enumerate(namesOf(waiting), maxNamed))
 }
 
 // notFoundCondition says that there is no such ConfigMap; message says more.

@@ -29,6 +29,7 @@ import (
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/object"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	acwindowsv1alpha1 "github.com/openshift/windows-instance-api/pkg/generated/applyconfiguration/windows/v1alpha1"
+	"github.com/openshift/windows-instance-api/pkg/words"
 )
 
 // fieldManager owns what this controller applies. It must never change.
@@ -269,7 +270,7 @@ func (r *Reconciler) windDown(ctx context.Context, pool *v1alpha1.WindowsNodePoo
 		text = fmt.Sprintf("The ConfigMap %s was deleted; %s being removed.", r.configMap, areHosts(left))
 	case made && len(others) > 0:
 		text = fmt.Sprintf("The ConfigMap %s was deleted; the pool stays because of instances that do not come from it: %s. Delete them, or give them another pool.",
-			r.configMap, message.Enumerate(others, maxNamed))
+			r.configMap, words.Enumerate(others, maxNamed))
 	case made: // otherwise somebody made the pool ahead of the ConfigMap, say to choose its credentials
 		if err := object.Delete(ctx, r.client, pool); err != nil {
 			return err
