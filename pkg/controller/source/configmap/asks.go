@@ -18,21 +18,18 @@ import (
 // deleted: then the entry was put back, and an instance of that name follows. live is no cache.
 func Asks(ctx context.Context, live client.Reader, o Options, instance *v1alpha1.WindowsInstance) (bool, error) {
 	configMap := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-	key := entryOf(instance, configMap)
-	if key == "" || instance.Namespace != configMap.Namespace {
+	if !belongs(instance, configMap) || instance.Namespace != configMap.Namespace {
 		return false, nil
 	}
 	cm, err := object.Get(ctx, live, configMap, &corev1.ConfigMap{})
 	if err != nil || cm == nil || !cm.DeletionTimestamp.IsZero() {
 		return false, err
 	}
-	value, ok := cm.Data[key]
-	if !ok {
-		return false, nil
+	for key, value := range cm.Data {
+		// An entry that is wrong is reported where it is used.
+		if entry, err := parseEntry(key, value); err == nil && entry.Name == instance.Name && entry.Address == instance.Spec.Address && entry.Port == instance.Spec.Port {
+			return true, nil
+		}
 	}
-	entry, err := parseEntry(key, value)
-	if err != nil {
-		return false, nil //nolint:nilerr // the entry is reported where it is used
-	}
-	return entry.Name == instance.Name && entry.Address == instance.Spec.Address && entry.Port == instance.Spec.Port, nil
+	return false, nil
 }

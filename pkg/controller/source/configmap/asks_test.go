@@ -25,7 +25,9 @@ func TestAsks(t *testing.T) {
 		{name: "at another port", data: map[string]string{"10.1.42.0": "username=a\nport=2222"}},
 		{name: "with another name", data: map[string]string{"10.1.42.0": "username=a\nname=b"}},
 		{name: "no ConfigMap"},
-		{name: "made by hand", data: map[string]string{"10.1.42.0": "username=a"}, edit: func(i *v1alpha1.WindowsInstance) { i.Annotations = nil }},
+		{name: "made by hand", data: map[string]string{"10.1.42.0": "username=a"}, edit: func(i *v1alpha1.WindowsInstance) { i.Annotations, i.ManagedFields = nil, nil }},
+		{name: "its annotation was taken off", data: map[string]string{"10.1.42.0": "username=a", "10.1.42.1": "username=a"}, edit: func(i *v1alpha1.WindowsInstance) { i.Annotations = nil }, want: true},
+		{name: "its annotation was taken off, and others are there", data: map[string]string{"10.1.42.1": "username=a"}, edit: func(i *v1alpha1.WindowsInstance) { i.Annotations = nil }},
 		{name: "its address was changed", data: map[string]string{"10.1.42.0": "username=a"}, edit: func(i *v1alpha1.WindowsInstance) { i.Spec.Address = "10.9.9.9" }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
