@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -103,11 +105,14 @@ func TestUnchangedWorldCausesNoWrites(t *testing.T) {
 	}
 	f.takeWrites()
 	f.takeEvents()
+	f.r.applier.Live = interceptor.NewClient(f.WithWatch, interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			t.Errorf("the API is asked for %T %s", obj, key)
+			return nil
+		},
+	})
 	for range 3 {
-		f.pass()
-	}
-	if writes := f.takeWrites(); len(writes) > 0 {
-		t.Errorf("writes: %v", writes)
+		f.wantNext(0)
 	}
 	if got := f.takeEvents(); len(got) > 0 {
 		t.Errorf("events: %v", got)
@@ -156,7 +161,17 @@ func TestEditsArePutRight(t *testing.T) {
 	if err := f.Update(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
+	pool := f.pool()
+	source := maps.Clone(pool.Annotations)
+	pool.Annotations = map[string]string{"mine": "stays"}
+	if err := f.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
 	f.settle()
+	source["mine"] = "stays"
+	if diff := cmp.Diff(source, f.pool().Annotations); diff != "" {
+		t.Errorf("annotations of the pool (-want +got):\n%s", diff)
+	}
 	got := f.instances()["10.1.42.1"]
 	before.Spec.Paused = true
 	if diff := cmp.Diff(before.Spec, got.Spec); diff != "" {
@@ -282,7 +297,7 @@ func TestOneFailingWriteHoldsUpNoOther(t *testing.T) {
 		t.Errorf("got %v, want the failure, so that it is tried again", err)
 	}
 	f.wantInstances("10.1.42.3")
-	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 2); !strings.Contains(message, "entry 10.1.42.2:") || strings.Contains(message, "10.1.42.1") {
+	if message := f.wantSynced(v1alpha1.ReasonInvalidEntries, 2); !strings.Contains(message, `entry 10.1.42.2: apply WindowsInstance openshift-windows-machine-config-operator/10.1.42.2: WindowsInstance.windows.openshift.io "10.1.42.2" is invalid`) || strings.Contains(message, "10.1.42.1") {
 		t.Errorf("message %q, want the entry that the API refuses, and only it", message)
 	}
 }
@@ -293,6 +308,9 @@ func TestNewNameWaitsForItsFirstLookup(t *testing.T) {
 	f.settle()
 	f.wantInstances("10.1.42.1")
 	f.wantSynced(v1alpha1.ReasonSynced, 2)
+	if !f.keep("instance.example.com") || f.keep("10.1.42.1") {
+		t.Error("want the names of entries to be looked up, and nothing else")
+	}
 
 	delete(f.dns, "instance.example.com") // it does not resolve, which its instance will say
 	f.settle()
@@ -333,6 +351,14 @@ func TestRemovalOfAllIsConfirmed(t *testing.T) {
 		wantText string
 	}{
 		{name: "deleted", remove: func(f *fixture) { f.deleteConfigMap() }, gone: true, wantText: "was deleted"},
+		{name: "deleted, but for its finalizer", remove: func(f *fixture) {
+			cm := configMapOf(twoHosts())
+			cm.Finalizers = []string{"example.com/f"}
+			if err := f.Update(f.Context(), cm); err != nil {
+				f.Fatal(err)
+			}
+			f.deleteConfigMap()
+		}, gone: true, wantText: "was deleted"},
 		{name: "emptied", remove: func(f *fixture) { f.setData(nil) }, wantText: "has no usable entry any more"},
 		{name: "overwritten", remove: func(f *fixture) { f.setData(map[string]string{"config.yaml": "a: b"}) }, wantText: "has no usable entry any more"},
 	}
@@ -479,11 +505,36 @@ func TestEntryComesBackWhileItsInstanceIsDeleted(t *testing.T) {
 }
 
 func TestPoolMadeAheadOfTheConfigMapStays(t *testing.T) {
-	f := newFixture(t, emptyPool())
-	f.settle()
-	if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "There is no ConfigMap") {
-		t.Errorf("message %q", message)
+	inPool := handMade("10.0.0.9")
+	inPool.Spec.PoolRef = &v1alpha1.PoolReference{Name: theConfigMap.Name}
+	for _, others := range [][]client.Object{nil, {inPool}} {
+		f := newFixture(t, append(others, emptyPool())...)
+		f.settle()
+		if message := f.wantSynced(v1alpha1.ReasonSourceNotFound, 0); !strings.Contains(message, "There is no ConfigMap") {
+			t.Errorf("message %q", message)
+		}
 	}
+}
+
+// Nothing is written to a pool that is being deleted, nor to instances: what is made now would be
+// made without its pool.
+func TestPoolIsBeingDeleted(t *testing.T) {
+	f := newFixture(t, configMapOf(fleet(2)))
+	f.settle()
+	pool := f.pool()
+	pool.Finalizers = []string{"example.com/f"}
+	if err := f.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.WithWatch.Delete(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	f.takeWrites()
+	f.setData(fleet(4, 1))
+	if writes := f.settle(); len(writes) > 0 {
+		t.Errorf("writes: %v", writes)
+	}
+	f.wantInstances("10.1.42.0", "10.1.42.1")
 }
 
 func TestPoolWithAnotherSource(t *testing.T) {
@@ -493,7 +544,7 @@ func TestPoolWithAnotherSource(t *testing.T) {
 	if writes := f.settle(); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
 	}
-	if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning PoolConflict ") {
+	if got := f.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning PoolConflict The WindowsNodePool windows-instances has another source, so no instances are made. Move its hosts to a pool of another name") {
 		t.Errorf("events: %v", got)
 	}
 }
@@ -514,8 +565,25 @@ func TestPoolOfAConfigMapThatIsNotRead(t *testing.T) {
 	}
 	f.takeWrites()
 	f.passOver(key)
+	f.passOver(types.NamespacedName{Namespace: "other", Name: "gone"})
+	// It gets its hosts from elsewhere.
+	got.Spec.Source = v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}
+	got.Generation++
+	if err := f.Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	f.passOver(key)
 	if writes := f.takeWrites(); len(writes) > 0 {
 		t.Errorf("writes: %v", writes)
+	}
+}
+
+// Of the ConfigMaps of a cluster, and their secrets, only ours is kept.
+func TestCacheByObject(t *testing.T) {
+	for object, by := range CacheByObject(Options{Namespace: "ours", Name: "list"}) {
+		if _, ours := by.Namespaces["ours"]; !ours || len(by.Namespaces) != 1 || by.Field.String() != "metadata.name=list" {
+			t.Errorf("%T: %+v", object, by)
+		}
 	}
 }
 
