@@ -33,7 +33,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -297,25 +296,51 @@ func (r *reach) try(ctx context.Context, m mutant) (string, error) {
 	if len(tests) == 0 {
 		return unreached, nil
 	}
-	// Most mistakes are found by quick tests; only what these miss is worth those that take long.
-	slices.SortStableFunc(tests, func(a, b string) int { return cmp.Compare(r.took[a], r.took[b]) })
-	long := slices.IndexFunc(tests, func(test string) bool { return r.took[test] > time.Second })
-	if long < 0 {
-		long = len(tests)
-	}
-	for _, part := range [][]string{tests[:long], tests[long:]} {
-		state, err := r.run(ctx, m, part)
-		if state != survived || err != nil {
-			return state, err
+	// Most mistakes are found by quick tests. Only what these miss is worth the long ones, which mostly wait and so
+	// run side by side.
+	var quick, long []string
+	for _, test := range tests {
+		if r.took[test] < time.Second {
+			quick = append(quick, test)
+		} else {
+			long = append(long, test)
 		}
 	}
-	return survived, nil
+	if state, err := r.run(ctx, m, quick); state != survived || err != nil {
+		return state, err
+	}
+	ctx, enough := context.WithCancel(ctx)
+	defer enough()
+	found := make(chan bool)
+	free := make(chan struct{}, sideBySide)
+	for _, test := range long {
+		go func() {
+			free <- struct{}{}
+			state, err := r.run(ctx, m, []string{test})
+			<-free
+			found <- state == killed && err == nil
+		}()
+	}
+	state := survived
+	for range long {
+		if <-found {
+			state = killed
+			enough()
+		}
+	}
+	if state == killed {
+		return killed, nil
+	}
+	return survived, ctx.Err()
 }
+
+// sideBySide is how many long tests run at a time.
+const sideBySide = 4
 
 // run runs some tests with the mutant.
 func (r *reach) run(ctx context.Context, m mutant, tests []string) (string, error) {
-	if len(tests) == 0 {
-		return survived, nil
+	if ctx.Err() != nil || len(tests) == 0 {
+		return survived, ctx.Err()
 	}
 	limit := 10 * time.Second
 	for _, test := range tests {

@@ -4,12 +4,14 @@
 package host
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -151,8 +153,8 @@ func TestCredentials(t *testing.T) {
 		{"of the pool is missing", hostsite.Secrets{"operator/cloud-private-key": good}, "", "own-key", "Secret default/of-pool: not found"},
 		{"its own is missing: no fall back to another", hostsite.Secrets{"operator/cloud-private-key": good}, "mine", "", "Secret default/mine: not found"},
 		{"pool that is not there: no fall back to the cluster-wide key", hostsite.Secrets{"operator/cloud-private-key": good}, "", "gone", "Secret of pool default/gone: the pool does not exist"},
-		{"forbidden", hostsite.Secrets{"default/mine": nil}, "mine", "", "windows-credentials-reader in namespace default"},
-		{"empty", hostsite.Secrets{"default/mine": none}, "mine", "", "neither the key private-key.pem nor the key password"},
+		{"forbidden", hostsite.Secrets{"default/mine": nil}, "mine", "", "Secret default/mine: may not be read: bind the ClusterRole windows-credentials-reader in namespace default"},
+		{"empty", hostsite.Secrets{"default/mine": none}, "mine", "", "Secret default/mine: has neither the key private-key.pem nor the key password"},
 		{"no key", hostsite.Secrets{"default/mine": {"private-key.pem": []byte("s3cret")}}, "mine", "", "not a private key"},
 		{"passphrase missing", hostsite.Secrets{"default/mine": {"private-key.pem": locked}}, "mine", "", "passphrase"},
 		{"passphrase wrong", hostsite.Secrets{"default/mine": {"private-key.pem": locked, "passphrase": []byte("s3cret")}}, "mine", "", "passphrase"},
@@ -193,8 +195,65 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
+// TestSecretThatCannotBeRead: whose it is and why is said, and nothing is tried without it.
+func TestSecretThatCannotBeRead(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	down := errors.New("storage is down")
+	s.connector.options.ReadSecret = func(context.Context, string, string) (map[string][]byte, error) { return nil, down }
+	err := s.connector.Login(t.Context(), s.Instance)
+	var credentials *CredentialsError
+	if !errors.As(err, &credentials) || credentials.Secret != "operator/cloud-private-key" || !errors.Is(err, down) {
+		t.Errorf("got %v", err)
+	}
+	if n := s.Pool.Stats().Dials; n > 0 {
+		t.Errorf("the host was called %d times", n)
+	}
+}
+
+// TestCredentialsAreKept: a key is decrypted once, and what is kept of Secrets that are gone is bounded.
+func TestCredentialsAreKept(t *testing.T) {
+	private, _, err := winhost.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cache credentialCache
+	parse := func(data map[string][]byte) hostssh.Credential {
+		t.Helper()
+		credential, err := cache.parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return credential
+	}
+	key := map[string][]byte{"private-key.pem": private}
+	first := parse(key)
+	parse(map[string][]byte{"password": []byte("another")})
+	if again := parse(key); again.Signers[0] != first.Signers[0] {
+		t.Error("the key was read again")
+	}
+	most := 0
+	for i := range 2 * maxCredentials {
+		password := fmt.Sprint(i)
+		if got := parse(map[string][]byte{"password": []byte(password)}); got.Password != password {
+			t.Fatalf("got the password %q, want %q", got.Password, password)
+		}
+		most = max(most, len(cache.byID))
+	}
+	if most != maxCredentials {
+		t.Errorf("at most %d are kept, want %d", most, maxCredentials)
+	}
+}
+
 // TestCredentialID proves that a changed Secret does not use connections of the old one.
 func TestCredentialID(t *testing.T) {
+	one, _, err := winhost.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, _, err := winhost.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
 	for _, data := range []map[string][]byte{
 		{"password": []byte("a")},
@@ -202,6 +261,8 @@ func TestCredentialID(t *testing.T) {
 		{"password": []byte("a"), "passphrase": []byte("x")},
 		{"password": []byte("ax")},
 		{"passphrase": []byte("a"), "password": []byte("x")},
+		{"password": []byte("a"), "private-key.pem": one},
+		{"password": []byte("a"), "private-key.pem": two},
 	} {
 		credential, err := parseCredential(data)
 		if err != nil {
@@ -216,5 +277,67 @@ func TestCredentialID(t *testing.T) {
 	again, _ := parseCredential(map[string][]byte{"password": []byte("a"), "unrelated": []byte("y")})
 	if first.ID != again.ID {
 		t.Error("a key of no concern changes the ID")
+	}
+}
+
+func TestKey(t *testing.T) {
+	public := hosttest.NewKey(t).PublicKey()
+	line := hostsite.Line(public)
+	key, err := ParseKey(line + " administrator@console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	typ, base64, _ := strings.Cut(line, " ")
+	fingerprint := ssh.FingerprintSHA256(public)
+	if key.Type() != typ || key.Base64() != base64 || key.Fingerprint() != fingerprint || key.String() != line || key.Describe() != typ+" "+fingerprint {
+		t.Errorf("got %+v for %s", key, line)
+	}
+	if key.IsZero() || !KeyOf(nil).IsZero() {
+		t.Errorf("%v and no key are taken for each other", key)
+	}
+	if _, err := ParseKey("ssh-ed25519 nonsense"); err == nil {
+		t.Error("a key that is none was read")
+	}
+}
+
+// TestTrace: what is missing for a login is said, and the way is tried as far as it goes without.
+func TestTrace(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	down := errors.New("storage is down")
+	for _, tt := range []struct {
+		name       string
+		keys       []string
+		secret     error
+		keysErr    string // part of it
+		want       hostssh.Layer
+		wantReason hostssh.Reason
+	}{
+		{"everything", s.Instance.Spec.HostKeys, nil, "", hostssh.LayerSession, ""},
+		{"no credentials", s.Instance.Spec.HostKeys, down, "", hostssh.LayerHostKey, ""},
+		{"keys that cannot be read", []string{"nonsense"}, nil, `"nonsense" cannot be read`, hostssh.LayerHostKey, hostssh.ReasonHostKeyUnknown},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			connector := s.newConnector()
+			if tt.secret != nil {
+				connector.options.ReadSecret = func(context.Context, string, string) (map[string][]byte, error) { return nil, tt.secret }
+			}
+			instance := s.Instance.DeepCopy()
+			instance.Spec.HostKeys = tt.keys
+			trace := connector.Trace(t.Context(), instance)
+			defer trace.Close()
+			last := trace.Steps[len(trace.Steps)-1]
+			if last.Layer != tt.want || hostsite.Reason(last.Err) != tt.wantReason || (last.Err == nil) != (tt.wantReason == "") {
+				t.Errorf("it came to %s: %v", last.Layer, last.Err)
+			}
+			if !errors.Is(trace.CredentialErr, tt.secret) || (trace.CredentialErr == nil) != (tt.secret == nil) || trace.CredentialDuration <= 0 {
+				t.Errorf("credentials: %v after %s", trace.CredentialErr, trace.CredentialDuration)
+			}
+			if (trace.KeysErr == nil) != (tt.keysErr == "") || tt.keysErr != "" && !strings.Contains(trace.KeysErr.Error(), tt.keysErr) {
+				t.Errorf("keys: %v", trace.KeysErr)
+			}
+			if (trace.Pool != nil) != (tt.want == hostssh.LayerSession) || trace.Target.Address != s.Host.Address() {
+				t.Errorf("the trace to %s has the pool %v", trace.Target.Endpoint(), trace.Pool)
+			}
+		})
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -358,8 +360,14 @@ func TestExecErrors(t *testing.T) {
 	s.connector.Forget(s.Instance)
 	s.SetFault(t, winhost.Fault{ExecExit: 5})
 	var shell *ShellError
-	if err := exec("hostname"); !errors.As(err, &shell) {
+	if err := exec("hostname"); !errors.As(err, &shell) || shell.Err == nil || err.Error() == "" {
 		t.Errorf("a shell that prints nothing: %v", err)
+	}
+	s.SetFault(t, winhost.Fault{ExecHang: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.connector.askShell(ctx, mustTarget(t, s)); hostsite.Reason(err) != ssh.ReasonTimedOut {
+		t.Errorf("a host that does not answer is taken for one with another shell: %v", err)
 	}
 	s.SetFault(t, winhost.Fault{})
 	if err := exec("hostname"); err != nil {
@@ -375,6 +383,90 @@ func TestExecErrors(t *testing.T) {
 	}
 	if _, err := s.connector.Dial(t.Context(), s.Instance, 80); !errors.As(err, &credentials) {
 		t.Errorf("without credentials: %v", err)
+	}
+}
+
+func mustTarget(t *testing.T, s *site) ssh.Target {
+	t.Helper()
+	target, err := s.connector.Target(t.Context(), s.Instance)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// TestExecOnATerminal: cmd.exe reads a line that comes with a terminal in another way.
+func TestExecOnATerminal(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	command := []string{"args", "b c"}
+	for _, tt := range []struct {
+		tty   *ssh.PTY
+		quote func(shell.Shell, []string) (string, error)
+	}{{nil, shell.CommandLine}, {&ssh.PTY{}, shell.TerminalCommandLine}} {
+		want, err := tt.quote(shell.Cmd, command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.connector.commandLine(t.Context(), mustTarget(t, s), command, tt.tty)
+		if err != nil || got != want {
+			t.Errorf("terminal %v: got %q, %v, want %q", tt.tty != nil, got, err, want)
+		}
+	}
+}
+
+// TestShellIsAskedAgain: nothing reports that an administrator has set another login shell.
+func TestShellIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		connector, asked := New(Options{}), 0
+		for _, want := range []int{1, 1, 2} {
+			_, _ = connector.shells.Get(t.Context(), "host", func(context.Context) (shell.Shell, error) { asked++; return shell.Cmd, nil })
+			if asked != want {
+				t.Errorf("asked %d times, want %d", asked, want)
+			}
+			time.Sleep(6 * time.Minute)
+		}
+	})
+}
+
+// TestProfilesThatPrint: what comes before the answer does not hide it, and is not kept.
+func TestProfilesThatPrint(t *testing.T) {
+	var out tail
+	for _, part := range []string{strings.Repeat("x", maxProbe-3), "abc", "d", strings.Repeat("y", maxProbe-2) + "z", "."} {
+		if n, err := out.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("wrote %d bytes, %v", n, err)
+		}
+		if len(out) > maxProbe || !strings.HasSuffix(string(out), part[len(part)-1:]) {
+			t.Errorf("%d bytes are kept, and end in %q", len(out), out[len(out)-1])
+		}
+	}
+	if want := "d" + strings.Repeat("y", maxProbe-2) + "z."; string(out) != want[len(want)-maxProbe:] {
+		t.Errorf("got %q", out)
+	}
+}
+
+// TestPortFailure: a port that cannot be reached is no host that cannot.
+func TestPortFailure(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string // part of the message about the port; empty: it is about the host
+	}{
+		{"nothing listens", &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonConnectionRefused}, "port 80: nothing on the host accepts connections there"},
+		{"forbidden", &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonSessionRefused}, "port 80: the SSH server of the host does not allow port forwarding"},
+		{"the port of SSH", &ssh.Error{Layer: ssh.LayerConnect, Reason: ssh.ReasonConnectionRefused}, ""},
+		{"lost", &ssh.Error{Layer: ssh.LayerSession, Reason: ssh.ReasonConnectionLost}, ""},
+		{"another error", errors.New("other"), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := portFailure(80, tt.err)
+			var port *PortError
+			if !errors.Is(err, tt.err) || errors.As(err, &port) != (tt.want != "") || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if err := (&PortError{Port: 80, Err: errors.New("other")}); !strings.Contains(err.Error(), "nothing on the host") {
+		t.Error(err)
 	}
 }
 
@@ -432,7 +524,12 @@ func TestDial(t *testing.T) {
 			}
 			var command *CommandError
 			for _, port := range []int{-1, 0, 65536} {
-				if _, err := s.connector.Dial(t.Context(), s.Instance, port); !errors.As(err, &command) {
+				if _, err := s.connector.Dial(t.Context(), s.Instance, port); !errors.As(err, &command) || err.Error() != fmt.Sprintf("port %d is not between 1 and 65535", port) {
+					t.Errorf("port %d: %v", port, err)
+				}
+			}
+			for _, port := range []int{1, 65535} { // where nothing listens
+				if _, err := s.connector.Dial(t.Context(), s.Instance, port); !errors.As(err, &failed) {
 					t.Errorf("port %d: %v", port, err)
 				}
 			}

@@ -42,9 +42,9 @@ func ParseAddressRules(allowed, refused []string) (AddressRules, error) {
 			prefix, err := netip.ParsePrefix(cidr)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: %q is not an address range such as 10.0.0.0/8", list.flag, cidr))
-				continue
+			} else {
+				*list.out = append(*list.out, unmapPrefix(prefix).Masked())
 			}
-			*list.out = append(*list.out, unmapPrefix(prefix).Masked())
 		}
 	}
 	return rules, errors.Join(errs...)
@@ -67,7 +67,7 @@ func (r AddressRules) Policy(ours map[netip.Addr]string) func(netip.Addr) error 
 		// An address with a zone is in no prefix.
 		addr = addr.WithZone("").Unmap()
 		forms := []netip.Addr{addr}
-		if v4, ok := embedded(addr); ok {
+		if v4 := embedded(addr); v4.IsValid() {
 			forms = append(forms, v4)
 		}
 		for _, form := range forms {
@@ -151,19 +151,16 @@ var (
 	sixToFour  = netip.MustParsePrefix("2002::/16")      // RFC 3056
 )
 
-// embedded is the IPv4 address that an IPv6 address reaches through a translator or a tunnel.
-func embedded(addr netip.Addr) (netip.Addr, bool) {
-	if !addr.Is6() || addr.IsLoopback() || addr.IsUnspecified() {
-		return netip.Addr{}, false
-	}
+// embedded is the IPv4 address that an IPv6 address reaches through a translator or a tunnel; invalid: none.
+func embedded(addr netip.Addr) netip.Addr {
 	b := addr.As16()
 	switch {
 	case nat64.Contains(addr), nat64Local.Contains(addr), compatible.Contains(addr):
-		return netip.AddrFrom4([4]byte(b[12:])), true
+		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(addr):
-		return netip.AddrFrom4([4]byte(b[2:6])), true
+		return netip.AddrFrom4([4]byte(b[2:6]))
 	}
-	return netip.Addr{}, false
+	return netip.Addr{}
 }
 
 // apiServerVariable is set in every pod to the address of the API server of the cluster.

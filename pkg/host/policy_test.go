@@ -12,7 +12,7 @@ import (
 
 func TestAddressPolicy(t *testing.T) {
 	rules, err := ParseAddressRules(
-		[]string{"127.0.2.0/24", "169.254.7.7/32", "fe80::aaaa:0/112", "172.30.7.0/24", "198.51.100.7/32"},
+		[]string{"127.0.2.0/24", "2002:7f00:2::/48", "169.254.7.7/32", "fe80::aaaa:0/112", "172.30.7.0/24", "198.51.100.7/32"},
 		[]string{"172.30.0.0/16", "10.128.0.0/14", "fd02::/112", "::ffff:192.0.2.0/120"})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestAddressPolicy(t *testing.T) {
 		{"192.168.1.1", nil},
 		{"fd00::1", nil},
 		{"2001:db8::1", nil},
-		{"127.0.0.1", []string{"a loopback", byDefault}},
+		{"127.0.0.1", []string{"127.0.0.1 is a loopback address", byDefault}},
 		{"::1", []string{"a loopback", byDefault}},
 		{"::1%lo", []string{"a loopback", byDefault}},
 		{"::ffff:127.0.0.1", []string{"a loopback", byDefault}},
@@ -47,7 +47,9 @@ func TestAddressPolicy(t *testing.T) {
 		{"::", []string{"the unspecified", byDefault}},
 		{"255.255.255.255", []string{"the broadcast", byDefault}},
 		{"fd00:ec2::254", []string{"a metadata service", byDefault}},
+		{"fd20:ce::254", []string{"a metadata service", byDefault}},
 		{"168.63.129.16", []string{"a metadata service", byDefault}},
+		{"100.100.100.200", []string{"a metadata service", byDefault}},
 
 		// Opened on purpose.
 		{"127.0.2.5", nil},
@@ -64,6 +66,8 @@ func TestAddressPolicy(t *testing.T) {
 		{"64:ff9b::172.30.0.1", []string{"172.30.0.0/16", refused}},
 		{"64:ff9b::127.0.2.5", nil},
 		{"64:ff9b::10.0.0.1", nil},
+		{"2002:7f00:2::1", nil}, // opened in this form
+		{"2002:7f00:3::1", []string{"a loopback", byDefault}},
 
 		// The networks of the cluster.
 		{"172.30.0.1", []string{"172.30.0.0/16", refused}},
@@ -100,8 +104,12 @@ func TestOurAddresses(t *testing.T) {
 	if err != nil || ours[netip.MustParseAddr("127.0.0.1")] == "" {
 		t.Errorf("got %v, %v", ours, err)
 	}
-	if got := ourAddresses("kubernetes.default.svc", nil); len(got) != 0 {
-		t.Errorf("a name gives %v", got)
+	if got := ourAddresses("kubernetes.default.svc", []net.Addr{&net.UnixAddr{Name: "/run/socket"}}); len(got) != 0 {
+		t.Errorf("names give %v", got)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "198.51.100.1") // as in every pod
+	if ours, err := OurAddresses(); err != nil || ours[netip.MustParseAddr("198.51.100.1")] != "the API server's" {
+		t.Errorf("in a pod: %v, %v", ours, err)
 	}
 }
 
@@ -113,6 +121,28 @@ func TestParseAddressRules(t *testing.T) {
 	for _, part := range []string{`--allowed-host-cidrs: "10.0.0.0" is not an address range`, `--refused-host-cidrs: "nonsense" is not`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, want %q in it", err, part)
+		}
+	}
+}
+
+// TestMappedRanges: addresses are compared in the form of IPv4, and so is a range that has only such.
+func TestMappedRanges(t *testing.T) {
+	for _, tt := range []struct {
+		refused, address string
+		want             bool // refused
+	}{
+		{"::ffff:0:0/96", "192.0.2.1", true},
+		{"::ffff:192.0.2.0/120", "192.0.2.1", true},
+		{"::ffff:192.0.2.0/120", "192.0.3.1", false},
+		{"::ffff:0:0/95", "::fffe:1:1", true},
+		{"::ffff:0:0/95", "192.0.2.1", false},
+	} {
+		rules, err := ParseAddressRules(nil, []string{tt.refused})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := rules.Policy(nil)(netip.MustParseAddr(tt.address)); (err != nil) != tt.want {
+			t.Errorf("%s with %s refused: %v", tt.address, tt.refused, err)
 		}
 	}
 }

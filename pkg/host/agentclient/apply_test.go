@@ -440,7 +440,9 @@ func TestHostileProgress(t *testing.T) {
 		{"another revision", say(`{"result":{"outcome":"Applied","revision":"other"}}` + "\n"), `answers for the revision "other"`},
 		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "does not report what it would do"},
 		{"a line without an end", endless, "a line has more than 1048576 bytes"},
-		{"events without an end", func(w io.Writer) { flood(w, `{"event":{"item":"`+strings.Repeat("x", 32<<10)+`","state":"Done"}}`+"\n") }, "more than 8388608 bytes"},
+		{"events without an end", func(w io.Writer) {
+			flood(w, `{"event":{"item":"`+strings.Repeat("x", 32<<10)+`","state":"Done"}}`+"\n")
+		}, "more than 8388608 bytes"},
 		{"more objects than there can be", say(`{"result":{"changed":[` + strings.Repeat("{},", answer.OfPlan.Objects) + `{}]}}` + "\n"), "objects, more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
