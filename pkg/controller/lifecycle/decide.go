@@ -87,7 +87,7 @@ type action struct {
 	operation v1alpha1.OperationType
 	// event tells of what was done. Nil: nothing is told.
 	event *event
-	// turn is what is to be remembered before the operation is recorded.
+	// turn is what the pool is to remember before anything is recorded.
 	turn turn
 	// removed is what the condition Removed is to say. Nil: nothing.
 	removed *metav1.Condition

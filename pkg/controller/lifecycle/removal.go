@@ -142,7 +142,7 @@ func (s snapshot) record(message string) action {
 
 // queue waits until other hosts of the pool are removed, or somebody confirms the removal.
 func (s snapshot) queue() action {
-	a := action{do: doNothing, pending: true, again: s.now.Add(turnInterval), removed: s.removing("%s", s.turn.why)}
+	a := action{do: doNothing, turn: s.turn, pending: true, again: s.now.Add(turnInterval), removed: s.removing("%s", s.turn.why)}
 	if s.turn.asks {
 		a.removed.Reason = v1alpha1.ReasonConfirmationNeeded
 		a.removed.Message += fmt.Sprintf("\nTo keep this host and its Node instead, take the finalizer off and create the instance again (needs the verb %s on %s.%s): "+

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/confirm"
+	"github.com/openshift/windows-instance-api/pkg/controller/internal/message"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/ration"
 	"github.com/openshift/windows-instance-api/pkg/words"
 )
@@ -37,6 +39,8 @@ type turn struct {
 	why string
 	// asks: somebody has to confirm it.
 	asks bool
+	// refuses: the confirmation on the pool is not for the hosts that wait.
+	refuses bool
 }
 
 // turnOf decides about one instance that was deleted. members are the instances of its pool, or
@@ -62,7 +66,7 @@ func turnOf(limit ration.Limit, instance *v1alpha1.WindowsInstance, pool *v1alph
 		r.Record(now, true, r.Waiting...)
 		return turn{remember: r.Recent, confirmed: true}
 	case slices.ContainsFunc(r.Waiting, is(instance)):
-		return turn{asks: true, why: question(limit, pool, r.Waiting)}
+		return turn{asks: true, refuses: confirm.Given(pool), why: question(limit, pool, r.Waiting)}
 	case !slices.ContainsFunc(r.Now, is(instance)):
 		return turn{why: fmt.Sprintf("The removal begins when fewer than %d hosts of the pool are being removed.", ration.AtOnce)}
 	case record != nil:
@@ -147,17 +151,22 @@ func is(instance *v1alpha1.WindowsInstance) func(*v1alpha1.WindowsInstance) bool
 }
 
 // remember has the pool remember a removal that is about to begin. Two that were decided about at
-// the same time cannot both be written: the other one is a conflict, and decided again.
+// the same time cannot both be written: the other one is a conflict, and decided again. It takes
+// a confirmation off before what it confirms begins, because it counts once, and one that confirms
+// something else, which it tells.
 func (r *Reconciler) remember(ctx context.Context, pool *v1alpha1.WindowsNodePool, t turn) error {
-	if t.remember == nil {
+	if t.remember == nil && !t.refuses {
 		return nil
 	}
 	pool = pool.DeepCopy() // the one that was read belongs to the cache
-	if t.confirmed {
-		// Before what it confirms begins: it counts once.
+	if t.confirmed || t.refuses {
 		if _, err := confirm.Withdraw(ctx, r.client, pool); err != nil {
 			return err
 		}
+	}
+	if t.refuses {
+		r.Recorder.Event(pool, corev1.EventTypeWarning, v1alpha1.ReasonConfirmationNeeded, message.EventNote(confirm.Refusal(t.why)))
+		return nil
 	}
 	before := pool.DeepCopy()
 	pool.Status.RecentRemovals = t.remember

@@ -263,6 +263,50 @@ func TestOneMoreIsDeleted(t *testing.T) {
 	f.wantRemovals(names...)
 }
 
+// What confirms other hosts than those that wait, or nothing, is taken off, and an event has the
+// command for those that wait.
+func TestWrongConfirmation(t *testing.T) {
+	names := []string{"h00", "h01", "h02"}
+	f := newFixture(t, handMadePool(), host(0), host(1), host(2))
+	f.deleteAll(names...)
+	f.all(names...)
+	f.told()
+	pool := f.pool()
+	pool.Annotations = map[string]string{v1alpha1.ConfirmRemovalAnnotation: "true", "other": "stays"}
+	if err := f.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	f.all(names...)
+	f.wantRemovals()
+	if diff := cmp.Diff(map[string]string{"other": "stays"}, f.pool().Annotations); diff != "" {
+		t.Errorf("annotations of the pool (-want +got)\n%s", diff)
+	}
+	if len(f.events.Events) == 0 {
+		t.Fatal("nobody is told")
+	}
+	told := <-f.events.Events
+	command := commandOf(t, meta.FindStatusCondition(f.named("h00").Status.Conditions, v1alpha1.ConditionRemoved).Message)
+	if !strings.HasPrefix(told, "Warning ConfirmationNeeded The annotation windows.openshift.io/confirm-removal was removed, because") || !strings.Contains(told, command) {
+		t.Errorf("told %q, want %s", told, command)
+	}
+	if more := f.told(); len(more) > 0 {
+		t.Errorf("told as well: %q", more)
+	}
+	f.confirmWith("h00")
+	f.all(names...)
+	f.wantRemovals(names...)
+}
+
+// commandOf is the command in a message that confirms a removal.
+func commandOf(t *testing.T, message string) string {
+	t.Helper()
+	command := regexp.MustCompile(`kubectl annotate wnp pool -n ns windows.openshift.io/confirm-removal=\S+ --overwrite`).FindString(message)
+	if command == "" {
+		t.Fatalf("no command in %q", message)
+	}
+	return command
+}
+
 // One host of a pool goes at once, and what the pool remembers of it has the next one wait.
 func TestOneIsDeleted(t *testing.T) {
 	f := newFixture(t, handMadePool(), host(0), host(1), host(2))

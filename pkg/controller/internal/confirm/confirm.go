@@ -40,6 +40,18 @@ func Command(pool types.NamespacedName, instances []*v1alpha1.WindowsInstance) s
 	return fmt.Sprintf("kubectl annotate wnp %s -n %s %s=%s --overwrite", pool.Name, pool.Namespace, v1alpha1.ConfirmRemovalAnnotation, digest(instances))
 }
 
+// Given says whether a pool has a confirmation, whatever it is for.
+func Given(pool *v1alpha1.WindowsNodePool) bool {
+	_, given := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]
+	return given
+}
+
+// Refusal tells of a confirmation that was taken off because it is for other hosts than those that
+// the question is about.
+func Refusal(question string) string {
+	return "The annotation " + v1alpha1.ConfirmRemovalAnnotation + " was removed, because its value does not stand for the hosts that wait now. " + question
+}
+
 // Covers says whether the confirmation on a pool is for the removal of exactly these instances.
 func Covers(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstance) bool {
 	return len(instances) > 0 && pool.Annotations[v1alpha1.ConfirmRemovalAnnotation] == digest(instances)
@@ -49,7 +61,7 @@ func Covers(pool *v1alpha1.WindowsNodePool, instances []*v1alpha1.WindowsInstanc
 // was confirmed begins. If the pool was changed meanwhile, for example because somebody confirms
 // something else, it is a conflict, and the next pass is to judge that.
 func Withdraw(ctx context.Context, c client.Client, pool *v1alpha1.WindowsNodePool) (bool, error) {
-	if _, given := pool.Annotations[v1alpha1.ConfirmRemovalAnnotation]; !given {
+	if !Given(pool) {
 		return false, nil
 	}
 	before := pool.DeepCopy()

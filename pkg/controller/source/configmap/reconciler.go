@@ -208,7 +208,7 @@ func (r *Reconciler) remove(ctx context.Context, pool *v1alpha1.WindowsNodePool,
 func (r *Reconciler) ask(pool *v1alpha1.WindowsNodePool, waiting []*v1alpha1.WindowsInstance, condition metav1.Condition, refused bool) {
 	text := condition.Message
 	if refused {
-		text = "The annotation " + v1alpha1.ConfirmRemovalAnnotation + " was removed, because its value does not stand for the hosts that wait now. " + text
+		text = confirm.Refusal(text)
 	} else if before := meta.FindStatusCondition(pool.Status.Conditions, condition.Type); before != nil && strings.Contains(before.Message, confirm.Command(r.configMap, waiting)) {
 		return
 	}
