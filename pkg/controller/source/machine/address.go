@@ -21,9 +21,9 @@ func Address(addresses []corev1.NodeAddress) string {
 	for _, address := range addresses {
 		switch address.Type {
 		case corev1.NodeInternalIP:
-			addr, err := netip.ParseAddr(address.Address)
+			addr, _ := netip.ParseAddr(address.Address) // what is none is of no kind
 			switch {
-			case err != nil, addr.IsLinkLocalUnicast(), addr.IsMulticast(), addr.IsUnspecified():
+			case addr.IsLinkLocalUnicast(), addr.IsMulticast(), addr.IsUnspecified():
 			case addr.Is4() || addr.Is4In6():
 				ipv4 = cmp.Or(ipv4, addr.Unmap().String())
 			case addr.IsGlobalUnicast():

@@ -91,5 +91,5 @@ func belongs(instance *v1alpha1.WindowsInstance) bool {
 // ofAnother says whether an instance was made from an earlier Machine of the same name.
 func ofAnother(instance *v1alpha1.WindowsInstance, machine *machinev1beta1.Machine) bool {
 	owner := metav1.GetControllerOf(instance)
-	return owner != nil && owner.UID != machine.UID
+	return owner != nil && owner.UID != machine.UID && belongs(instance)
 }

@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,10 +12,12 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 	machinev1beta1 "github.com/openshift/api/machine/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 )
@@ -163,9 +166,14 @@ func TestPlatform(t *testing.T) {
 		live client.Client
 		want configv1.PlatformType
 	}{
-		"it says so":         {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(infrastructure(configv1.AzurePlatformType)).Build(), configv1.AzurePlatformType},
-		"it says nothing":    {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(silent).Build(), configv1.NonePlatformType},
-		"it has no status":   {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(none).Build(), configv1.NonePlatformType},
+		"it says so":       {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(infrastructure(configv1.AzurePlatformType)).Build(), configv1.AzurePlatformType},
+		"it says nothing":  {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(silent).Build(), configv1.NonePlatformType},
+		"it has no status": {clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(none).Build(), configv1.NonePlatformType},
+		"there is no such kind": {interceptor.NewClient(clientfake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				return &meta.NoKindMatchError{}
+			},
+		}), configv1.NonePlatformType},
 		"there is no object": {clientfake.NewClientBuilder().WithScheme(scheme).Build(), configv1.NonePlatformType},
 	} {
 		p := &platformReader{live: tt.live}

@@ -26,7 +26,7 @@ func (r *Reconciler) tellKept(ctx context.Context, machine *machinev1beta1.Machi
 	}
 	status := instance.Status.DeepCopy()
 	condition := keptCondition(instance)
-	changed := false
+	var changed bool
 	if kept {
 		changed = meta.SetStatusCondition(&status.Conditions, condition)
 	} else {

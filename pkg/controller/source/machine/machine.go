@@ -57,8 +57,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, r.remove(ctx, instance)
 	}
 	action := Decide(machine)
-	if action == Keep && instance != nil && ofAnother(instance, machine) {
-		action = Remove // the Machine that it was made from is gone
+	if instance != nil && ofAnother(instance, machine) {
+		// The host is another one, and what is known of the old one, its host keys
+		// above all, must not hold for it. The deletion brings the next pass.
+		action = Remove
 	}
 	switch action {
 	case Remove:
@@ -84,11 +86,6 @@ func (r *Reconciler) apply(ctx context.Context, machine *machinev1beta1.Machine,
 	// An instance that is being deleted brings the next pass when it is gone.
 	if len(problems) > 0 || instance != nil && !instance.DeletionTimestamp.IsZero() {
 		return nil
-	}
-	if instance != nil && ofAnother(instance, machine) {
-		// The host is another one, and what is known of the old one, its host keys
-		// above all, must not hold for it. The deletion brings the next pass.
-		return r.remove(ctx, instance)
 	}
 	platform, err := r.platform(ctx)
 	if err != nil {

@@ -53,6 +53,7 @@ func (r *SetReconciler) Reconcile(ctx context.Context, req reconcile.Request) (r
 			return apply.RetryStale(ctx, err)
 		}
 	}
+	// A pool that was just made says nothing of its source yet, and brings the next pass.
 	if pool == nil || pool.Spec.Source.MachineSet == nil || !pool.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
@@ -75,9 +76,5 @@ func (r *SetReconciler) ensurePool(ctx context.Context, set *machinev1beta1.Mach
 	if len(problems) > 0 || pool != nil && !pool.DeletionTimestamp.IsZero() {
 		return pool, nil
 	}
-	made, err := r.applier.Pool(ctx, pool, poolFor(set))
-	if err == nil && pool == nil {
-		made.Spec.Source.MachineSet = &v1alpha1.SourceReference{Name: set.Name}
-	}
-	return made, err
+	return r.applier.Pool(ctx, pool, poolFor(set))
 }

@@ -6,9 +6,6 @@ package machine
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/yaml"
 
 	"github.com/openshift/windows-instance-api/pkg/apis/windows/v1alpha1"
 	"github.com/openshift/windows-instance-api/pkg/controller/internal/apply"
@@ -251,12 +247,12 @@ func TestUsernameAndPoolOfMachines(t *testing.T) {
 			if got == nil {
 				t.Fatal("there is no instance")
 			}
-			pool := ""
-			if got.Spec.PoolRef != nil {
-				pool = got.Spec.PoolRef.Name
+			var pool *v1alpha1.PoolReference
+			if tt.wantPool != "" {
+				pool = &v1alpha1.PoolReference{Name: tt.wantPool}
 			}
-			if got.Spec.Username != tt.wantUsername || pool != tt.wantPool {
-				t.Errorf("got user %q, pool %q, want %q, %q", got.Spec.Username, pool, tt.wantUsername, tt.wantPool)
+			if diff := cmp.Diff(pool, got.Spec.PoolRef); got.Spec.Username != tt.wantUsername || diff != "" {
+				t.Errorf("got user %q, want %q, pool (-want +got):\n%s", got.Spec.Username, tt.wantUsername, diff)
 			}
 		})
 	}
@@ -331,6 +327,7 @@ func TestMachineChanges(t *testing.T) {
 func TestLabelTakenOff(t *testing.T) {
 	f := newFixture(t, windowsMachine("m", ""))
 	f.settle("m")
+	change(f, "m", &v1alpha1.WindowsInstance{}, func(i *v1alpha1.WindowsInstance) { i.Generation = 7 })
 	before := f.instance("m")
 	condition := func() *metav1.Condition {
 		return meta.FindStatusCondition(f.instance("m").Status.Conditions, v1alpha1.ConditionSourceSynced)
@@ -348,7 +345,7 @@ func TestLabelTakenOff(t *testing.T) {
 		if diff := cmp.Diff(before.Spec, after.Spec); diff != "" || !after.DeletionTimestamp.IsZero() || len(after.OwnerReferences) != 1 {
 			t.Errorf("instance %+v, want it as it was", after)
 		}
-		if c := condition(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonLabelRemoved ||
+		if c := condition(); c == nil || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonLabelRemoved || c.ObservedGeneration != 7 ||
 			!strings.Contains(c.Message, "kubectl label machines.machine.openshift.io m -n openshift-machine-api machine.openshift.io/os-id=Windows --overwrite") ||
 			!strings.Contains(c.Message, "kubectl annotate wi m -n openshift-machine-api windows.openshift.io/source- && kubectl patch wi m -n openshift-machine-api --type=merge -p '{\"spec\":{\"removal\":{\"afterSeconds\":null}}}' && kubectl delete wi m -n openshift-machine-api") {
 			t.Errorf("condition %+v", c)
@@ -368,6 +365,23 @@ func TestLabelTakenOff(t *testing.T) {
 		if c := condition(); c != nil {
 			t.Errorf("with the label back: condition %+v", c)
 		}
+	}
+}
+
+// A Machine that is kept and then goes takes its instance along, and nothing else is written to it.
+func TestKeptMachineIsDeleted(t *testing.T) {
+	f := newFixture(t, windowsMachine("m", ""))
+	f.settle("m")
+	change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) {
+		m.Labels, m.Finalizers = nil, []string{"machine.machine.openshift.io"}
+	})
+	f.settle("m")
+	if err := f.WithWatch.Delete(t.Context(), windowsMachine("m", "")); err != nil {
+		t.Fatal(err)
+	}
+	f.writes = nil
+	if diff := cmp.Diff([]string{"delete m"}, f.settle("m")); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }
 
@@ -516,6 +530,61 @@ func TestMachineIsReplaced(t *testing.T) {
 	}
 }
 
+// So is one that asks for no instance yet, or for none.
+func TestMachineIsReplacedByOneThatAsksForNone(t *testing.T) {
+	for name, edit := range map[string]func(*machinev1beta1.Machine){
+		"provisioning":      func(m *machinev1beta1.Machine) { m.Status = machinev1beta1.MachineStatus{} },
+		"ignored":           func(m *machinev1beta1.Machine) { m.Labels["windowsmachineconfig.openshift.io/ignore"] = "true" },
+		"without the label": func(m *machinev1beta1.Machine) { m.Labels = nil },
+		"being deleted, too": func(m *machinev1beta1.Machine) {
+			m.Finalizers, m.DeletionTimestamp = []string{"example.com/f"}, ptrTo(metav1.Now())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := newFixture(t, windowsMachine("m", ""))
+			before.settle("m")
+			machine, instance := windowsMachine("m", ""), before.instance("m")
+			machine.UID, instance.ResourceVersion = "another", ""
+			edit(machine)
+			f := newFixture(t, machine, instance)
+			if diff := cmp.Diff([]string{"delete m"}, f.settle("m")); diff != "" || f.instance("m") != nil {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// An instance that was restored without the record of who applied it, and without its owner, is
+// that of its Machine by its annotation.
+func TestInstanceThatWasRestored(t *testing.T) {
+	for name, ignored := range map[string]bool{"runs": false, "ignored": true} {
+		t.Run(name, func(t *testing.T) {
+			machine := windowsMachine("m", "")
+			if ignored {
+				machine.Labels["windowsmachineconfig.openshift.io/ignore"] = "true"
+			}
+			f := newFixture(t, machine, &v1alpha1.WindowsInstance{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m", UID: "restored", Annotations: map[string]string{v1alpha1.SourceAnnotation: "Machine openshift-machine-api/m"}},
+				Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.9", PoolRef: &v1alpha1.PoolReference{Name: "mine"}},
+			})
+			f.settle("m")
+			got := f.instance("m")
+			want := v1alpha1.WindowsInstanceSpec{Paused: true, PoolRef: &v1alpha1.PoolReference{Name: "mine"}}
+			if !ignored {
+				want = v1alpha1.WindowsInstanceSpec{
+					Address: "10.0.0.5", Port: 22, Username: "Administrator", ProviderID: "vsphere://42",
+					PoolRef: &v1alpha1.PoolReference{Name: "mine"}, Removal: &v1alpha1.RemovalOptions{AfterSeconds: new(int64(300))},
+				}
+			} else {
+				got.Spec.Address = "" // the fake empties required fields that are not applied
+			}
+			if diff := cmp.Diff(want, got.Spec); diff != "" || got.UID != "restored" {
+				t.Errorf("%s, spec (-want +got):\n%s", got.UID, diff)
+			}
+		})
+	}
+}
+
 // The time after which a host is given up is a default: what people choose stays, until
 // they choose nothing any more.
 func TestRemovalIsADefault(t *testing.T) {
@@ -527,6 +596,7 @@ func TestRemovalIsADefault(t *testing.T) {
 		set, want *v1alpha1.RemovalOptions
 	}{
 		{"a policy besides", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}},
+		{"only a policy", &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon}, &v1alpha1.RemovalOptions{Policy: v1alpha1.RemovalAbandon, AfterSeconds: after(removeAfter)}},
 		{"another time", &v1alpha1.RemovalOptions{AfterSeconds: after(time.Hour)}, &v1alpha1.RemovalOptions{AfterSeconds: after(time.Hour)}},
 		{"nothing", nil, &v1alpha1.RemovalOptions{AfterSeconds: after(removeAfter)}},
 	} {
@@ -573,8 +643,15 @@ func TestMachineIsReplacedWhileItsHostIsCleaned(t *testing.T) {
 }
 
 func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
+	t.Run("of nobody", func(t *testing.T) { testHandMade(t, nil) })
+	t.Run("of somebody else", func(t *testing.T) {
+		testHandMade(t, controlled(metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Host", Name: "m", UID: "another"}))
+	})
+}
+
+func testHandMade(t *testing.T, owners []metav1.OwnerReference) {
 	mine := &v1alpha1.WindowsInstance{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m", OwnerReferences: owners},
 		Spec:       v1alpha1.WindowsInstanceSpec{Address: "10.0.0.9"},
 	}
 	f := newFixture(t, windowsMachine("m", ""), mine)
@@ -585,7 +662,7 @@ func TestHandMadeInstanceIsLeftAlone(t *testing.T) {
 	if len(f.events.Events) != 1 {
 		t.Fatalf("%d events, want 1", len(f.events.Events))
 	}
-	if event := <-f.events.Events; !strings.HasPrefix(event, "Warning InstanceConflict ") {
+	if event := <-f.events.Events; event != "Warning InstanceConflict A WindowsInstance m exists and does not belong to this Machine. Delete it, so that one is made for the Machine." {
 		t.Errorf("event %q", event)
 	}
 	change(f, "m", &machinev1beta1.Machine{}, func(m *machinev1beta1.Machine) { m.Labels = nil })
@@ -616,79 +693,6 @@ func TestEditsArePutRight(t *testing.T) {
 	}
 }
 
-func TestMachineSetBecomesPool(t *testing.T) {
-	f := newFixture(t, machineSet("winworker", true))
-	f.settle("winworker")
-	got := f.pool("winworker")
-	if got == nil {
-		t.Fatal("there is no pool")
-	}
-	if ref := got.Spec.Source.MachineSet; ref == nil || ref.Name != "winworker" {
-		t.Errorf("source %+v", got.Spec.Source)
-	}
-	wantOwners := []metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: "winworker", UID: "uid-of-winworker", Controller: ptrTo(true)}}
-	if diff := cmp.Diff(wantOwners, got.OwnerReferences); diff != "" {
-		t.Errorf("owners (-want +got):\n%s", diff)
-	}
-	checkSynced(t, got, v1alpha1.ReasonSynced, 2)
-
-	change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Replicas = nil })
-	if diff := cmp.Diff([]string{"apply status winworker"}, f.settle("winworker")); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
-	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSynced, 1)
-
-	change(f, "winworker", &machinev1beta1.MachineSet{}, func(s *machinev1beta1.MachineSet) { s.Spec.Template.Labels = nil })
-	f.settle("winworker")
-	checkSynced(t, f.pool("winworker"), v1alpha1.ReasonSourceNotFound, 0)
-}
-
-func checkSynced(t *testing.T, pool *v1alpha1.WindowsNodePool, reason string, desired int32) {
-	t.Helper()
-	condition := meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.ConditionSourceSynced)
-	if condition == nil || condition.Reason != reason || pool.Status.DesiredReplicas != desired {
-		t.Errorf("condition %+v, desiredReplicas %d, want reason %s, %d", condition, pool.Status.DesiredReplicas, reason, desired)
-	}
-}
-
-func TestPoolsThatAreNotOfTheMachineSet(t *testing.T) {
-	poolOfSet := func(name, set string) *v1alpha1.WindowsNodePool {
-		return &v1alpha1.WindowsNodePool{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec:       v1alpha1.WindowsNodePoolSpec{Source: v1alpha1.PoolSource{MachineSet: &v1alpha1.SourceReference{Name: set}}},
-		}
-	}
-	tests := []struct {
-		name        string
-		pool        *v1alpha1.WindowsNodePool
-		wantMessage string
-	}{
-		{name: "no such MachineSet", pool: poolOfSet("p", "p"), wantMessage: "There is no MachineSet openshift-machine-api/p."},
-		{name: "another name", pool: poolOfSet("p", "winworker"), wantMessage: "The pool of a MachineSet has the name of the MachineSet: the Machines of winworker belong to a pool winworker."},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newFixture(t, tt.pool, machineSet("winworker", true))
-			f.settle("p")
-			condition := meta.FindStatusCondition(f.pool("p").Status.Conditions, v1alpha1.ConditionSourceSynced)
-			if condition == nil || condition.Reason != v1alpha1.ReasonSourceNotFound || condition.Message != tt.wantMessage {
-				t.Errorf("condition %+v, want message %q", condition, tt.wantMessage)
-			}
-		})
-	}
-	t.Run("another source", func(t *testing.T) {
-		pool := poolOfSet("winworker", "")
-		pool.Spec.Source = v1alpha1.PoolSource{Instances: &v1alpha1.InstancesSource{}}
-		f := newFixture(t, pool, machineSet("winworker", true))
-		if writes := f.settle("winworker"); len(writes) > 0 {
-			t.Errorf("writes: %v", writes)
-		}
-		if len(f.events.Events) != 1 || !strings.HasPrefix(<-f.events.Events, "Warning PoolConflict ") {
-			t.Error("want one event about the conflict")
-		}
-	})
-}
-
 func TestLinuxCausesNoWrites(t *testing.T) {
 	linux := windowsMachine("worker-1", "worker")
 	linux.Labels = nil
@@ -698,68 +702,4 @@ func TestLinuxCausesNoWrites(t *testing.T) {
 			t.Errorf("%s: writes: %v", name, writes)
 		}
 	}
-}
-
-func TestMachinesOfSet(t *testing.T) {
-	f := newFixture(t, windowsMachine("a-1", "a"), windowsMachine("a-2", "a"), windowsMachine("b-1", "b"), windowsMachine("c", ""))
-	var names []string
-	for _, request := range f.machines.machinesOf(t.Context(), types.NamespacedName{Namespace: namespace, Name: "a"}) {
-		names = append(names, request.Name)
-	}
-	slices.Sort(names)
-	if diff := cmp.Diff([]string{"a-1", "a-2"}, names); diff != "" {
-		t.Errorf("Machines (-want +got):\n%s", diff)
-	}
-}
-
-func TestInstalled(t *testing.T) {
-	mapper := meta.NewDefaultRESTMapper(nil)
-	if found, err := installed(mapper); found || err != nil {
-		t.Errorf("without the API: got %v, %v", found, err)
-	}
-	mapper.Add(machinev1beta1.SchemeGroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
-	if found, err := installed(mapper); found || err != nil {
-		t.Errorf("with half of the API: got %v, %v", found, err)
-	}
-	mapper.Add(machinev1beta1.SchemeGroupVersion.WithKind("MachineSet"), meta.RESTScopeNamespace)
-	if found, err := installed(mapper); !found || err != nil {
-		t.Errorf("with the API: got %v, %v", found, err)
-	}
-}
-
-// The MachineSet as the documentation of WMCO has it.
-const vSphereMachineSet = `
-apiVersion: machine.openshift.io/v1beta1
-kind: MachineSet
-metadata:
-  labels:
-    machine.openshift.io/cluster-api-cluster: infra-x7k2p
-  name: winworker
-  namespace: openshift-machine-api
-spec:
-  replicas: 1
-  template:
-    metadata:
-      labels:
-        machine.openshift.io/cluster-api-machineset: winworker
-        machine.openshift.io/os-id: Windows
-`
-
-func TestDocumentedMachineSet(t *testing.T) {
-	text := []byte(vSphereMachineSet)
-	// The full text is next to the checkout where there is one.
-	if full, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "samples", "machineset-vsphere.yaml")); err == nil {
-		text = full
-	}
-	var set machinev1beta1.MachineSet
-	if err := yaml.Unmarshal(text, &set); err != nil {
-		t.Fatal(err)
-	}
-	f := newFixture(t, &set)
-	f.settle("winworker")
-	pool := f.pool("winworker")
-	if pool == nil {
-		t.Fatal("there is no pool")
-	}
-	checkSynced(t, pool, v1alpha1.ReasonSynced, 1)
 }
