@@ -309,7 +309,8 @@ func TestWhenToLookAgain(t *testing.T) {
 	f.wantNext(time.Minute)
 	f.now = f.now.Add(time.Hour - 30*time.Second)
 	f.wantNext(30 * time.Second)
-	// These removals take long, and are all that is waited for.
+	// These removals take long, and are all that is waited for; another controller has begun them.
+	f.r.deleted = nil
 	f.now = f.now.Add(time.Hour)
 	f.settle()
 	f.wantNext(time.Minute)
