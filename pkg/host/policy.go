@@ -66,10 +66,7 @@ func (r AddressRules) Policy(ours map[netip.Addr]string) func(netip.Addr) error 
 	return func(addr netip.Addr) error {
 		// An address with a zone is in no prefix.
 		addr = addr.WithZone("").Unmap()
-		forms := []netip.Addr{addr}
-		if v4 := embedded(addr); v4.IsValid() {
-			forms = append(forms, v4)
-		}
+		forms := []netip.Addr{addr, embedded(addr)} // an invalid one is in no prefix
 		for _, form := range forms {
 			if prefix, ok := within(form, r.Refused); ok {
 				return fmt.Errorf("%s is in %s, which --refused-host-cidrs closes", describeForm(addr, form), prefix)

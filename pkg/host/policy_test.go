@@ -44,7 +44,7 @@ func TestAddressPolicy(t *testing.T) {
 		{"ff02::1", []string{"a multicast", byDefault}},
 		{"0.0.0.0", []string{"the unspecified", byDefault}},
 		{"0.1.2.3", []string{"the unspecified", byDefault}},
-		{"::", []string{"the unspecified", byDefault}},
+		{"::", []string{":: is the unspecified", byDefault}},
 		{"255.255.255.255", []string{"the broadcast", byDefault}},
 		{"fd00:ec2::254", []string{"a metadata service", byDefault}},
 		{"fd20:ce::254", []string{"a metadata service", byDefault}},

@@ -51,8 +51,6 @@ type tail []byte
 
 func (t *tail) Write(p []byte) (int, error) {
 	*t = append(*t, p...)
-	if drop := len(*t) - maxProbe; drop > 0 {
-		*t = append((*t)[:0], (*t)[drop:]...)
-	}
+	*t = (*t)[max(0, len(*t)-maxProbe):]
 	return len(p), nil
 }

@@ -4,6 +4,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (p *Pool) adoptLocked(h *host, e *established, wanted bool) {
 	}
 	h.conns = append(h.conns, c)
 	if !wanted || p.closed {
-		c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errIdle})
+		c.closeLocked(c.lost(errIdle))
 	}
 	c.wg.Go(func() { ssh.DiscardRequests(e.requests) })
 	c.wg.Go(func() { rejectChannels(e.channels) })
@@ -89,19 +90,15 @@ func (c *conn) run() {
 		lost = c.ssh.Wait()
 		close(c.ended)
 	})
+	p := c.pool
 	select {
 	case <-c.stop:
 	case <-c.ended:
+		p.mu.Lock()
+		c.breakLocked(lost)
+		p.mu.Unlock()
 	}
-	p := c.pool
 	p.mu.Lock()
-	if c.cause == nil { // so it was ended that was closed
-		p.stats.Lost++
-		if network := c.wire.err(); network != nil {
-			lost = network
-		}
-		c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: lost})
-	}
 	c.dead = true
 	p.scheduleLocked(c.host)
 	p.mu.Unlock()
@@ -120,6 +117,20 @@ func (c *conn) run() {
 
 func remove(conns []*conn, c *conn) []*conn {
 	return slices.DeleteFunc(conns, func(o *conn) bool { return o == c })
+}
+
+// lost is the error for those who used the connection when it ended, if that is not what they wanted.
+func (c *conn) lost(why error) *Error {
+	return &Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: why}
+}
+
+// breakLocked ends a connection that failed. What the network said about it is better than what was noticed of it.
+func (c *conn) breakLocked(noticed error) {
+	if c.cause != nil {
+		return
+	}
+	c.pool.stats.Lost++
+	c.closeLocked(c.lost(cmp.Or(c.wire.err(), noticed)))
 }
 
 // closeLocked ends the connection for a reason that its users get as their error. The first reason counts.
@@ -150,7 +161,7 @@ func (c *conn) loss() *Error {
 	if c.cause != nil {
 		return c.cause
 	}
-	return &Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: c.wire.err()}
+	return c.lost(c.wire.err())
 }
 
 // over reports whether the connection is known to have ended.
@@ -178,14 +189,10 @@ func (c *conn) idle() bool {
 }
 
 func (c *conn) roomLocked(k kind) bool {
-	switch {
-	case c.retired:
-		return false
-	case k == kindForward:
+	if k == kindForward {
 		return c.used[k] < c.pool.opts.MaxForwardsPerConn
-	default:
-		return len(c.refused) == 0 && c.used[k] < c.limit
 	}
+	return len(c.refused) == 0 && c.used[k] < c.limit
 }
 
 func (c *conn) reserveLocked(k kind) {
@@ -244,11 +251,9 @@ func (c *conn) releasedLocked() {
 	c.lastUsed = time.Now()
 	if c.idle() {
 		if c.retired && !c.dead {
-			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errIdle})
+			c.closeLocked(c.lost(errIdle))
 		}
-		if len(c.pool.queued) > 0 {
-			c.pool.makeRoomLocked()
-		}
+		c.pool.makeRoomLocked()
 	}
 	c.pool.scheduleLocked(c.host)
 }
@@ -344,7 +349,7 @@ func (c *conn) openChannel(ctx context.Context, spec channelSpec) (*stream, erro
 	p.mu.Lock()
 	fresh := c.opened == 0
 	if !isRefusal {
-		c.retireLocked() // it is broken, and run will notice in a moment
+		c.breakLocked(err) // run would notice only in a moment
 	}
 	c.used[spec.kind]--
 	if isRefusal && spec.kind == kindSession {
@@ -470,11 +475,7 @@ func (c *conn) watch() {
 func (c *conn) giveUp(missed int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
-	if c.cause == nil {
-		c.pool.stats.Lost++
-	}
-	c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address,
-		Err: fmt.Errorf("the host did not answer for %s", time.Duration(missed+1)*c.pool.opts.KeepAliveInterval)})
+	c.breakLocked(fmt.Errorf("the host did not answer for %s", time.Duration(missed+1)*c.pool.opts.KeepAliveInterval))
 }
 
 // closeIfIdle closes a connection that was idle for IdleTimeout, and otherwise returns when to look again.
@@ -490,7 +491,7 @@ func (c *conn) closeIfIdle() time.Duration {
 	}
 	if c.cause == nil {
 		c.pool.stats.IdleClosed++
-		c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errIdle})
+		c.closeLocked(c.lost(errIdle))
 	}
 	return 0
 }

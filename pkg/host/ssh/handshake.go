@@ -161,7 +161,7 @@ func (h *handshake) explain(err error, w *wire, attempted bool) error {
 		e.Reason = hostKeyReason(hostKey)
 	case errors.As(err, &refused):
 		e.Reason = ReasonCredentialsRefused
-	case e.Layer == LayerHandshake && !w.identified.Load():
+	case !w.identified.Load():
 		e.Reason, e.Err = explainGreeting(w.said(), network, err)
 	case errors.Is(network, os.ErrDeadlineExceeded):
 		e.Reason = timeoutReason(e.Layer)

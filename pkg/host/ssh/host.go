@@ -145,7 +145,8 @@ func (p *Pool) scheduleLocked(h *host) {
 		}
 		return
 	}
-	if len(h.conns) >= p.opts.MaxConnsPerHost && !h.reclaimLocked() {
+	if len(h.conns) >= p.opts.MaxConnsPerHost {
+		h.reclaimLocked() // then this is called again
 		return
 	}
 	if p.open >= p.opts.MaxConns {
@@ -170,14 +171,13 @@ func (h *host) pickLocked(k kind) *conn {
 
 // reclaimLocked closes a connection all of whose sessions were closed by us while the host
 // did not end their commands: it will not become usable by waiting.
-func (h *host) reclaimLocked() bool {
+func (h *host) reclaimLocked() {
 	for _, c := range h.conns {
 		if c.idle() && !c.roomLocked(kindSession) && len(c.refused) == 0 {
-			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errReclaimed})
-			return true
+			c.closeLocked(c.lost(errReclaimed))
+			return
 		}
 	}
-	return false
 }
 
 var (
@@ -235,10 +235,13 @@ func (p *Pool) runDial(h *host, d *dial, t Target) {
 	}
 	p.afterCloseLocked(h)
 	p.mu.Unlock()
-	if !pause {
-		return
+	if pause {
+		p.pause(h, d)
 	}
+}
 
+// pause lets time pass before the next attempt, unless it is of no use any more.
+func (p *Pool) pause(h *host, d *dial) {
 	timer := time.NewTimer(redialPause)
 	defer timer.Stop()
 	select {
@@ -300,7 +303,7 @@ func (p *Pool) makeRoomLocked() {
 			return
 		}
 		p.stats.IdleClosed++
-		oldest.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: oldest.address, Err: errEvicted})
+		oldest.closeLocked(oldest.lost(errEvicted))
 	}
 }
 

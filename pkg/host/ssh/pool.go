@@ -78,7 +78,7 @@ func (p *Pool) Forget(t Target) {
 			continue
 		}
 		for _, c := range h.allConns() {
-			c.closeLocked(&Error{Layer: LayerSession, Reason: ReasonConnectionLost, Address: c.address, Err: errForgotten})
+			c.closeLocked(c.lost(errForgotten))
 		}
 		h.detachDialLocked()
 		p.scheduleLocked(h)

@@ -332,6 +332,16 @@ func TestFurtherConnectionFails(t *testing.T) {
 	}
 }
 
+// TestDecisiveFailure: credentials that are refused are told at once, although a connection still works.
+func TestDecisiveFailure(t *testing.T) {
+	s := newServer(t, script{})
+	p := newPool(t, hostssh.Options{MaxSessionsPerConn: 1})
+	proc := start(t, t.Context(), p, s.target())
+	s.locked.Store(true)
+	wantError(t, p.Ping(testContext(t), s.target()), hostssh.LayerAuth, hostssh.ReasonCredentialsRefused)
+	alive(t, proc)
+}
+
 func TestContextEndsOnlyItsOwn(t *testing.T) {
 	s := newServer(t, script{})
 	p := newPool(t, hostssh.Options{})
@@ -500,6 +510,15 @@ func TestMaxConns(t *testing.T) {
 	third.Close()
 	if err := <-waiting; err != nil {
 		t.Errorf("b was not let in when c became idle: %v", err)
+	}
+	for range 3 {
+		if err := p.Ping(testContext(t), b.target()); err != nil {
+			t.Error(err)
+		}
+		eventually(t, "b is idle", func() bool { return p.Stats().Idle == 1 })
+	}
+	if n := b.count(&b.accepted); n != 2 {
+		t.Errorf("b has had %d connections: that of the second time was closed for nobody", n)
 	}
 	alive(t, busy)
 }

@@ -165,6 +165,7 @@ func TestSSHDCommandsThatDoNotEnd(t *testing.T) {
 	if st := p.Stats(); st.LimitsLearned > 0 {
 		t.Errorf("the server refused sessions that the pool had not counted")
 	}
+	eventually(t, "of the connections only the last one is left", func() bool { return len(s.Connections()) == 1 })
 }
 
 func TestSSHDMaxStartups(t *testing.T) {

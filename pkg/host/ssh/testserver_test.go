@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,8 @@ type server struct {
 	l      net.Listener
 	key    ssh.Signer // that clients log in with
 	wg     sync.WaitGroup
+	// locked is set when the key is accepted no more.
+	locked atomic.Bool
 
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
@@ -163,7 +166,7 @@ func (s *server) config() *ssh.ServerConfig {
 	}
 	errRefused := errors.New("refused")
 	c.PublicKeyCallback = func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
-		if s.script.refuseKeys || !bytes.Equal(k.Marshal(), s.key.PublicKey().Marshal()) {
+		if s.script.refuseKeys || s.locked.Load() || !bytes.Equal(k.Marshal(), s.key.PublicKey().Marshal()) {
 			return nil, errRefused
 		}
 		return nil, nil
