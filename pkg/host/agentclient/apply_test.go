@@ -439,6 +439,8 @@ func TestHostileProgress(t *testing.T) {
 		{"outcome of a cleanup", say(`{"result":{"outcome":"Removed"}}` + "\n"), `unknown outcome "Removed"`},
 		{"another revision", say(`{"result":{"outcome":"Applied","revision":"other"}}` + "\n"), `answers for the revision "other"`},
 		{"too costly, and no plan", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `"}}` + "\n"), "does not report what it would do"},
+		{"too costly, and what it would do", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `","plan":{"revision":"` + revision + `","impact":"Drain"}}}` + "\n"), ""},
+		{"too costly, and something else", say(`{"result":{"outcome":"ImpactExceeded","revision":"` + revision + `","plan":{"revision":"other","impact":"Drain"}}}` + "\n"), `answers for the revision "other"`},
 		{"a line without an end", endless, "a line has more than 1048576 bytes"},
 		{"events without an end", func(w io.Writer) {
 			flood(w, `{"event":{"item":"`+strings.Repeat("x", 32<<10)+`","state":"Done"}}`+"\n")
@@ -455,7 +457,7 @@ func TestHostileProgress(t *testing.T) {
 			// Asked once: the second time our agent would have been put there.
 			result, err := s.client.runChange(t.Context(), mustTarget(t, s), "hostile", change{command: api.CommandApply, input: encoded, bundle: &r.Bundle, report: func(api.Event) {}})
 			if tt.want == "" {
-				if err != nil || result.Outcome != api.OutcomeApplied {
+				if err != nil || (result.Outcome == api.OutcomeImpactExceeded) != (result.Plan != nil) {
 					t.Errorf("got %+v, %v", result, err)
 				}
 				return

@@ -99,6 +99,14 @@ func TestDeliverNothing(t *testing.T) {
 	}
 }
 
+// TestDeliverNoFiles: whoever needs none needs no payload, and is not contacted.
+func TestDeliverNoFiles(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{})
+	if err := s.client.Deliver(t.Context(), s.Instance, nil, nil); err != nil || s.Pool.Stats().Dials > 0 {
+		t.Errorf("after %d dials: %v", s.Pool.Stats().Dials, err)
+	}
+}
+
 // damage changes a byte in the middle of a file.
 func damage(t *testing.T, name string) {
 	t.Helper()
@@ -195,7 +203,7 @@ func TestDeliverFailures(t *testing.T) {
 			}})
 			c.place(t, `C:\hostile`)
 			err := c.client.Deliver(t.Context(), c.Instance, []api.PayloadFile{c.file(t, random)}, nil)
-			if failed := (*Error)(nil); tt.want == nil && !errors.As(err, &failed) || tt.want != nil && !errors.Is(err, tt.want) {
+			if failed := (*Error)(nil); tt.want == nil && (!errors.As(err, &failed) || failed.Step != StepRun) || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("got a %T: %v", err, err)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.says) {

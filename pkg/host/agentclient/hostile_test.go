@@ -128,7 +128,7 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newHostileSite(t, func(w io.Writer) { _, _ = io.WriteString(w, tt.answer) })
 			err := tt.use(s)
-			if failed := (*Error)(nil); !errors.As(err, &failed) || !strings.Contains(err.Error(), tt.want) {
+			if failed := (*Error)(nil); !errors.As(err, &failed) || failed.Step != StepRun || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
 		})

@@ -20,10 +20,6 @@ import (
 )
 
 const (
-	// headerTimeout is how long the agent gets to find the requested log.
-	headerTimeout = 30 * time.Second
-	// failureGrace is how long a program that did not answer as the agent gets to say why.
-	failureGrace = 2 * time.Second
 	// maxHeader bounds the header line; real ones have a few hundred bytes.
 	maxHeader = 64 << 10
 	// streamBuffer holds the header. What follows is passed on without it, see WriteTo;
@@ -33,11 +29,11 @@ const (
 
 // LogStream is a log on its way from a host.
 type LogStream struct {
-	process *ssh.Process
-	reader  *bufio.Reader
-	cancel  context.CancelFunc
-	stop    sync.Once
-	wait    sync.WaitGroup
+	process  *ssh.Process
+	reader   *bufio.Reader
+	patience patience
+	stop     sync.Once
+	wait     sync.WaitGroup
 }
 
 // Logs opens a log on the host of the instance. It returns once the host has found
@@ -61,17 +57,11 @@ func (a *Client) openLog(ctx context.Context, target ssh.Target, program string,
 	if err != nil {
 		return nil, fmt.Errorf("encoding the log request: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		if err != nil {
-			cancel()
-		}
-	}()
 	process, err := a.options.Pool.Start(ctx, target, program+" "+api.CommandLogs)
 	if err != nil {
 		return nil, err
 	}
-	s := &LogStream{process: process, reader: bufio.NewReaderSize(process.Stdout(), streamBuffer), cancel: cancel}
+	s := &LogStream{process: process, reader: bufio.NewReaderSize(process.Stdout(), streamBuffer), patience: a.patience}
 	defer func() {
 		if err != nil {
 			_ = s.Close()
@@ -92,10 +82,10 @@ func (a *Client) openLog(ctx context.Context, target ssh.Target, program string,
 
 // readHeader waits for the first line of the answer.
 func (s *LogStream) readHeader() error {
-	timer := time.AfterFunc(headerTimeout, func() { _ = s.process.Close() })
+	timer := time.AfterFunc(s.patience.header, func() { _ = s.process.Close() })
 	line, err := readLine(s.reader, maxHeader)
 	if timedOut := !timer.Stop(); timedOut && err != nil {
-		return &Error{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", headerTimeout, context.DeadlineExceeded)}
+		return &Error{Step: StepRun, Err: fmt.Errorf("it did not answer within %s: %w", s.patience.header, context.DeadlineExceeded)}
 	}
 	if err != nil {
 		return s.failure(fmt.Errorf("reading the answer: %w", err))
@@ -114,7 +104,7 @@ func (s *LogStream) readHeader() error {
 // answers nonsense may never end by itself.
 func (s *LogStream) failure(noticed error) error {
 	_ = s.process.Stdin().Close()
-	timer := time.AfterFunc(failureGrace, func() { _ = s.process.Close() })
+	timer := time.AfterFunc(s.patience.failure, func() { _ = s.process.Close() })
 	waited := s.process.Wait()
 	if timedOut := !timer.Stop(); timedOut || waited == nil {
 		return &Error{Step: StepRun, Err: noticed}
@@ -157,7 +147,6 @@ func (s *LogStream) Stop() {
 
 // Close ends the stream at once.
 func (s *LogStream) Close() error {
-	s.cancel()
 	err := s.process.Close()
 	s.wait.Wait()
 	return err

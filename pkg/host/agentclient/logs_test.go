@@ -5,8 +5,10 @@ package agentclient
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -217,8 +219,26 @@ func TestLogsOfAFailingAgent(t *testing.T) {
 	s.SetFault(t, winhost.Fault{ExecExit: 3, ExecMatch: " logs$"})
 	_, err := s.client.Logs(t.Context(), s.Instance, request("my/app.log"))
 	var agent *Error
-	if !errors.As(err, &agent) || agent.Step != StepRun {
-		t.Errorf("got %v", err)
+	if !errors.As(err, &agent) || agent.Step != StepRun || !strings.Contains(err.Error(), "exit code 3") {
+		t.Errorf("got %v, want what the program said", err)
+	}
+	hosttest.Eventually(t, "the session is given back", func() bool { return s.Pool.Stats().Sessions == 0 })
+}
+
+// TestLogRequestIsWhole: whoever does not follow says nothing more, so the host need not listen for a stop.
+func TestLogRequestIsWhole(t *testing.T) {
+	s := newSite(t, winhost.InProcessOptions{Command: func(_ context.Context, c winhost.CommandLine) (uint32, bool) {
+		all, _ := io.ReadAll(c.Stdin)
+		_, _ = fmt.Fprintf(c.Stdout, `{"protocol":1}`+"\n%d lines\n", bytes.Count(all, []byte("\n")))
+		return 0, true
+	}})
+	stream, err := s.client.openLog(t.Context(), mustTarget(t, s), "hostile", api.LogRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if got, err := io.ReadAll(stream); err != nil || string(got) != "1 lines\n" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 

@@ -22,9 +22,15 @@ type patience struct {
 	end time.Duration
 	// removal is how long files that are in use are tried again to be removed.
 	removal time.Duration
+	// header is how long the agent gets to find a requested log.
+	header time.Duration
+	// failure is how long a program that did not answer as the agent gets to say why.
+	failure time.Duration
 }
 
-var defaultPatience = patience{silence: 10 * time.Minute, change: 2 * time.Hour, end: 10 * time.Second, removal: 15 * time.Second}
+var defaultPatience = patience{
+	silence: 10 * time.Minute, change: 2 * time.Hour, end: 10 * time.Second, removal: 15 * time.Second, header: 30 * time.Second, failure: 2 * time.Second,
+}
 
 // silenceError means that a host reported nothing new for too long, or did not end.
 type silenceError struct{ message string }

@@ -27,7 +27,7 @@ func TestPlanIsTruthfulAndChangesNothing(t *testing.T) {
 		}
 		var actions []string
 		for _, change := range plan {
-			if change.Impact != v1alpha1.ImpactNone || change.Message == "" {
+			if change.Impact != v1alpha1.ImpactNone || change.Message == "" || strings.Contains(change.Message, "What else") {
 				t.Errorf("got %+v", change)
 			}
 			actions = append(actions, change.Action+" "+change.Kind)
@@ -130,12 +130,16 @@ func TestHostilePlanAnswer(t *testing.T) {
 func TestPlannedChanges(t *testing.T) {
 	got := plannedChanges(&api.Plan{
 		Reboot: []string{"Create Feature Containers", "Create Hostname win-1"},
-		Items:  []api.Item{{Kind: api.KindFile, Name: `C:\k\x`, Action: api.ActionUpdate, Impact: config.ImpactDrain, Services: []string{"kubelet", "kube-proxy"}, Reason: "its content differs"}},
+		Items: []api.Item{
+			{Kind: api.KindFile, Name: `C:\k\x`, Action: api.ActionUpdate, Impact: config.ImpactDrain, Services: []string{"kubelet", "kube-proxy"}, Reason: "its content differs"},
+			{Kind: api.KindFile, Name: `C:\k\y`, Action: api.ActionDelete, Impact: config.ImpactNone, Reason: "it is not wanted"},
+		},
 	}, "10.1.42.1")
 	want := []v1alpha1.PlannedChange{
 		{Kind: KindHost, Name: "10.1.42.1", Action: "Update", Impact: v1alpha1.ImpactReboot,
 			Message: "It must be restarted before anything else is done, for Create Feature Containers, Create Hostname win-1. The changes below are those known to follow."},
 		{Kind: "File", Name: `C:\k\x`, Action: "Update", Impact: v1alpha1.ImpactDrain, Message: "its content differs; restarted for it: kubelet, kube-proxy"},
+		{Kind: "File", Name: `C:\k\y`, Action: "Delete", Impact: v1alpha1.ImpactNone, Message: "it is not wanted"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

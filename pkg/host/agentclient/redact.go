@@ -28,10 +28,8 @@ type redactor struct{ replacer *strings.Replacer }
 // redactorOf hides the words of the secrets of a bundle; nil has none.
 func redactorOf(bundle *config.Bundle) redactor {
 	var pairs []string
-	seen := map[string]bool{}
 	hide := func(word string) {
-		if len(word) >= minSecret && !seen[word] {
-			seen[word] = true
+		if len(word) >= minSecret {
 			pairs = append(pairs, word, redacted)
 		}
 	}

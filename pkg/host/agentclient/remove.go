@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/openshift/windows-instance-api/pkg/agent/api"
-	"github.com/openshift/windows-instance-api/pkg/agent/api/config"
 	"github.com/openshift/windows-instance-api/pkg/host/agentclient/answer"
 	"github.com/openshift/windows-instance-api/pkg/host/ssh"
 )
@@ -126,7 +125,7 @@ func (r *remover) directory(hostPath string, ours *regexp.Regexp) {
 		r.err = fmt.Errorf("%s is kept because it contains %d other files or directories, among them %s", hostPath, len(left), strings.Join(left[:maxLeft], ", "))
 	case len(left) > 0:
 		r.err = fmt.Errorf("%s is kept because it contains other files: %s", hostPath, strings.Join(left, ", "))
-	case r.stays != "" && config.Below(r.stays, hostPath):
+	case r.stays != "":
 	default:
 		if err := r.try(func() error { return r.client.RemoveDirectory(remote) }); err != nil {
 			r.err = fmt.Errorf("%s cannot be removed: %w", hostPath, err)
