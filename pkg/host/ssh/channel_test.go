@@ -112,6 +112,25 @@ func TestRefusingHostIsAskedAnew(t *testing.T) {
 	})
 }
 
+// TestHostThatStillCountsSessions: one that has opened sessions and refuses the next, though all of them are over for us, is asked
+// over another connection.
+func TestHostThatStillCountsSessions(t *testing.T) {
+	d := &dials{fail: errors.New("no")}
+	inBubble(t, Options{AllowAddress: d.allow}, func(t *testing.T, p *Pool, s *peer, _ *conn) {
+		if err := p.Ping(t.Context(), s.target()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.open = refuse
+		if err := p.Ping(t.Context(), s.target()); reasonOf(err) != ReasonAddressRefused {
+			t.Errorf("got %v, want the failure of another dial", err)
+		}
+		if conns, hosts := left(p); conns != 0 || hosts != 0 || p.Stats().LimitsLearned != 0 {
+			t.Errorf("%d connections to %d hosts are left, %+v", conns, hosts, p.Stats())
+		}
+	})
+}
+
 // TestLateAnswers: what the host answers after its caller has left harms nobody, and a session that is opened then is
 // closed again.
 func TestLateAnswers(t *testing.T) {
@@ -152,6 +171,18 @@ func TestBrokenConnection(t *testing.T) {
 			}
 		})
 	})
+	t.Run("noticed by its reader", func(t *testing.T) {
+		inBubble(t, Options{}, func(t *testing.T, p *Pool, s *peer, c *conn) {
+			session, err := p.openStream(t.Context(), s.target(), sessionChannel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.wire.fail(io.ErrUnexpectedEOF)
+			if err := session.endError(); err == nil || reasonOf(err) != ReasonConnectionLost || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("got %v", err)
+			}
+		})
+	})
 	t.Run("noticed by itself", func(t *testing.T) {
 		inBubble(t, Options{}, func(t *testing.T, p *Pool, s *peer, c *conn) {
 			session, err := p.openStream(t.Context(), s.target(), sessionChannel)
@@ -160,7 +191,7 @@ func TestBrokenConnection(t *testing.T) {
 			}
 			_ = s.raw.Close()
 			<-session.ended
-			if err := session.endError(); reasonOf(err) != ReasonConnectionLost || !errors.Is(err, io.EOF) {
+			if err := session.endError(); reasonOf(err) != ReasonConnectionLost || !errors.Is(err, io.EOF) || err.Address != "192.0.2.1:22" {
 				t.Errorf("its user got %v", err)
 			}
 			p.wg.Wait()
@@ -199,7 +230,11 @@ func TestLateConnection(t *testing.T) {
 		p.open++
 		p.adoptLocked(h, e, true)
 		p.mu.Unlock()
+		began := time.Now()
 		p.wg.Wait()
+		if d := time.Since(began); d != 0 {
+			t.Errorf("it was closed after %s", d)
+		}
 		_ = p.Close()
 		if conns, _ := left(p); conns != 0 {
 			t.Error("it stayed")

@@ -250,7 +250,7 @@ func (c *conn) resolveRefusedLocked() {
 func (c *conn) releasedLocked() {
 	c.lastUsed = time.Now()
 	if c.idle() {
-		if c.retired && !c.dead {
+		if c.retired {
 			c.closeLocked(c.lost(errIdle))
 		}
 		c.pool.makeRoomLocked()
